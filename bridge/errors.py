@@ -1,0 +1,99 @@
+"""What can go wrong, each with its place in the text where there is one.
+
+Every error the bridge raises by itself is a `BridgeError`; a `QueryError` points into the query.
+"""
+
+from __future__ import annotations
+
+
+class BridgeError(Exception):
+    """The common parent: `except bridge.BridgeError` catches whatever the bridge refuses."""
+
+
+class QueryError(BridgeError):
+    """A query that cannot be: its syntax, a name, a type, or something that is not supported.
+
+    `text` is the query, `position` the offset (0-based, in characters) of the place, or None where there is none.
+
+    >>> print(QueryError("unknown column 'prize'", "SELECT prize FROM trades", 7))
+    unknown column 'prize' (line 1, column 8)
+      SELECT prize FROM trades
+             ^
+    """
+
+    def __init__(self, message: str, text: str | None = None, position: int | None = None) -> None:
+        self.message = message
+        self.text = text
+        self.position = position
+        super().__init__(self.message + pointer(text, position))
+
+    def within(self, text: str) -> QueryError:
+        """The same error with the query text it points into, unless it has one already."""
+        return self if self.text is not None else type(self)(self.message, text, self.position)
+
+
+class SchemaError(BridgeError):
+    """A schema or a payload that does not fit: unknown or missing attribute, wrong type, value out of range."""
+
+
+class OrderError(BridgeError):
+    """An event (or `advance_time`) older than the newest time already seen; nothing was changed (rule T2)."""
+
+
+class NameTaken(BridgeError):
+    """A stream or query of this name exists already."""
+
+
+class UnknownName(BridgeError):
+    """No stream, query or output processor of this name."""
+
+
+class InUse(BridgeError):
+    """A stream or query cannot be removed while others read it."""
+
+
+class Closed(BridgeError):
+    """The bridge was closed, or the connection to its database is lost."""
+
+
+class DatabaseError(BridgeError):
+    """The database refused a statement; the message is the database's own, with the statement."""
+
+
+class ProcessorError(BridgeError):
+    """Output processors raised. The events are in and the other processors ran; `errors` holds what was raised."""
+
+    def __init__(self, message: str, errors: list[Exception]) -> None:
+        self.errors = errors
+        super().__init__(message)
+
+
+class SourceError(BridgeError):
+    """A file of events that cannot be read; names the file and, where known, line and column."""
+
+
+def pointer(text: str | None, position: int | None) -> str:
+    """The lines that show `position` in `text` with a caret, or nothing."""
+    if text is None or position is None:
+        return ""
+    position = min(position, len(text))
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    line = text[start : len(text) if end < 0 else end]
+    column = position - start
+    indent = "".join("\t" if letter == "\t" else " " for letter in line[:column])
+    return f" (line {text.count(chr(10), 0, position) + 1}, column {column + 1})\n  {line}\n  {indent}^"
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """A hint naming the closest of `names`, or all of them when they are few.
+
+    >>> nearest("prize", ["symbol", "price"])
+    "; did you mean 'price'?"
+    """
+    import difflib
+
+    close = difflib.get_close_matches(name.lower(), {other.lower(): other for other in names}, n=1)
+    if close:
+        return f"; did you mean {next(other for other in names if other.lower() == close[0])!r}?"
+    return f"; there is {', '.join(map(repr, names))}" if 0 < len(names) <= 12 else ""

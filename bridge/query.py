@@ -1,0 +1,442 @@
+"""Query objects: the logical form of every query, in whatever language it was written (JEPC: everything is an object).
+
+Objects compose without limit; scalars are sqlglot expressions, given as such (`col("a") - col("b") > 1`) or as SQL text.
+
+>>> trades = Stream("trades", "symbol VARCHAR, price DOUBLE")
+>>> query = Aggregate(Window(Filter(trades, "price > 0"), "RANGE 5 S"), ["symbol", avg("price").as_("mean")], ["symbol"])
+>>> print(query)
+SELECT symbol, AVG(price) AS mean FROM (SELECT * FROM trades[symbol: VARCHAR, price: DOUBLE] WHERE price > 0) \
+WINDOW(RANGE 5000 MS) GROUP BY symbol
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from bridge.errors import QueryError
+from nfa.parse import PatternError, parse_pattern
+from nfa.pattern import Pattern
+from windows.schema import Schema, TypeMismatch
+from windows.window import Extent, Now, Range, Rows, Unbounded, duration
+
+Scalar = exp.Expression | str
+"""A value or condition: a sqlglot expression or its SQL text."""
+
+
+class Node:
+    """The parent of all query objects. `str(node)` is the query in the bridge's SQL; parsing that gives an equal node."""
+
+    def __str__(self) -> str:
+        from bridge.write import statement
+
+        return statement(self)
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        """The nodes this one reads, left to right."""
+        return ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream(Node):
+    """A registered stream, or the results of another query, by name. With a schema the stream is registered on use."""
+
+    name: str
+    schema: Schema | None = None
+
+    def __post_init__(self) -> None:
+        if self.schema is not None:
+            _set(self, schema=_checked(Schema.of, self.schema))
+
+    __str__ = Node.__str__
+
+
+@dataclasses.dataclass(frozen=True)
+class Relation(Node):
+    """A table of the database (rule O4), as it is at the moment of the push; `name` may be `schema.table`."""
+
+    name: str
+
+    __str__ = Node.__str__
+
+
+@dataclasses.dataclass(frozen=True)
+class Window(Node):
+    """The rows of `input` that count at a time: an extent or its text, `"RANGE 5 S"`, `"ROWS 10"` (section W)."""
+
+    input: Node
+    extent: Extent
+    partition_by: tuple[exp.Expression, ...] = ()
+
+    def __post_init__(self) -> None:
+        _set(self, extent=_checked(extent, self.extent), partition_by=scalars(self.partition_by))
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Filter(Node):
+    """O1: the rows for which `condition` is true."""
+
+    input: Node
+    condition: exp.Expression
+
+    def __post_init__(self) -> None:
+        _set(self, condition=scalar(self.condition))
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Map(Node):
+    """O1: one row of `columns` for each row; a column is an expression, `"a + b AS c"`, or `"*"`."""
+
+    input: Node
+    columns: tuple[exp.Expression, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, columns=projections(self.columns))
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Union(Node):
+    """O1: the rows of all inputs merged in (ts, seq) order; equal schemas, the names are the first input's."""
+
+    inputs: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, inputs=tuple(self.inputs))
+        if len(self.inputs) < 2:
+            raise QueryError("a union has at least two inputs")
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return self.inputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Aggregate(Node):
+    """O2: at each row entering the window of `input`, `columns` over the window, of that row's group.
+
+    With `on_change` also the groups that expiry changed, at the expiry time (`EMIT ON CHANGE`).
+    """
+
+    input: Node
+    columns: tuple[exp.Expression, ...]
+    group_by: tuple[exp.Expression, ...] = ()
+    having: exp.Expression | None = None
+    on_change: bool = False
+
+    def __post_init__(self) -> None:
+        having = None if self.having is None else scalar(self.having)
+        _set(self, columns=projections(self.columns), group_by=scalars(self.group_by), having=having)
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Correlate(Node):
+    """O3: each arriving row joined with the other inputs' windows where `condition` is true.
+
+    `inputs` maps aliases to nodes (a plain sequence takes the streams' names); conditions name columns `alias.column`.
+    """
+
+    inputs: tuple[tuple[str, Node], ...]
+    condition: exp.Expression | None = None
+
+    def __post_init__(self) -> None:
+        pairs = self.inputs.items() if isinstance(self.inputs, Mapping) else self.inputs
+        named = tuple(_named(place, item) for place, item in enumerate(pairs, 1))
+        _set(self, inputs=named, condition=None if self.condition is None else scalar(self.condition))
+        lowered = [alias.lower() for alias, _ in named]
+        if len(named) < 2:
+            raise QueryError("a correlation has at least two inputs")
+        for alias in lowered:
+            if lowered.count(alias) > 1:
+                raise QueryError(f"two inputs are called {alias!r}: give one of them an alias")
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return tuple(node for _, node in self.inputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """One symbol of a Match: its condition (None: always true) and the variables set when it is taken (P3)."""
+
+    symbol: str
+    condition: exp.Expression | None = None
+    assignments: tuple[tuple[str, exp.Expression], ...] = ()
+
+    def __post_init__(self) -> None:
+        pairs = self.assignments.items() if isinstance(self.assignments, Mapping) else self.assignments
+        condition = None if self.condition is None else scalar(self.condition)
+        _set(self, condition=condition, assignments=tuple((name, scalar(value)) for name, value in pairs))
+
+
+@dataclasses.dataclass(frozen=True)
+class Match(Node):
+    """P1–P7: every way to match `pattern` strictly sequentially over time instants, within less than `within` ms."""
+
+    input: Node
+    pattern: Pattern
+    within: int
+    measures: Schema
+    define: tuple[Definition, ...] = ()
+    partition_by: tuple[exp.Expression, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [definition.symbol for definition in self.define]
+        _set(
+            self,
+            pattern=self.pattern if isinstance(self.pattern, Pattern) else _pattern(self.pattern, names),
+            within=_checked(duration, self.within),
+            measures=_checked(Schema.of, self.measures),
+            define=tuple(self.define),
+            partition_by=scalars(self.partition_by),
+        )
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Output(Node):
+    """The one end of a query definition; `create_query` adds it where it is missing."""
+
+    input: Node
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+def walk(node: Node) -> Iterable[Node]:
+    """`node` and all below it, inputs before their readers."""
+    for below in node.inputs_of:
+        yield from walk(below)
+    yield node
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The same node over `change`d inputs."""
+    if isinstance(node, Correlate):
+        return dataclasses.replace(node, inputs=tuple((alias, change(below)) for alias, below in node.inputs))
+    if isinstance(node, Union):
+        return dataclasses.replace(node, inputs=tuple(map(change, node.inputs)))
+    return dataclasses.replace(node, input=change(node.inputs_of[0])) if node.inputs_of else node  # type: ignore[call-arg]
+
+
+# Scalars ---------------------------------------------------------------------------------------------------------------
+
+
+def col(name: str, of: str | None = None) -> exp.Column:
+    """A column, by its exact name; `of` names the input of a correlation.
+
+    >>> print(col("a", of="left") - col("b") > 1)
+    left.a - b > 1
+    """
+    return exp.column(_identifier(name), table=None if of is None else _identifier(of))
+
+
+def lit(value: object) -> exp.Expression:
+    """A constant: number, text, boolean, None, date or datetime.
+
+    >>> print(col("name").eq(lit("O'Hara")))
+    name = 'O''Hara'
+    """
+    return cast("exp.Expression", exp.convert(value))
+
+
+def count(of: Scalar = "*", distinct: bool = False) -> exp.Expression:
+    """`COUNT(*)`, `COUNT(x)`, `COUNT(DISTINCT x)`."""
+    return call("COUNT", "DISTINCT " + scalar(of).sql() if distinct else of)
+
+
+def sum(of: Scalar) -> exp.Expression:
+    """The sum of the values that are not NULL; NULL where there are none."""
+    return call("SUM", of)
+
+
+def avg(of: Scalar) -> exp.Expression:
+    """The arithmetic mean, as DOUBLE."""
+    return call("AVG", of)
+
+
+def min(of: Scalar) -> exp.Expression:
+    """The smallest value."""
+    return call("MIN", of)
+
+
+def max(of: Scalar) -> exp.Expression:
+    """The largest value."""
+    return call("MAX", of)
+
+
+def stddev(of: Scalar) -> exp.Expression:
+    """The standard deviation of the sample (n − 1); NULL for fewer than two values."""
+    return call("STDDEV", of)
+
+
+def first(of: Scalar) -> exp.Expression:
+    """The value of the window's oldest row, by (ts, seq); it may be NULL."""
+    return call("FIRST", of)
+
+
+def last(of: Scalar) -> exp.Expression:
+    """The value of the window's newest row, by (ts, seq); it may be NULL."""
+    return call("LAST", of)
+
+
+def call(function: str, *arguments: Scalar) -> exp.Expression:
+    """A call of any function or aggregate that the database has."""
+    if not re.fullmatch(r"\w+", function):
+        raise QueryError(f"{function!r} is no function's name")
+    texts = [a if isinstance(a, str) else a.sql() for a in arguments]
+    return scalar(f"{function}({', '.join(texts)})")
+
+
+def scalar(source: Scalar, dialect: str = "") -> exp.Expression:
+    """The expression of an SQL text; an expression stays as it is."""
+    if isinstance(source, exp.Expression):
+        return source
+    if not isinstance(source, str):
+        raise QueryError(f"an expression is SQL text or an object made with col() and lit(), not {type(source).__name__}")
+    return parsed(source, dialect)
+
+
+def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expression:
+    """sqlglot's tree of `text`; its syntax errors become a QueryError that points into `shown` (default: `text`)."""
+    try:
+        tree = sqlglot.parse_one(text, dialect=dialect)
+    except SqlglotError as error:
+        raise _syntax_error(error, shown or text) from None
+    except RecursionError:
+        raise QueryError("the expression is nested too deeply", shown or text) from None
+    return cast("exp.Expression", tree)
+
+
+def scalars(sources: Scalar | Iterable[Scalar]) -> tuple[exp.Expression, ...]:
+    """Expressions of one or several texts or expressions."""
+    return tuple(map(scalar, [sources] if isinstance(sources, (str, exp.Expression)) else sources))
+
+
+def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tuple[exp.Expression, ...]:
+    """The columns of a SELECT list: expressions, aliased ones, or a mapping of names to expressions."""
+    if isinstance(sources, Mapping):
+        return tuple(exp.alias_(scalar(value).copy(), name, quoted=True) for name, value in sources.items())
+    listed = [sources] if isinstance(sources, (str, exp.Expression)) else sources
+    columns = tuple(_projection(item) for item in listed)
+    if not columns:
+        raise QueryError("at least one column is wanted")
+    return columns
+
+
+def extent(source: Extent | str) -> Extent:
+    """An extent from its text: `RANGE 5 S [SLIDE 1 S]`, `ROWS 10 [SLIDE 5]`, `UNBOUNDED`, `NOW`."""
+    if not isinstance(source, str):
+        return source
+    unit = r"(\d+\s*[A-Za-z]+)"
+    text = source.strip().upper()
+    if match := re.fullmatch(rf"RANGE\s+{unit}(?:\s+SLIDE\s+{unit})?", text):
+        return Range(match[1], match[2])  # type: ignore[arg-type]
+    if match := re.fullmatch(r"ROWS\s+(\d+)(?:\s+SLIDE\s+(\d+))?", text):
+        return Rows(int(match[1]), int(match[2]) if match[2] else None)
+    if text in ("UNBOUNDED", "NOW"):
+        return Unbounded() if text == "UNBOUNDED" else Now()
+    raise ValueError(f"a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW, not {source!r}")
+
+
+def _projection(source: Scalar) -> exp.Expression:
+    if isinstance(source, exp.Expression):
+        return source
+    return cast("exp.Expression", cast("exp.Select", parsed("SELECT " + source, shown=source)).expressions[0])
+
+
+def _identifier(name: str) -> exp.Identifier:
+    plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
+    return exp.to_identifier(name, quoted=not plain)
+
+
+def _named(place: int, item: Any) -> tuple[str, Node]:
+    if isinstance(item, Node):
+        return (source_name(item) or f"input{place}", item)
+    alias, node = item
+    return (alias, node)
+
+
+def source_name(node: Node) -> str | None:
+    """The name a FROM item has when no alias is written: its stream's or relation's."""
+    while isinstance(node, (Window, Match)):
+        node = node.input
+    return node.name.split(".")[-1] if isinstance(node, (Stream, Relation)) else None
+
+
+def _pattern(text: str, names: list[str]) -> Pattern:
+    try:
+        return parse_pattern(text, names=names)
+    except PatternError as error:
+        raise QueryError(error.message, text, error.position) from None
+
+
+def _checked(make: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return make(value)
+    except (TypeMismatch, ValueError) as error:
+        raise QueryError(str(error)) from None
+
+
+def _syntax_error(error: SqlglotError, text: str) -> QueryError:
+    details: dict[str, Any] = (getattr(error, "errors", None) or [{}])[0]
+    line, column = details.get("line"), details.get("col")
+    if line is None or column is None:
+        return QueryError(f"not understood: {str(error).splitlines()[0]}", text)
+    starts = [0] + [match.end() for match in re.finditer("\n", text)]
+    found = details.get("highlight") or ""
+    position = builtins.max(0, starts[builtins.min(line, len(starts)) - 1] + column - len(found))
+    reason = str(details.get("description", error)).rstrip(".")
+    if reason.startswith(("Required keyword", "Required argument")):
+        reason = f"something is missing after {found!r}"
+    elif reason.startswith("Invalid expression"):
+        reason = f"unexpected {found!r}"
+    return QueryError(f"syntax error: {reason}", text, position)
+
+
+def _set(node: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(node, name, value)

@@ -32,7 +32,7 @@ class Table:
                 this=exp.Index(
                     this=exp.to_identifier(f"{self.name}_{number}", quoted=True),
                     table=table(self.name),
-                    params=exp.IndexParameters(columns=[exp.Ordered(this=exp.column(c, quoted=True)) for c in columns]),
+                    params=exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns]),
                 ),
             )
             for number, columns in enumerate(self.indexes, 1)

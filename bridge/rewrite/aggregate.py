@@ -183,17 +183,17 @@ class Aggregation:
 
     def select(self, source: exp.Select, network: Network) -> exp.Select:
         helpers: dict[str, exp.Expression] = {}
-        columns = [named(self._final(item.this, helpers, network), item.alias) for item in self.node.columns]
+        columns = [_called(self._final(item.this, helpers, network), item.alias) for item in self.node.columns]
         having = [] if self.node.having is None else [self._final(self.node.having, helpers, network)]
-        system: list[exp.Expression] = [named(part.copy(), part.name) for part in self.trigger]
+        system: list[exp.Expression] = [_called(part.copy(), part.name) for part in self.trigger]
         if self.first is not None:
             rank = numbered([part.copy() for part in self.trigger[:2]], [self.first])
             system.append(named(rank, "_place"))
-        groups = [named(key.copy(), key.name) for key in self.keys]
+        groups = [_called(key.copy(), key.name) for key in self.keys]
+        by = [part.copy() for part in (*self.trigger, *self.keys)]
         if helpers:
-            source = _with_helpers(source, helpers, [*self.trigger, *self.keys], columns + having + system)
-        select = source.select(*system, *groups, *columns)
-        select = select.group_by(*(part.copy() for part in (*self.trigger, *self.keys)))
+            source = _with_helpers(source, helpers, [*columns, *having, *system, *groups, *by])
+        select = source.select(*system, *groups, *columns).group_by(*by)
         return select.having(*having) if having else select
 
     def _final(self, expression: exp.Expression, helpers: dict[str, exp.Expression], network: Network) -> exp.Expression:
@@ -249,19 +249,19 @@ class Aggregation:
         return column(name)
 
 
+def _called(value: exp.Expression, name: str) -> exp.Expression:
+    return exp.alias_(value, name, quoted=True)
+
+
 def _with_helpers(
-    source: exp.Select,
-    helpers: dict[str, exp.Expression],
-    keys: Sequence[exp.Expression],
-    users: Sequence[exp.Expression],
+    source: exp.Select, helpers: dict[str, exp.Expression], readers: Sequence[exp.Expression]
 ) -> exp.Select:
-    """The source as a sub-query that also gives the helpers; whoever reads it names its columns `alias_column`."""
-    read = {(c.table, c.name): c for part in (*users, *keys) for c in part.find_all(exp.Column) if c.table}
-    inner = source.select(*(named(of(alias, name), f"{alias}.{name}") for alias, name in read))
-    inner = inner.select(*(named(window, name) for name, window in helpers.items()))
-    for part in (*users, *keys):
-        for used in list(part.find_all(exp.Column)):
-            if used.table:
-                used.set("this", exp.to_identifier(f"{used.table}.{used.name}", quoted=True))
-                used.set("table", None)
+    """The source as a sub-query that also gives the helpers; its readers then name its columns `"alias.column"`."""
+    used = [found for reader in readers for found in reader.find_all(exp.Column) if found.table]
+    read = dict.fromkeys((found.table, found.name) for found in used)
+    inner = source.select(*(_called(of(alias, name), f"{alias}.{name}") for alias, name in read))
+    inner = inner.select(*(_called(window, name) for name, window in helpers.items()))
+    for found in used:
+        found.set("this", exp.to_identifier(f"{found.table}.{found.name}", quoted=True))
+        found.set("table", None)
     return exp.select().from_(exp.Subquery(this=inner).as_("h", quoted=True))

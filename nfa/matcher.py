@@ -130,9 +130,11 @@ class Matcher(Generic[Row]):
 
     def _run(self, begun: Track[Row]) -> tuple[Track[Row], Track[Row] | None]:
         """Follow the start as far as the rows go: where it is now, and the last place where it was a match."""
-        track, best = ahead(begun)
         machine, deadline = self._machine, self._deadline()
+        track, best = begun, None
         while True:
+            track, passed = ahead(track)
+            best = passed or best
             if machine.has_match(track.threads):
                 best = track
             arrived = self._kept.get(track.position)

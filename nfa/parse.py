@@ -52,7 +52,8 @@ def parse_pattern(text: str, *, names: Collection[str] | None = None, offset: in
     Traceback (most recent call last):
     nfa.errors.PatternError: a pattern is expected before ')' (at position 104)
     """
-    return _Parser(_tokens(text, offset), offset + len(text), names).whole()
+    known = None if names is None else frozenset(names)
+    return _Parser(_tokens(text, offset), offset + len(text), known).whole()
 
 
 class _Token(NamedTuple):
@@ -84,7 +85,7 @@ def _tokens(text: str, offset: int) -> list[_Token]:
 class _Parser:
     """Recursive descent; each method reads one rule of the grammar and leaves the next token in place."""
 
-    def __init__(self, tokens: list[_Token], end: int, names: Collection[str] | None) -> None:
+    def __init__(self, tokens: list[_Token], end: int, names: frozenset[str] | None) -> None:
         self.tokens = [*tokens, _Token("end", "", end)]
         self.at = 0
         self.depth = 0
@@ -244,7 +245,7 @@ class _Parser:
         return int(token.text.lstrip("0") or "0")
 
 
-def _split(word: str, names: Collection[str] | None) -> tuple[str, ...]:
+def _split(word: str, names: frozenset[str] | None) -> tuple[str, ...]:
     if names is None or word in names:
         return (word,)
     known = [letter in names for letter in word]

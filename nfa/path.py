@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
 
 Row = TypeVar("Row")
+Value = TypeVar("Value")
 
 
 class Path(Generic[Row]):
@@ -20,13 +21,16 @@ class Path(Generic[Row]):
     (['second row', 'third row'], 3)
     """
 
-    __slots__ = ("_last", "before", "index", "length", "symbol")
+    __slots__ = ("_folds", "_last", "before", "index", "length", "symbol")
+
+    _last: Row
 
     def __init__(self) -> None:
         self.before: Path[Row] | None = None
         self.symbol = ""
         self.index = -1
         self.length = 0
+        self._folds: dict[str, Any] = {}
 
     def take(self, symbol: str, index: int, row: Row) -> Path[Row]:
         """This path and one row more."""
@@ -34,8 +38,6 @@ class Path(Generic[Row]):
         longer.before, longer.symbol, longer.index, longer.length = self, symbol, index, self.length + 1
         longer._last = row
         return longer
-
-    _last: Row
 
     def steps(self) -> Iterator[tuple[str, int, Row]]:
         """Symbol, index and row, the newest first."""
@@ -63,6 +65,24 @@ class Path(Generic[Row]):
         """FIRST(v, ahead): the oldest row of `rows`, or one so many after it; None when there is none."""
         rows = self.rows(*symbols)
         return rows[ahead] if ahead < len(rows) else None
+
+    def fold(self, name: str, start: Value, step: Callable[[Value, str, Row], Value]) -> Value:
+        """The value that `step(value, symbol, row)` builds up from `start` over the rows, oldest first: an aggregate.
+
+        It is kept under `name` with the path, so paths that grow from this one go on from it: a running aggregate
+        costs one step a row. Equal names must mean equal `start` and `step`.
+
+        >>> Path().take("A", 0, 5).take("B", 1, 7).fold("sum", 0, lambda value, symbol, row: value + row)
+        12
+        """
+        ahead, path = [], self
+        while path.before is not None and name not in path._folds:
+            ahead.append(path)
+            path = path.before
+        value: Value = path._folds.get(name, start)
+        for path in reversed(ahead):
+            value = path._folds[name] = step(value, path.symbol, path._last)
+        return value
 
     def __len__(self) -> int:
         return self.length

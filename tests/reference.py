@@ -3,8 +3,8 @@
 A node of a query tree has one *history*: all rows it ever reports, in order. Each row has
 
 - a *place* in that history: (moment, index). A moment is (time, kind, seq): an event is (ts, EVENT, seq), what a
-  boundary of a jumping window triggers is (B, JUMP, 0), what expiry triggers is (x, EXPIRY, 0); so time works before events of
-  equal ts (W3). The index orders the rows of one moment (O6): they enter the next operator one after another.
+  boundary of a jumping window triggers is (B, JUMP, 0), what expiry triggers is (x, EXPIRY, 0); so time works before
+  events of equal ts (W3). The index orders the rows of one moment (O6): they enter the next operator one by one.
 - the place from which it is *out*: the row counts at places p with `place <= p < out`; None where no window was
   written (W4).
 """
@@ -363,7 +363,7 @@ class Report:
 
 
 class Aggregation:
-    """O2: a row (or a renewal of a jumping window) enters, its group is reported; on_change: so is what expiry changed."""
+    """O2: a row (or a jumping window's renewal) enters, its group is reported; on_change: so is what expiry changed."""
 
     def __init__(self, truth: Truth, node: q.Aggregate) -> None:
         self.node = node

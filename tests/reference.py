@@ -626,7 +626,7 @@ def _value(tree: exp.Expression, scope: Scope | None, of: Callable[[exp.Expressi
         case exp.Column() if scope is not None:
             return scope.find(tree.table, tree.name)
         case exp.Literal():
-            return tree.this if tree.is_string else tree.to_py()
+            return tree.this if tree.is_string else int(tree.this) if tree.is_int else float(tree.this)
         case exp.Boolean():
             return tree.this
         case exp.Null():

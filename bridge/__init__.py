@@ -1,0 +1,74 @@
+"""Complex event processing on the database you already have.
+
+    import bridge
+
+    cep = bridge.connect()
+    cep.register_stream("trades", {"symbol": "VARCHAR", "price": "DOUBLE"})
+    cep.create_query("mean", "SELECT AVG(price) AS mean FROM trades WINDOW(RANGE 5 S)")
+    cep.add_output_processor("mean", print)
+    cep.push_event("trades", {"symbol": "A", "price": 9.0}, 1000)
+
+`connect` opens a `Bridge`; `bridge.query` has the query objects; `replay` runs queries over history.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.engine import Bridge, Event
+from bridge.errors import (
+    BridgeError,
+    Closed,
+    DatabaseError,
+    InUse,
+    NameTaken,
+    OrderError,
+    ProcessorError,
+    QueryError,
+    SchemaError,
+    SourceError,
+    UnknownName,
+)
+from bridge.query import (
+    Aggregate,
+    Correlate,
+    Definition,
+    Filter,
+    Map,
+    Match,
+    Output,
+    Relation,
+    Stream,
+    Union,
+    Window,
+    col,
+    lit,
+)
+from windows.schema import Attribute, Schema
+from windows.window import Now, Range, Rows, Unbounded
+
+__version__ = "0.1.0"
+
+
+def connect(database: Any = "duckdb://") -> Bridge:
+    """Opens a bridge on a database: embedded DuckDB in memory, `duckdb:///file`, any SQLAlchemy URL or engine.
+
+    >>> with connect("sqlite://") as cep:
+    ...     cep.register_stream("s", "a INTEGER")
+    ...     list(cep.streams)
+    ['s']
+    """
+    from windows.databases import Refused, open_database
+
+    try:
+        return Bridge(open_database(database))
+    except Refused as error:
+        raise DatabaseError(str(error)) from None
+
+
+__all__ = [
+    "Aggregate", "Attribute", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
+    "Filter", "InUse", "Map", "Match", "NameTaken", "Now", "OrderError", "Output", "ProcessorError", "QueryError",
+    "Range", "Relation", "Rows", "Schema", "SchemaError", "SourceError", "Stream", "Unbounded", "Union", "UnknownName",
+    "Window", "col", "connect", "lit",
+]  # fmt: skip

@@ -1,0 +1,44 @@
+"""The databases a bridge runs on, found by URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windows.databases.base import Database, Refused
+
+__all__ = ["Database", "Refused", "open_database"]
+
+
+def open_database(target: Any = "duckdb://") -> Database:
+    """The database of a URL (`duckdb://`, `duckdb:///file`, any SQLAlchemy URL), an Engine, or a DuckDB connection.
+
+    Drivers are imported here, when one is wanted, and not before.
+    """
+    if isinstance(target, Database):
+        return target
+    if isinstance(target, str) and target.startswith("duckdb:"):
+        from windows.databases.duckdb import DuckDB
+
+        path = target.removeprefix("duckdb:").removeprefix("//").removeprefix("/")
+        return DuckDB(path if path not in ("", ":memory:") else ":memory:")
+    if type(target).__name__ == "DuckDBPyConnection":
+        from windows.databases.duckdb import DuckDB
+
+        return DuckDB(target)
+    return _alchemy(target)
+
+
+def _alchemy(target: Any) -> Database:
+    import sqlalchemy as sa
+
+    from windows.databases.alchemy import Alchemy
+
+    try:
+        engine = target if isinstance(target, sa.Engine) else sa.create_engine(target)
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
+        raise Refused(f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, …)", str(target)) from None
+    if engine.dialect.name == "sqlite":
+        from windows.databases.sqlite import SQLite
+
+        return SQLite(engine)
+    return Alchemy(engine)

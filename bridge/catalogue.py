@@ -1,0 +1,145 @@
+"""What a bridge knows by name: its streams, its queries with their operators, and the tables of the database."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from bridge import query
+from bridge.check import Field, Resolved
+from bridge.errors import NameTaken, SchemaError, UnknownName, nearest
+from bridge.plan import Operator
+from bridge.query import Node
+from bridge.rewrite import Flow, Source
+from windows.databases import Database
+from windows.schema import Reader, Schema
+
+
+@dataclasses.dataclass
+class StreamEntry:
+    """A registered stream: its schema, the check of its payloads, and its inbox."""
+
+    name: str
+    schema: Schema
+    inbox: str
+    reader: Reader
+    encoders: tuple[Callable[[Any], Any] | None, ...]
+
+    def row(self, payload: Any) -> list[Any]:
+        """A checked payload as the database takes it."""
+        values = list(self.reader.row(payload))
+        for place, encode in enumerate(self.encoders):
+            if encode is not None and values[place] is not None:
+                values[place] = encode(values[place])
+        return values
+
+
+@dataclasses.dataclass
+class QueryEntry:
+    """A continuous query: its resolved tree, the flow of its results, and the text that reads them."""
+
+    name: str
+    text: str
+    resolved: Resolved
+    epoch: int
+    flow: Flow
+    operators: list[Operator]
+    sources: frozenset[str]
+    timed: bool
+    emit: str
+    decoders: tuple[Callable[[Any], Any] | None, ...]
+    processors: list[Processor] = dataclasses.field(default_factory=list)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.resolved.visible
+
+    def concerned(self, streams: frozenset[str]) -> bool:
+        return self.timed or not self.sources.isdisjoint(streams)
+
+
+@dataclasses.dataclass(eq=False)
+class Processor:
+    """The handle of an output processor; `batch`: it takes one Arrow table a push instead of one event a result."""
+
+    query: str
+    function: Callable[[Any], Any]
+    batch: bool = False
+
+
+class Catalogue:
+    """Finds names, ignoring case as SQL does; also the `Names` of check.py and the sources of the network."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.streams: dict[str, StreamEntry] = {}
+        self.queries: dict[str, QueryEntry] = {}
+
+    def known(self) -> list[str]:
+        return [entry.name for entry in (*self.streams.values(), *self.queries.values())]
+
+    def free(self, name: str) -> str:
+        """The name, if nothing has it yet."""
+        if not isinstance(name, str) or not name.strip() or "\0" in name:
+            raise SchemaError(f"{name!r} cannot be a name")
+        if name.lower() in self.streams or name.lower() in self.queries:
+            kind = "stream" if name.lower() in self.streams else "query"
+            raise NameTaken(f"there is a {kind} {name!r} already")
+        return name
+
+    def stream_entry(self, name: str) -> StreamEntry:
+        entry = self.streams.get(name.lower()) if isinstance(name, str) else None
+        if entry is None:
+            hint = nearest(str(name), [entry.name for entry in self.streams.values()])
+            raise UnknownName(f"unknown stream {name!r}{hint}")
+        return entry
+
+    def query_entry(self, name: str) -> QueryEntry:
+        entry = self.queries.get(name.lower()) if isinstance(name, str) else None
+        if entry is None:
+            hint = nearest(str(name), [entry.name for entry in self.queries.values()])
+            raise UnknownName(f"unknown query {name!r}{hint}")
+        return entry
+
+    def stream(self, name: str) -> Resolved | None:
+        """The stream of this name, or the results of the query of this name, as a resolved node."""
+        if entry := self.streams.get(name.lower()):
+            fields = tuple(Field(a.name, a.type) for a in entry.schema)
+            return Resolved(query.Stream(entry.name), fields, windowed=False)
+        if found := self.queries.get(name.lower()):
+            return Resolved(query.Stream(found.name), found.fields, found.resolved.windowed)
+        return None
+
+    def relation(self, name: str) -> Resolved | None:
+        """A table of the database as a resolved node."""
+        schema = self.database.relation(name)
+        if schema is None:
+            return None
+        return Resolved(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)
+
+    def source(self, name: str) -> Source:
+        """What a resolved name stands for in the network."""
+        if entry := self.streams.get(name.lower()):
+            key = frozenset([entry.name.lower()])
+            return Source(tuple(entry.schema.names), inbox=entry.inbox, sources=key)
+        if found := self.queries.get(name.lower()):
+            names = tuple(field.name for field in found.fields)
+            return Source(
+                names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed
+            )
+        schema = self.database.relation(name)
+        return Source(tuple(schema.names) if schema else ())
+
+    def readers(self, name: str) -> list[str]:
+        """The queries whose tree names this stream or query."""
+        return [
+            entry.name
+            for entry in self.queries.values()
+            for node in query.walk(entry.resolved.node)
+            if isinstance(node, query.Stream) and node.name.lower() == name.lower()
+        ]
+
+    @staticmethod
+    def names_of(node: Node) -> list[str]:
+        return [below.name for below in query.walk(node) if isinstance(below, query.Stream)]

@@ -1,0 +1,214 @@
+"""The pieces the rewriting is made of: selections that need no sub-query for a filter or a map, and flows of rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from sqlglot import exp
+
+from bridge.check import column
+
+TIMES = ("ts", "seq", "_expires")
+"""Columns of every flow besides its order: time and number of the row, and when it leaves the window."""
+
+
+class Need(enum.IntEnum):
+    """How much of an operator is wanted: what it gives, its arrivals in a table, or also its window's content."""
+
+    RESULT = 0
+    ARRIVALS = 1
+    CONTENT = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """`SELECT columns FROM source WHERE conditions`, in parts; a filter or map changes the parts, adding no sub-query."""
+
+    source: exp.Expression
+    columns: Mapping[str, exp.Expression]
+    conditions: tuple[exp.Expression, ...] = ()
+
+    @classmethod
+    def of(cls, source: exp.Expression, names: Iterable[str]) -> Selection:
+        """All of a table or sub-query, by its columns' names."""
+        return cls(source, {name: column(name) for name in names})
+
+    def value(self, expression: exp.Expression, alias: str | None = None) -> exp.Expression:
+        """An expression over this selection's columns, as one over its source's (which may be called `alias`)."""
+
+        def substituted(node: exp.Expression) -> exp.Expression:
+            if not isinstance(node, exp.Column):
+                return node
+            below = self.columns[node.name].copy()
+            return below if node is expression or isinstance(below, (exp.Column, exp.Func)) else exp.paren(below)
+
+        return qualified(cast("exp.Expression", expression.copy().transform(substituted)), alias)
+
+    def where(self, condition: exp.Expression) -> Selection:
+        return dataclasses.replace(self, conditions=(*self.conditions, self.value(condition)))
+
+    def project(self, columns: Mapping[str, exp.Expression]) -> Selection:
+        """The same rows with other columns, given over this selection's."""
+        return dataclasses.replace(self, columns={name: self.value(value) for name, value in columns.items()})
+
+    def item(self, alias: str) -> exp.Expression:
+        """The source as a FROM item called `alias`."""
+        return exp.alias_(self.source.copy(), alias, table=True, quoted=True)
+
+    def conditions_of(self, alias: str) -> list[exp.Expression]:
+        return [qualified(condition.copy(), alias) for condition in self.conditions]
+
+    def select(self, names: Iterable[str] | None = None) -> exp.Select:
+        """The selection as a statement with these columns, or all."""
+        wanted = self.columns if names is None else list(names)
+        select = exp.select(*(named(self.columns[name].copy(), name) for name in wanted))
+        return select.from_(_as_item(self.source)).where(*self.conditions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """What an operator hands on.
+
+    `order` names the columns that order rows of one (ts, seq) (none: there is one row at most). `counted` content has
+    `_out`: the number of the event that pushed a row out of a ROWS window. `timed` rows may come with time alone and
+    then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content.
+    `size` is the one time for which every row is valid, where there is one.
+    """
+
+    names: tuple[str, ...]
+    arrivals: Selection
+    content: Selection | None = None
+    order: tuple[str, ...] = ()
+    counted: bool = False
+    timed: bool = False
+    jumping: bool = False
+    hidden: tuple[str, ...] = ()
+    size: int | None = None
+
+    @property
+    def system(self) -> tuple[str, ...]:
+        """The bridge's own columns of the arrivals."""
+        return (*TIMES, *self.order)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that order the rows."""
+        return ("ts", "seq", *self.order) if self.timed else ("seq", *self.order)
+
+    def change(self, names: tuple[str, ...], columns: Mapping[str, exp.Expression]) -> Flow:
+        """The flow with other attributes (a map)."""
+
+        def mapped(selection: Selection | None) -> Selection | None:
+            if selection is None:
+                return None
+            system = {name: column(name) for name in selection.columns if name in _SYSTEM or name in self.order}
+            return selection.project({**system, **columns})
+
+        return dataclasses.replace(
+            self, names=names, arrivals=cast("Selection", mapped(self.arrivals)), content=mapped(self.content), hidden=()
+        )
+
+    def where(self, condition: exp.Expression) -> Flow:
+        content = None if self.content is None else self.content.where(condition)
+        return dataclasses.replace(self, arrivals=self.arrivals.where(condition), content=content)
+
+
+_SYSTEM = {*TIMES, "_place", "_out", "_out_place"}
+
+
+def qualified(expression: exp.Expression, alias: str | None) -> exp.Expression:
+    """The expression with its columns (in place) called `alias.column`."""
+    if alias is not None:
+        for node in expression.find_all(exp.Column):
+            node.set("table", exp.to_identifier(alias, quoted=True))
+    return expression
+
+
+def of(alias: str, name: str) -> exp.Column:
+    """The column `alias.name`."""
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+
+
+def named(value: exp.Expression, name: str) -> exp.Expression:
+    """The value under this output name; a plain column of that name stays as it is."""
+    if isinstance(value, exp.Column) and value.name == name:
+        return value
+    return exp.alias_(value, name, quoted=True)
+
+
+def table(name: str) -> exp.Table:
+    return exp.to_table(exp.Table(this=exp.to_identifier(name, quoted=True)))
+
+
+def number(value: int) -> exp.Expression:
+    return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
+
+
+def subquery(select: exp.Expression) -> exp.Subquery:
+    return exp.Subquery(this=select)
+
+
+def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expression:
+    """Whether the row of alias `row` stands before the one of alias `than`, or is the same one.
+
+    The first condition alone bounds the rows by one column, which is what a join or an index can use.
+    """
+    columns = ("ts", "seq", *order) if timed else ("seq", *order)
+    *others, final = columns
+    condition: exp.Expression = (exp.LT if strictly else exp.LTE)(this=of(row, final), expression=of(than, final))
+    for name in reversed(others):
+        less = exp.LT(this=of(row, name), expression=of(than, name))
+        bound = exp.LTE(this=of(row, name), expression=of(than, name))
+        condition = exp.and_(bound, exp.or_(less, condition))
+    return condition
+
+
+def valid(row: str, at: str, flow: Flow, itself: bool = False) -> list[exp.Expression]:
+    """Whether a row of the window (alias `row`) is still in it when the row `at` has arrived.
+
+    `itself`: `at` is a row of the same flow, so among rows of one event the place tells which came first.
+    """
+    conditions: list[exp.Expression] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
+    if flow.counted:
+        inside: exp.Expression = exp.LT(this=of(at, "seq"), expression=of(row, "_out"))
+        if flow.order and itself:
+            same_event = exp.EQ(this=of(at, "seq"), expression=of(row, "_out"))
+            inside = exp.or_(inside, exp.and_(same_event, of(at, "_place") < of(row, "_out_place")))
+        conditions.append(inside)
+    return conditions
+
+
+def same(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """Equal, NULL being equal to NULL, as in GROUP BY."""
+    return exp.NullSafeEQ(this=left, expression=right)
+
+
+def numbered(partition: Iterable[exp.Expression], order: Iterable[exp.Expression]) -> exp.Expression:
+    """`ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)`."""
+    return over(exp.RowNumber(), partition, order)
+
+
+def over(
+    function: exp.Expression,
+    partition: Iterable[exp.Expression],
+    order: Iterable[exp.Expression],
+    spec: exp.WindowSpec | None = None,
+) -> exp.Window:
+    """A window function call, with copies of what it is partitioned and ordered by."""
+    keys = [expression.copy() for expression in partition]
+    ordered = [exp.Ordered(this=expression.copy()) for expression in order]
+    return exp.Window(
+        this=function,
+        partition_by=keys or None,
+        order=exp.Order(expressions=ordered) if ordered else None,
+        spec=spec,
+    )
+
+
+def _as_item(source: exp.Expression) -> exp.Expression:
+    if isinstance(source, exp.Subquery):
+        return exp.alias_(source.copy(), "q", table=True, quoted=True)
+    return source.copy()

@@ -1,0 +1,300 @@
+"""The clauses of the bridge's own: inline schemas, durations, WINDOW ( … ) and MATCHING ( … ).
+
+A clause is read before its input's alias is known (`s WINDOW(…) AS x`), so each gives a function that is applied to
+the input when the whole FROM item has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from bridge.errors import QueryError, nearest
+from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.scalars import Names, listed, plain, resolved, single
+from bridge.query import Definition, Match, Node, Window
+from nfa.parse import PatternError, parse_pattern
+from nfa.pattern import Pattern, symbols
+from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
+from windows.window import UNITS, Extent, Now, Range, Rows, Unbounded
+
+Clause = Callable[[Node, Names], Node]
+
+_LIMIT = 2**62
+
+
+# Schemas ---------------------------------------------------------------------------------------------------------------
+
+
+def schema(cursor: Cursor, stops: tuple[str, ...] = ()) -> Schema:
+    """`a Integer, "b c": DECIMAL(10, 2)`, up to one of `stops` or a closing parenthesis.
+
+    >>> print(schema(Cursor('a:Integer, "b c": varchar')))
+    a INTEGER, "b c" VARCHAR
+    """
+    attributes = [_attribute(cursor, (), stops)]
+    while cursor.take(","):
+        attributes.append(_attribute(cursor, tuple(attributes), stops))
+    return Schema(tuple(attributes))
+
+
+def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, ...]) -> Attribute:
+    position = cursor.position
+    name = cursor.name("a name with its type")
+    cursor.take(":")
+    typed = cursor.position
+    region = cursor.until((",", *stops))
+    if region.start == region.end:
+        cursor.fail(f"the type of {name!r} is expected, not {cursor.shown()}")
+    try:
+        kind = canonical_type(cursor.slice(region))
+    except TypeMismatch as error:
+        cursor.fail(str(error), typed)
+    attribute = Attribute(name, kind)
+    try:
+        Schema((*before, attribute))
+    except TypeMismatch as error:
+        cursor.fail(str(error), position)
+    return attribute
+
+
+# Numbers and durations -------------------------------------------------------------------------------------------------
+
+
+def duration(cursor: Cursor) -> int:
+    """`500 MS`, `(500 + (10/2) - 1) MS`, `INTERVAL '5' SECOND`, in milliseconds.
+
+    >>> duration(Cursor("(500 + (10/2) - 1) MS")), duration(Cursor("INTERVAL '5' SECOND"))
+    (504, 5000)
+    """
+    start = cursor.position
+    count = _interval(cursor) if cursor.take("INTERVAL") else whole(cursor)
+    if cursor.word() not in UNITS:
+        cursor.fail(f"a unit of time is expected ({', '.join(UNITS)}), not {cursor.shown()}")
+    milliseconds = count * UNITS[cursor.word()]
+    if milliseconds >= _LIMIT:
+        cursor.fail("a duration of this length is beyond all time", start)
+    cursor.at += 1
+    return milliseconds
+
+
+def _interval(cursor: Cursor) -> int:
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.STRING:
+        return whole(cursor)
+    if not token.text.strip().isdecimal() or int(token.text) < 1:
+        cursor.fail("INTERVAL wants a whole number of at least 1, like INTERVAL '5' SECOND")
+    cursor.at += 1
+    return int(token.text)
+
+
+def whole(cursor: Cursor) -> int:
+    """A whole number of at least 1: written plainly, or computed in parentheses.
+
+    Between whole numbers `/` leaves the remainder out, as in the databases and the language the paper's queries were
+    made with: its windows of `500 + (Count/2) - i` are whole for odd counts, too.
+    """
+    start = cursor.position
+    value = _factor(cursor)
+    if value.denominator != 1 or not 1 <= value < _LIMIT:
+        number = value.numerator if value.denominator == 1 else float(value)
+        cursor.fail(f"a whole number of at least 1 is wanted, not {number}", start)
+    return value.numerator
+
+
+def _sum(cursor: Cursor) -> Fraction:
+    value = _product(cursor)
+    while (mark := cursor.word()) in ("+", "-"):
+        cursor.at += 1
+        value = value + _product(cursor) if mark == "+" else value - _product(cursor)
+    return value
+
+
+def _product(cursor: Cursor) -> Fraction:
+    value = _factor(cursor)
+    while (mark := cursor.word()) in ("*", "/"):
+        cursor.at += 1
+        position = cursor.position
+        factor = _factor(cursor)
+        if mark == "/" and factor == 0:
+            cursor.fail("division by zero", position)
+        value = value * factor if mark == "*" else _quotient(value, factor)
+    return value
+
+
+def _quotient(value: Fraction, by: Fraction) -> Fraction:
+    exact = value / by
+    return Fraction(int(exact)) if value.denominator == by.denominator == 1 else exact
+
+
+def _factor(cursor: Cursor) -> Fraction:
+    token = cursor.peek()
+    if cursor.take("-"):
+        return -_factor(cursor)
+    if cursor.take("("):
+        value = _sum(cursor)
+        cursor.expect(")")
+        return value
+    if token is None or token.token_type != TokenType.NUMBER:
+        cursor.fail(f"a number is expected, not {cursor.shown()}")
+    if not token.text.replace(".", "", 1).isdecimal() or len(token.text) > 30:
+        cursor.fail("a number is written with at most 30 digits")
+    cursor.at += 1
+    return Fraction(token.text)
+
+
+# WINDOW ----------------------------------------------------------------------------------------------------------------
+
+
+def window(cursor: Cursor) -> Clause:
+    """`WINDOW ( [PARTITION BY key, …] RANGE … | ROWS … | UNBOUNDED | NOW )`."""
+    cursor.expect("WINDOW")
+    cursor.expect("(")
+    keys = _partition(cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW"))
+    extent = _extent(cursor)
+    cursor.expect(")")
+    return lambda node, names: Window(node, extent, resolved(cursor, keys, names))
+
+
+def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expression, ...]:
+    if not cursor.take("PARTITION BY"):
+        return ()
+    return plain(cursor, listed(cursor, cursor.until(stops), "a key to partition by"))
+
+
+def _extent(cursor: Cursor) -> Extent:
+    if cursor.take("RANGE"):
+        return Range(duration(cursor), duration(cursor) if cursor.take("SLIDE") else None)
+    if cursor.take("ROWS"):
+        return Rows(whole(cursor), whole(cursor) if cursor.take("SLIDE") else None)
+    if cursor.take("UNBOUNDED"):
+        return Unbounded()
+    if cursor.take("NOW"):
+        return Now()
+    cursor.fail(f"RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW is expected, not {cursor.shown()}")
+
+
+# MATCHING --------------------------------------------------------------------------------------------------------------
+
+
+class _Name(NamedTuple):
+    """A name and where it stands; the tree keeps names only, so what they refer to is checked while reading."""
+
+    text: str
+    position: int
+
+
+class _Defined(NamedTuple):
+    symbol: _Name
+    condition: exp.Expression | None
+    assignments: tuple[tuple[_Name, exp.Expression], ...]
+
+
+def matching(cursor: Cursor) -> Clause:
+    """`MATCHING ( [PARTITION BY …] PATTERN … WITHIN … MEASURES … [DEFINE …] )`, rules P1 to P7."""
+    cursor.expect("MATCHING")
+    cursor.expect("(")
+    keys = _partition(cursor, ("PATTERN",))
+    cursor.expect("PATTERN")
+    raw = _pattern_text(cursor)
+    cursor.expect("WITHIN", " (it bounds how long a match may last, and so what must be kept)")
+    within = duration(cursor)
+    cursor.expect("MEASURES", " (the variables that make up the result, each with its type)")
+    measures = schema(cursor, ("DEFINE",))
+    defined = _definitions(cursor) if cursor.take("DEFINE") else []
+    cursor.expect(")")
+    pattern = _pattern(cursor, raw, [one.symbol.text for one in defined])
+    _check_names(cursor, defined, pattern, measures)
+
+    def match(node: Node, names: Names) -> Node:
+        define = tuple(_definition(cursor, one, names) for one in defined)
+        return Match(node, pattern, within, measures, define, resolved(cursor, keys, names))
+
+    return match
+
+
+def _pattern_text(cursor: Cursor) -> Region:
+    # Not by parentheses: an open group is for the pattern's own parser to point at. A symbol `within` is quoted.
+    start = cursor.at
+    while cursor.peek() and cursor.word() not in ("WITHIN", "MEASURES", "DEFINE", ";"):
+        cursor.at += 1
+    if cursor.word() != "WITHIN":
+        cursor.at = start
+        cursor.until(("MEASURES", "DEFINE"))
+    if start == cursor.at:
+        cursor.fail(f"a pattern is expected, not {cursor.shown()}")
+    return Region(start, cursor.at)
+
+
+def _pattern(cursor: Cursor, region: Region, names: list[str]) -> Pattern:
+    try:
+        return parse_pattern(cursor.slice(region), names=names, offset=cursor.span(region)[0])
+    except PatternError as error:
+        raise QueryError(error.message, cursor.text, error.position) from None
+
+
+def _definitions(cursor: Cursor) -> list[_Defined]:
+    # The paper's listing has no commas between its definitions.
+    defined = [_defined(cursor)]
+    while cursor.take(",") or cursor.has_name():
+        defined.append(_defined(cursor))
+    return defined
+
+
+def _defined(cursor: Cursor) -> _Defined:
+    symbol = _name(cursor, "a symbol to define")
+    condition = single(cursor, _up_to(cursor, "DO"), "a condition") if cursor.take("AS") else None
+    return _Defined(symbol, condition, tuple(_assignments(cursor)) if cursor.take("DO") else ())
+
+
+def _assignments(cursor: Cursor) -> Iterable[tuple[_Name, exp.Expression]]:
+    yield _assignment(cursor)
+    # After a comma the next assignment or the next definition follows.
+    while cursor.word() == "," and cursor.word(2) == "=":
+        cursor.expect(",")
+        yield _assignment(cursor)
+
+
+def _assignment(cursor: Cursor) -> tuple[_Name, exp.Expression]:
+    variable = _name(cursor, "a variable to set")
+    cursor.expect("=")
+    return variable, single(cursor, _up_to(cursor), "a value")
+
+
+def _up_to(cursor: Cursor, *stops: str) -> Region:
+    """The region up to a comma, one of `stops`, or the next definition's `symbol AS`."""
+    region = cursor.until((",", "AS", *stops))
+    if cursor.word() == "AS" and region.end - region.start > 1:
+        cursor.at -= 1
+    return Region(region.start, cursor.at)
+
+
+def _name(cursor: Cursor, what: str) -> _Name:
+    position = cursor.position
+    return _Name(cursor.name(what), position)
+
+
+def _definition(cursor: Cursor, one: _Defined, names: Names) -> Definition:
+    condition = None if one.condition is None else resolved(cursor, [one.condition], names)[0]
+    variables = [variable.text for variable, _ in one.assignments]
+    values = resolved(cursor, [value for _, value in one.assignments], names)
+    return Definition(one.symbol.text, condition, tuple(zip(variables, values, strict=True)))
+
+
+def _check_names(cursor: Cursor, defined: list[_Defined], pattern: Pattern, measures: Schema) -> None:
+    seen: set[str] = set()
+    for symbol, _, assignments in defined:
+        if symbol.text in seen:
+            cursor.fail(f"the symbol {symbol.text!r} is defined twice: join the conditions with OR", symbol.position)
+        if symbol.text not in symbols(pattern):
+            hint = nearest(symbol.text, list(symbols(pattern)))
+            cursor.fail(f"the symbol {symbol.text!r} is defined but not in PATTERN{hint}", symbol.position)
+        seen.add(symbol.text)
+        for variable, _ in assignments:
+            if measures.find(variable.text) is None:
+                hint = nearest(variable.text, measures.names)
+                cursor.fail(f"the variable {variable.text!r} is not among MEASURES{hint}", variable.position)

@@ -1,0 +1,211 @@
+"""A cursor over the tokens of a query text: the shared first step of every front end.
+
+Our own clauses are read token by token here; what is an ordinary SQL expression is cut out by its offsets and given to
+sqlglot, so every place that is ever pointed at is an offset of the text as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import NamedTuple, NoReturn
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from bridge.errors import QueryError
+
+WORD = re.compile(r"[^\W\d][\w$]*")
+"""A name that needs no quotes, if the language has no other use for it."""
+
+_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
+_OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
+
+# After one of these words an operand follows, so a word that also opens a clause is a column's name there.
+_BEFORE_OPERAND = frozenset(
+    "AND OR NOT XOR BETWEEN IN LIKE ILIKE RLIKE IS ESCAPE CASE WHEN THEN ELSE AS DISTINCT DIV MOD".split()
+)
+_NEVER_OPERAND = frozenset(("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "UNION", "INTERSECT", "EXCEPT"))
+
+
+class Region(NamedTuple):
+    """A run of tokens, by index: `start` to before `end`."""
+
+    start: int
+    end: int
+
+
+class Cursor:
+    """The tokens of `text` and a place among them; `reserved` are the words that are no names unless quoted.
+
+    >>> cursor = Cursor("WITHIN 500 MS -- half a second")
+    >>> cursor.take("WITHIN"), cursor.word(), cursor.position
+    (True, '500', 7)
+    >>> cursor.expect("INTERVAL")
+    Traceback (most recent call last):
+    bridge.errors.QueryError: INTERVAL is expected, not '500' (line 1, column 8)
+      WITHIN 500 MS -- half a second
+             ^
+    """
+
+    def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
+        self.text = text
+        self.bare = uncommented(text)
+        self.tokens = tokens(text, self.bare)
+        self.reserved = reserved
+        self.at = 0
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        """The token at the place, or so many after it; None past the end."""
+        index = self.at + ahead
+        return self.tokens[index] if 0 <= index < len(self.tokens) else None
+
+    def word(self, ahead: int = 0) -> str:
+        """That token as a keyword or mark, in upper case; nothing for a quoted name, a text or the end."""
+        return word_of(self.peek(ahead))
+
+    @property
+    def position(self) -> int:
+        """Where in the text the next token starts; at the end, where the last one ended."""
+        token = self.peek()
+        return token.start if token else self.tokens[-1].end + 1 if self.tokens else 0
+
+    def take(self, *words: str) -> bool:
+        """Step over these words, if they are what follows."""
+        found = all(self.word(ahead) == word for ahead, word in enumerate(words))
+        self.at += len(words) if found else 0
+        return found
+
+    def expect(self, word: str, hint: str = "") -> int:
+        """Step over `word` and tell where it stood; anything else is an error."""
+        position = self.position
+        if not self.take(word):
+            self.fail(f"{word} is expected{hint}, not {self.shown()}")
+        return position
+
+    def fail(self, message: str, position: int | None = None) -> NoReturn:
+        """Raise a QueryError that points at `position`, or at the next token."""
+        raise QueryError(message, self.text, self.position if position is None else position)
+
+    def shown(self) -> str:
+        """The next token as messages name it."""
+        token = self.peek()
+        return repr(self.text[token.start : token.end + 1]) if token else "the end of the text"
+
+    def has_name(self) -> bool:
+        """Whether a name follows: quoted, or a word that is not reserved."""
+        token = self.peek()
+        if token is None or token.token_type == TokenType.IDENTIFIER:
+            return token is not None
+        return WORD.fullmatch(self.word()) is not None and self.word() not in self.reserved
+
+    def name(self, what: str) -> str:
+        """Step over a name; `what` says whose it is."""
+        token = self.peek()
+        if token is None or not self.has_name():
+            reserved = self.word() in self.reserved and WORD.fullmatch(self.word())
+            hint = f"; as a name it is quoted: {self._as_name()}" if reserved else ""
+            self.fail(f"{what} is expected, not {self.shown()}{hint}")
+        if not token.text:
+            self.fail("a name cannot be empty")
+        self.at += 1
+        return token.text
+
+    def _as_name(self) -> str:
+        return f'"{self.text[self.position : self.position + len(self.word())]}"'
+
+    def until(self, stops: Collection[str]) -> Region:
+        """Step over everything up to one of `stops` outside parentheses, a closing parenthesis, `;` or the end."""
+        start, depth = self.at, 0
+        while (word := self.word()) or self.peek():
+            if word == ";" or (depth == 0 and (word in _CLOSE or (word in stops and self._is_stop(start)))):
+                break
+            depth += (word in _OPEN) - (word in _CLOSE)
+            self.at += 1
+        return Region(start, self.at)
+
+    def _is_stop(self, start: int) -> bool:
+        word = self.word()
+        if word == "FROM" and self.word(-1) == "DISTINCT":
+            return self.word(-2) not in ("IS", "NOT")
+        if word in _NEVER_OPERAND or not word[0].isalpha():
+            return True
+        before = self.word(-1)
+        return self.at > start and before not in _BEFORE_OPERAND and (before[-1:].isalnum() or before in ("", *_CLOSE))
+
+    def span(self, region: Region) -> tuple[int, int]:
+        """The offsets of a region that is not empty."""
+        return self.tokens[region.start].start, self.tokens[region.end - 1].end + 1
+
+    def slice(self, region: Region) -> str:
+        """The text of a region, comments blanked."""
+        start, end = self.span(region)
+        return self.bare[start:end]
+
+
+def word_of(token: Token | None) -> str:
+    """A token as `Cursor.word` gives it; several blanks inside (`GROUP  BY`) are one."""
+    return "" if token is None or token.token_type in _QUOTED else " ".join(token.text.upper().split())
+
+
+def blanked(text: str, start: int, end: int) -> str:
+    """`text` with everything outside `[start, end)` blank, so that offsets and lines stay right.
+
+    >>> blanked("SELECT a + b FROM s", 7, 12)
+    '       a + b       '
+    """
+    return _blank(text[:start]) + text[start:end] + _blank(text[end:])
+
+
+def uncommented(text: str) -> str:
+    """`text` with its comments blank; they may nest. Names and texts in quotes stay as they are.
+
+    >>> uncommented("a /* b */ '--' -- c")
+    "a         '--'     "
+    """
+    parts, done = [], 0
+    while match := _QUOTES_AND_COMMENTS.search(text, done):
+        end = _end(text, match)
+        comment = match[0][0] in "-/"
+        parts += [
+            text[done : match.start()],
+            _blank(text[match.start() : end]) if comment else text[match.start() : end],
+        ]
+        done = end
+    return ("".join(parts) + text[done:]).replace("\ufeff", " ")
+
+
+def tokens(text: str, bare: str) -> list[Token]:
+    """sqlglot's tokens of `bare`; what is no SQL token at all is an error in `text`."""
+    try:
+        return list(sqlglot.tokenize(bare))
+    except (SqlglotError, ValueError) as error:
+        raise QueryError(f"not understood: {error}", text) from None
+
+
+_QUOTES_AND_COMMENTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*|\{\#|['"]""")
+_UNCLOSED = {
+    "'": "the text is never closed by '",
+    '"': 'the quoted name is never closed by "',
+    "{#": "'{#' has no meaning here",
+}
+
+
+def _end(text: str, match: re.Match[str]) -> int:
+    if match[0] in _UNCLOSED:
+        raise QueryError(_UNCLOSED[match[0]], text, match.start())
+    return _end_of_comment(text, match.start()) if match[0] == "/*" else match.end()
+
+
+def _end_of_comment(text: str, start: int) -> int:
+    depth = 0
+    for mark in re.finditer(r"/\*|\*/", text[start:]):
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return start + mark.end()
+    raise QueryError("the comment is never closed by */", text, start)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)

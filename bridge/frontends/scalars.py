@@ -1,0 +1,159 @@
+"""Expressions inside a query: cut out by their tokens, read by sqlglot, and freed of what a stream query cannot say.
+
+sqlglot reads more than we can answer and drops some of what it reads; whatever it does not give back as part of the
+expression is refused here, at its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import NamedTuple, cast
+
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.frontends.cursor import Cursor, Region, blanked, word_of
+from bridge.query import Correlate, Filter, Node, parsed
+
+SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+
+# What a parsed expression may not hold: the message, and the words by which its place is found.
+_REFUSED: tuple[tuple[tuple[type[exp.Expression], ...], str, tuple[str, ...]], ...] = (
+    ((exp.Query, exp.Table, exp.Values), SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
+    ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
+    ((exp.Placeholder, exp.Parameter), "a query has no parameters: write the value", ("?", ":", "@", "??")),
+    ((exp.GroupingSets, exp.Rollup, exp.Cube), "one grouping at a time: make a query for each and UNION ALL them", ()),
+    ((exp.Aliases, exp.Command), "not understood", ()),
+)
+_LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
+
+
+class Names(NamedTuple):
+    """The qualifiers an expression may use: `own` is dropped (a single input), the `kept` ones stay (a correlation)."""
+
+    own: str | None
+    kept: tuple[str, ...]
+
+
+def visible(node: Node) -> tuple[str, ...]:
+    """The aliases of the correlation that `node` is, or filters."""
+    while isinstance(node, Filter):
+        node = node.input
+    return tuple(alias for alias, _ in node.inputs) if isinstance(node, Correlate) else ()
+
+
+def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expression, ...]:
+    """The expressions of a region just stepped over; `what` says what is expected."""
+    if region.start == region.end:
+        cursor.fail(f"{what} is expected, not {cursor.shown()}")
+    _require_no_gaps(cursor, region)
+    select = _selected(cursor, region)
+    # Taken out of the helping SELECT: later passes look at parents.
+    columns = tuple(cast("exp.Expression", column.pop()) for column in list(select.expressions))
+    _refuse(cursor, region, columns)
+    return columns
+
+
+def single(cursor: Cursor, region: Region, what: str) -> exp.Expression:
+    """The one expression, without alias, of a region that ends before any comma."""
+    (expression,) = plain(cursor, listed(cursor, region, what))
+    if isinstance(expression, exp.Star):
+        cursor.fail(f"{what} is expected, not '*'", cursor.span(region)[0])
+    return expression
+
+
+def plain(cursor: Cursor, expressions: tuple[exp.Expression, ...]) -> tuple[exp.Expression, ...]:
+    """The same expressions, none of them with an alias, which sqlglot reads into any two words: `a b`."""
+    for expression in expressions:
+        if isinstance(expression, exp.Alias):
+            _refuse_alias(cursor, expression)
+    return expressions
+
+
+def resolved(cursor: Cursor, expressions: Iterable[exp.Expression], names: Names) -> tuple[exp.Expression, ...]:
+    """The expressions with the qualifiers checked, and dropped where there is one input only."""
+    return tuple(_resolved(cursor, expression, names) for expression in expressions)
+
+
+def position_of(expression: exp.Expression) -> int | None:
+    """The offset of the first name in an expression."""
+    starts = [node.meta["start"] for node in expression.walk() if "start" in node.meta]
+    return min(starts, default=None)
+
+
+def _selected(cursor: Cursor, region: Region) -> exp.Select:
+    start, end = cursor.span(region)
+    # Read as a SELECT list, for a bare expression may begin with a word that opens a statement (`comment = 1`).
+    # The word is put where the text has a SELECT before the region: that place is never a line's end.
+    lead = cast("re.Match[str]", re.search("select", cursor.text, re.IGNORECASE)).start()
+    laid = blanked(cursor.bare, start, end)
+    tree = parsed(laid[:lead] + "SELECT" + laid[lead + 6 : end], shown=cursor.text)
+    if not isinstance(tree, exp.Select) or not tree.expressions:
+        raise QueryError("an expression is expected", cursor.text, start)
+    for key, value in tree.args.items():
+        if value and key != "expressions":
+            message = _LEFTOVERS.get(key, f"{key.strip('_').upper()} is not supported here")
+            raise QueryError(message, cursor.text, _place(cursor, region, (key.strip("_").upper(),)))
+    return tree
+
+
+def _require_no_gaps(cursor: Cursor, region: Region) -> None:
+    # sqlglot overlooks a comma too many.
+    before = "("
+    for index in range(region.start, region.end + 1):
+        word = word_of(cursor.tokens[index]) if index < region.end else ")"
+        comma = index - (before == ",")
+        if (word == "," and before in ("(", "[", ",")) or (before == "," and word in (")", "]")):
+            cursor.fail("an expression is missing beside ','", cursor.tokens[comma].start)
+        before = word or "name"
+
+
+def _refuse(cursor: Cursor, region: Region, columns: tuple[exp.Expression, ...]) -> None:
+    for node in (below for column in columns for below in column.walk()):
+        for kinds, message, words in _REFUSED:
+            if isinstance(node, kinds):
+                cursor.fail(message, _place(cursor, region, words))
+        if isinstance(node, exp.Alias) and node.parent is not None:
+            _refuse_alias(cursor, node)
+        if isinstance(node, exp.In) and node.args.get("field"):
+            cursor.fail("IN wants a list of values in parentheses", position_of(node.args["field"]))
+        if isinstance(node, exp.Identifier) and node.name.startswith("$") and not node.quoted:
+            cursor.fail("a query has no parameters: write the value", node.meta.get("start"))
+
+
+def _refuse_alias(cursor: Cursor, alias: exp.Alias) -> None:
+    cursor.fail(f"unexpected {alias.alias!r}", position_of(alias.args["alias"]))
+
+
+def _place(cursor: Cursor, region: Region, words: Collection[str]) -> int:
+    found = (token.start for token in cursor.tokens[region.start : region.end] if word_of(token) in words)
+    return next(found, cursor.span(region)[0])
+
+
+def _resolved(cursor: Cursor, expression: exp.Expression, names: Names) -> exp.Expression:
+    for column in list(expression.find_all(exp.Column)):
+        qualifier = column.args.get("table")
+        if qualifier is not None and _own(cursor, column, qualifier, names):
+            column.set("table", None)
+            if isinstance(column.this, exp.Star):
+                expression = _replaced(expression, column)
+    return expression
+
+
+def _own(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, names: Names) -> bool:
+    if column.args.get("db") is not None:
+        cursor.fail("a column is written name or input.name", position_of(column))
+    own = names.own is not None and qualifier.name.lower() == names.own.lower()
+    if not own and qualifier.name.lower() not in [name.lower() for name in names.kept]:
+        known = ", ".join(map(repr, names.kept or filter(None, [names.own])))
+        cursor.fail(f"unknown input {qualifier.name!r}; there is {known}", qualifier.meta.get("start"))
+    return own
+
+
+def _replaced(expression: exp.Expression, column: exp.Column) -> exp.Expression:
+    star = cast("exp.Expression", column.this.pop())
+    if column is expression:
+        return star
+    column.replace(star)
+    return expression

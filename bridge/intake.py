@@ -1,0 +1,243 @@
+"""Events on their way in: checked, in order, numbered, in chunks that one transaction takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from bridge.catalogue import StreamEntry
+from bridge.errors import OrderError, SchemaError
+from windows.databases import Database
+from windows.schema import Attribute, TypeMismatch, decimal_size
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EARLIEST, LATEST = -(2**53), 2**53
+"""The range of timestamps, in milliseconds around 1970: some 285,000 years to either side."""
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+Chunk = Callable[[int], "tuple[list[Batch], int, int, int]"]
+"""Given the number of the newest event: batches, number of events, first and last ts."""
+
+
+@dataclasses.dataclass
+class Batch:
+    """Numbered rows (ts, seq, attributes…) of one stream, as tuples or as an Arrow table."""
+
+    stream: StreamEntry
+    rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
+    table: pa.Table | None = None
+
+    def insert(self, database: Database, inbox: str) -> None:
+        if self.table is not None:
+            database.append(inbox, self.table)
+        elif self.rows:
+            database.insert(inbox, len(self.rows[0]), self.rows)
+
+
+def milliseconds(timestamp: Any) -> int:
+    """A timestamp as whole milliseconds since 1970: a whole number, or a datetime with its time zone.
+
+    >>> milliseconds(datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC))
+    1000
+    """
+    if isinstance(timestamp, datetime.datetime):
+        if timestamp.tzinfo is None:
+            raise SchemaError(f"the timestamp {timestamp} has no time zone: say which, or give milliseconds")
+        return (timestamp - _EPOCH) // datetime.timedelta(milliseconds=1)
+    try:
+        ts = operator.index(timestamp)
+    except TypeError:
+        ts = None
+    if ts is None or isinstance(timestamp, bool):
+        raise SchemaError(f"a timestamp is whole milliseconds or an aware datetime, not {timestamp!r}")
+    if not EARLIEST <= ts <= LATEST:
+        raise SchemaError(f"the timestamp {ts} is out of range ({EARLIEST} to {LATEST} ms)")
+    return ts
+
+
+def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int) -> Iterator[Chunk]:
+    """The chunks of whatever `push_events` takes."""
+    if (tables := as_arrow(events)) is not None:
+        return _arrow_chunks(stream, tables, timestamp, size)
+    return batches_of(((stream.name, *_pair(event)) for event in events), lambda _: stream, size)
+
+
+def batches_of(
+    events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int
+) -> Iterator[Chunk]:
+    """Chunks of (stream, payload, timestamp) triples."""
+    iterator = iter(events)
+    while part := list(itertools.islice(iterator, size)):
+        yield _Rows(part, entry).numbered
+
+
+@dataclasses.dataclass
+class _Rows:
+    events: list[tuple[str, Any, Any]]
+    entry: Callable[[str], StreamEntry]
+
+    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
+        batches: dict[str, Batch] = {}
+        first = last = milliseconds(self.events[0][2])
+        for place, (name, payload, timestamp) in enumerate(self.events, 1):
+            stream = self.entry(name)
+            try:
+                ts, values = milliseconds(timestamp), stream.row(payload)
+            except (TypeMismatch, SchemaError) as error:
+                raise SchemaError(f"event {place} of this chunk: {error}") from None
+            if ts < last:
+                raise OrderError(f"event {place} of this chunk: time does not go back: {ts} is before {last}")
+            last = ts
+            batches.setdefault(stream.name, Batch(stream)).rows.append((ts, seq + place, *values))
+        return list(batches.values()), len(self.events), first, last
+
+
+def _pair(event: Any) -> tuple[Any, Any]:
+    try:
+        payload, timestamp = event
+    except (TypeError, ValueError):
+        raise SchemaError(f"an event is a pair (payload, timestamp), not {event!r}") from None
+    return payload, timestamp
+
+
+# Arrow -----------------------------------------------------------------------------------------------------------------
+
+
+def as_arrow(events: Any) -> Iterator[pa.Table] | None:
+    """Arrow tables of a table, batches, or a pandas or polars frame; None for anything else."""
+    module = type(events).__module__.split(".")[0]
+    if module not in ("pyarrow", "pandas", "polars"):
+        return None
+    import pyarrow as pa
+
+    if module == "pandas":
+        return iter([pa.Table.from_pandas(events, preserve_index=False)])
+    if module == "polars":
+        return iter([events.to_arrow()])
+    if isinstance(events, pa.Table):
+        return iter([events])
+    if isinstance(events, pa.RecordBatch):
+        return iter([pa.Table.from_batches([events])])
+    if isinstance(events, pa.RecordBatchReader):
+        return (pa.Table.from_batches([batch]) for batch in events)
+    raise SchemaError(f"push_events takes an Arrow table, record batches or a reader, not {type(events).__name__}")
+
+
+def arrow_type(type_name: str) -> Any:
+    """The Arrow type of an attribute type; text where only the database knows it."""
+    import pyarrow as pa
+
+    size = decimal_size(type_name)
+    if size:
+        return pa.decimal128(*size)
+    return {
+        "BOOLEAN": pa.bool_(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64(),
+        "DOUBLE": pa.float64(), "VARCHAR": pa.string(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
+    }.get(type_name)  # fmt: skip
+
+
+def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: str, size: int) -> Iterator[Chunk]:
+    for whole in tables:
+        checked = _conformed(stream, whole, timestamp)
+        for start in range(0, checked.num_rows, size):
+            yield _Columns(stream, checked.slice(start, size)).numbered
+
+
+@dataclasses.dataclass
+class _Columns:
+    stream: StreamEntry
+    table: pa.Table
+
+    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
+        import numpy as np
+        import pyarrow as pa
+
+        count = self.table.num_rows
+        times = self.table.column(0)
+        first, last = times[0].as_py(), times[count - 1].as_py()
+        numbers = pa.array(np.arange(seq + 1, seq + count + 1, dtype="int64"))
+        table = self.table.add_column(1, "seq", numbers)
+        if any(self.stream.encoders):
+            rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+            encoded = [(ts, number, *self._encoded(values)) for ts, number, *values in rows]
+            return [Batch(self.stream, rows=encoded)], count, first, last
+        return [Batch(self.stream, table=table)], count, first, last
+
+    def _encoded(self, values: list[Any]) -> list[Any]:
+        pairs = zip(self.stream.encoders, values, strict=True)
+        return [encode(value) if encode and value is not None else value for encode, value in pairs]
+
+
+def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str) -> pa.Table:
+    """The columns ts and the attributes, of the schema's types, in its order; time not going back."""
+    import pyarrow as pa
+
+    names = table.column_names
+    if timestamp not in names:
+        raise SchemaError(f"no column {timestamp!r} with the timestamps; there are {names} (timestamp= names it)")
+    for name in names:
+        if name != timestamp and name not in stream.schema.names:
+            raise SchemaError(f"unknown attribute {name!r}; the schema of {stream.name!r} is ({stream.schema})")
+    columns = [_times(table.column(timestamp), timestamp)]
+    for attribute in stream.schema:
+        if attribute.name in names:
+            columns.append(_cast(table.column(attribute.name), attribute))
+        else:
+            columns.append(pa.nulls(table.num_rows, arrow_type(attribute.type)))
+    return pa.table(columns, names=[f"c{place}" for place in range(len(columns))])
+
+
+def _cast(column: Any, attribute: Attribute) -> Any:
+    import pyarrow as pa
+
+    wanted = arrow_type(attribute.type)
+    kind = column.type
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_temporal)
+    if any(test(kind) != test(wanted) for test in kinds[2:]) or _is_text(kind) != _is_text(wanted):
+        if not (pa.types.is_null(kind) or pa.types.is_dictionary(kind)):
+            raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
+    try:
+        return column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}: {error}") from None
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+
+
+def _times(column: Any, name: str) -> Any:
+    """The timestamps as whole milliseconds, none missing, none going back."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    try:
+        column = column.cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(f"the timestamps in {name!r} are not whole milliseconds: {error}") from None
+    if column.null_count:
+        raise SchemaError(f"{column.null_count} timestamps in {name!r} are missing")
+    if len(column) == 0:
+        return column
+    extremes = pc.min_max(column).as_py()
+    for ts in (extremes["min"], extremes["max"]):
+        milliseconds(ts)
+    combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    later, earlier = combined.slice(1), combined.slice(0, len(combined) - 1)
+    wrong = pc.index(pc.less(later, earlier), True).as_py()
+    if wrong >= 0:
+        raise OrderError(
+            f"row {wrong + 2}: time does not go back: {later[wrong].as_py()} is before {earlier[wrong].as_py()}"
+        )
+    return combined

@@ -1,0 +1,98 @@
+"""The physical form of queries: tables, and steps that are each one standard SQL statement.
+
+A step holds a neutral sqlglot statement; its text in the database's SQL is rendered once, when the query is created.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge.flow import Flow, table
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table of state: its columns come with the SELECT that would fill it, so the database knows their types best."""
+
+    name: str
+    like: exp.Expression
+    indexes: tuple[tuple[str, ...], ...] = ()
+
+    def create(self) -> exp.Expression:
+        """`CREATE TABLE name AS SELECT …` without a row."""
+        shape = exp.select("*").from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True)).where(exp.false())
+        return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
+
+    def index(self) -> list[exp.Expression]:
+        return [
+            exp.Create(
+                kind="INDEX",
+                this=exp.Index(
+                    this=exp.to_identifier(f"{self.name}_{number}", quoted=True),
+                    table=table(self.name),
+                    params=exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns]),
+                ),
+            )
+            for number, columns in enumerate(self.indexes, 1)
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Clear:
+    """Empties an inbox before it is filled again."""
+
+    table: str
+
+    def statement(self) -> exp.Expression:
+        return exp.delete(table(self.table))
+
+
+@dataclasses.dataclass(frozen=True)
+class Insert:
+    """Adds the rows of a SELECT to a table of state."""
+
+    table: str
+    select: exp.Expression
+
+    def statement(self) -> exp.Expression:
+        return exp.insert(self.select.copy(), table(self.table))
+
+
+@dataclasses.dataclass(frozen=True)
+class Purge:
+    """Removes rows that can take part in nothing any more: housekeeping, right at any time (DESIGN)."""
+
+    table: str
+    condition: exp.Expression
+
+    def statement(self) -> exp.Expression:
+        return exp.delete(table(self.table), where=self.condition.copy())
+
+
+Step = Clear | Insert | Purge
+
+
+@dataclasses.dataclass
+class Operator:
+    """What one distinct (sub-)query does at each push: its tables and its steps in order.
+
+    `inboxes` are emptied at the next push. `sources`: the streams whose events concern it; `timed`: time alone does too.
+    """
+
+    title: str
+    sources: frozenset[str]
+    timed: bool
+    tables: list[Table] = dataclasses.field(default_factory=list)
+    steps: list[Insert | Purge] = dataclasses.field(default_factory=list)
+    purges: list[Purge] = dataclasses.field(default_factory=list)
+    inboxes: list[str] = dataclasses.field(default_factory=list)
+    result: Flow | None = None
+    arrivals: Flow | None = None
+    contents: dict[int, Flow] = dataclasses.field(default_factory=dict)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    def concerned(self, streams: frozenset[str]) -> bool:
+        """Whether a push into these streams (or time alone) means work."""
+        return self.timed or not self.sources.isdisjoint(streams)

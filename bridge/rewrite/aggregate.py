@@ -1,0 +1,267 @@
+"""Aggregates (O2): at each arriving row, over the window as of that row, of that row's group.
+
+Two forms give the same rows. The join (arrivals `t` with the window's rows `w`) holds for every window; where rows
+expire in the order they came and the database can compute a frame's bound per row, window functions do it in one pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.plan import Operator
+from bridge.rewrite.frames import framed
+from bridge.rewrite.network import Network, clock, derived_content, rewrite
+from bridge.flow import (
+    Flow,
+    Need,
+    Selection,
+    named,
+    not_later,
+    number,
+    numbered,
+    of,
+    over,
+    qualified,
+    same,
+    valid,
+)
+from bridge.rewrite.stream import pushed_out
+from windows.window import NEVER
+
+Values = Callable[[exp.Expression], exp.Expression]
+
+
+@rewrite.register
+def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.CONTENT)
+        if below.jumping:
+            select, form = per_jump(node, below, network), "once per jump of its window"
+        elif network.database.frames and below.size is not None and not below.timed and not node.on_change:
+            select, form = framed(node, below), "window frames, as its rows expire in order"
+        else:
+            select, form = joined(node, below, network), "join of arrivals and window"
+        operator.notes.append(f"aggregate by {form}")
+        operator.result = _flow(node, below, select)
+
+    operator = network.operator(node, build, "Aggregate")
+    return network.give(operator, node, need)
+
+
+def _flow(node: query.Aggregate, below: Flow, select: exp.Expression) -> Flow:
+    names = tuple(item.alias for item in node.columns)
+    groups = [f"_key{place}" for place in range(len(node.group_by))]
+    order = ("_place",) if below.order or below.jumping or node.on_change else ()
+    arrivals = Selection.of(exp.Subquery(this=select), ["ts", "seq", "_expires", *order, *groups, *names])
+    return Flow(names, arrivals, order=order, timed=below.timed or node.on_change)
+
+
+@derived_content.register
+def _(node: query.Aggregate, flow: Flow) -> Flow:
+    """W5: a result counts until the next one of its group replaces it."""
+    assert flow.content is not None
+    keys: list[exp.Expression] = [column(f"_key{place}") for place in range(len(node.group_by))]
+    return dataclasses.replace(flow, content=pushed_out(flow.content, flow, 1, keys), counted=True)
+
+
+# The join form ---------------------------------------------------------------------------------------------------------
+
+
+def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """Each arrival `t` joined with the rows `w` of its window and group, then grouped by the arrival again."""
+    arrivals, alias = _triggers(node, below), "t"
+    assert below.content is not None
+    content = below.content
+    groups = [content.value(key, "w") for key in node.group_by]
+    keys = [of("t", f"_key{place}") for place in range(len(groups))]
+    order = ("_place",) if below.order or node.on_change else ()
+    conditions = [
+        _entered(node, below),
+        *valid("w", alias, below, itself=True),
+        *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
+        *content.conditions_of("w"),
+    ]
+    trigger = [of("t", name) for name in ("ts", "seq", *order)]
+    expires = of("t", "_expires")
+    rest = Aggregation(node, lambda e: content.value(e, "w"), keys, [*trigger, expires], exp.Count(this=of("w", "seq")))
+    source = exp.alias_(arrivals, "t", table=True, quoted=True)
+    empty_too = node.on_change and not node.group_by
+    kind = "left" if empty_too else "inner"
+    join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
+    return rest.select(join, network)
+
+
+def _entered(node: query.Aggregate, below: Flow) -> exp.Expression:
+    """Whether `w` stands not after `t`; an expiry (seq 0) stands before the events of its ts."""
+    if not node.on_change:
+        return not_later("w", "t", below.order, below.timed)
+    before = exp.LT(this=of("w", "ts"), expression=of("t", "ts"))
+    return exp.or_(before, not_later("w", "t", below.order, timed=False))
+
+
+def _triggers(node: query.Aggregate, below: Flow) -> exp.Expression:
+    """What makes the aggregate report: the arrivals, with `on_change` also each expiry of the groups it changes."""
+    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    order = ("_place",) if below.order or node.on_change else ()
+    names = {"ts": column("ts"), "seq": column("seq"), "_expires": column("_expires")}
+    place = {"_place": column("_place") if below.order else number(0)} if order else {}
+    system = {name: below.arrivals.columns[name] for name in below.arrivals.columns}
+    rows = dataclasses.replace(below.arrivals, columns={**system, "_zero": number(0)})
+    place = {name: column("_zero") if not below.order else value for name, value in place.items()}
+    arrivals = rows.project({**names, **place, **keys}).select()
+    if not node.on_change:
+        return exp.Subquery(this=arrivals)
+    assert below.content is not None
+    content = below.content
+    moments = content.project({"ts": column("_expires"), **keys})
+    moments = dataclasses.replace(
+        moments,
+        conditions=(
+            *content.conditions,
+            exp.GT(this=content.columns["_expires"].copy(), expression=clock("before")),
+            exp.LTE(this=content.columns["_expires"].copy(), expression=clock("now")),
+        ),
+    )
+    distinct = exp.Subquery(this=moments.select().distinct()).as_("x", quoted=True)
+    rank = numbered([column("ts")], map(column, keys)) if keys else number(0)
+    expiries = exp.select(
+        column("ts"), named(number(0), "seq"), named(number(NEVER), "_expires"), named(rank, "_place"),
+        *map(column, keys),
+    ).from_(distinct)  # fmt: skip
+    return exp.Subquery(this=exp.union(arrivals, expiries, distinct=False))
+
+
+# The jumping form ------------------------------------------------------------------------------------------------------
+
+
+def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """W3: the arrivals of one boundary are the whole content; a row per boundary and group, by their first rows."""
+    rows = below.arrivals
+    keys = [column(f"_key{place}") for place in range(len(node.group_by))]
+    inner = rows.select(["ts", "seq", "_expires", *below.order])
+    inner = inner.select(*(named(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
+    inner = inner.select(*(named(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
+    ranked = exp.select("*", named(numbered(map(column, ("ts", "seq")), map(column, below.order)), "_rank"))
+    source = ranked.from_(exp.Subquery(this=inner).as_("i", quoted=True))
+    renamed = {name: column(f"_in_{name}") for name in below.names}
+
+    def value(expression: exp.Expression) -> exp.Expression:
+        return Selection(exp.null(), {**renamed, "ts": column("ts")}).value(expression, "w")
+
+    trigger = [of("w", name) for name in ("ts", "seq")]
+    rest = Aggregation(
+        node, value, [qualified(key, "w") for key in keys], [*trigger, of("w", "_expires")], exp.Count(this=of("w", "seq")),
+        first=exp.Min(this=of("w", "_rank")),
+        newest=of("w", "_rank"),
+    )  # fmt: skip
+    return rest.select(exp.select().from_(exp.Subquery(this=source).as_("w", quoted=True)), network)
+
+
+# Shared by both --------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Aggregation:
+    """The select list, GROUP BY and HAVING over a joined source whose window rows are called `w`.
+
+    `first` orders the groups of one jump; FIRST, LAST and SQLite's STDDEV need a value per group that a window function
+    computes below the grouping.
+    """
+
+    node: query.Aggregate
+    value: Values
+    keys: Sequence[exp.Expression]
+    trigger: Sequence[exp.Expression]
+    rows: exp.Expression
+    first: exp.Expression | None = None
+    newest: exp.Expression | None = None
+
+    def select(self, source: exp.Select, network: Network) -> exp.Select:
+        helpers: dict[str, exp.Expression] = {}
+        columns = [_called(self._final(item.this, helpers, network), item.alias) for item in self.node.columns]
+        having = [] if self.node.having is None else [self._final(self.node.having, helpers, network)]
+        system: list[exp.Expression] = [_called(part.copy(), part.name) for part in self.trigger]
+        if self.first is not None:
+            rank = numbered([part.copy() for part in self.trigger[:2]], [self.first])
+            system.append(named(rank, "_place"))
+        groups = [_called(key.copy(), key.name) for key in self.keys]
+        by = [part.copy() for part in (*self.trigger, *self.keys)]
+        if helpers:
+            source = _with_helpers(source, helpers, [*columns, *having, *system, *groups, *by])
+        select = source.select(*system, *groups, *columns).group_by(*by)
+        return select.having(*having) if having else select
+
+    def _final(self, expression: exp.Expression, helpers: dict[str, exp.Expression], network: Network) -> exp.Expression:
+        """An expression of the list: group keys become the trigger's, aggregates run over the window's rows."""
+        if expression in self.node.group_by:
+            return self.keys[self.node.group_by.index(expression)].copy()
+        if isinstance(expression, exp.AggFunc):
+            return self._aggregate(expression, helpers, network)
+        result = expression.copy()
+        for child in list(result.iter_expressions()):
+            child.replace(self._final(child, helpers, network))
+        return result
+
+    def _aggregate(self, call: exp.Expression, helpers: dict[str, exp.Expression], network: Network) -> exp.Expression:
+        if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
+            return self.rows.copy()
+        if isinstance(call, (exp.First, exp.Last)):
+            return exp.Min(this=self._helper(helpers, self._edge(call)))
+        over_window = self.value(call)
+        if isinstance(call, (exp.Stddev, exp.StddevSamp)) and network.database.dialect == "sqlite":
+            return self._stddev(over_window.this, helpers)
+        return over_window
+
+    def _edge(self, call: exp.Expression) -> exp.Expression:
+        """FIRST and LAST: the value of the group's oldest or newest row."""
+        descending = isinstance(call, exp.Last)
+        key = [self.newest] if self.newest is not None else [of("w", name) for name in self._row_key]
+        order = [exp.Ordered(this=part.copy(), desc=descending) for part in key]
+        window = over(exp.FirstValue(this=self.value(call.this)), [*self.trigger, *self.keys], [])
+        window.set("order", exp.Order(expressions=order))
+        return window
+
+    @property
+    def _row_key(self) -> tuple[str, ...]:
+        return tuple(name for name in ("ts", "seq", "_place") if name != "_place" or self._ranked)
+
+    @property
+    def _ranked(self) -> bool:
+        return any(part.name == "_place" for part in self.trigger) and not self.node.on_change
+
+    def _stddev(self, value: exp.Expression, helpers: dict[str, exp.Expression]) -> exp.Expression:
+        """Two passes, as the one-pass sum of squares loses the digits of values far from zero."""
+        mean = self._helper(helpers, over(exp.Avg(this=value.copy()), [*self.trigger, *self.keys], []))
+        distance = exp.paren(exp.Sub(this=exp.paren(value.copy()), expression=mean))
+        squares = exp.Sum(this=exp.Mul(this=distance, expression=distance.copy()))
+        count = exp.Count(this=value.copy())
+        fewer = exp.paren(exp.Sub(this=count, expression=number(1)))
+        return exp.Sqrt(this=exp.Div(this=squares, expression=exp.Nullif(this=fewer, expression=number(0))))
+
+    def _helper(self, helpers: dict[str, exp.Expression], window: exp.Expression) -> exp.Expression:
+        name = next((name for name, known in helpers.items() if known == window), f"_helper{len(helpers) + 1}")
+        helpers[name] = window
+        return column(name)
+
+
+def _called(value: exp.Expression, name: str) -> exp.Expression:
+    return exp.alias_(value, name, quoted=True)
+
+
+def _with_helpers(
+    source: exp.Select, helpers: dict[str, exp.Expression], readers: Sequence[exp.Expression]
+) -> exp.Select:
+    """The source as a sub-query that also gives the helpers; its readers then name its columns `"alias.column"`."""
+    used = [found for reader in readers for found in reader.find_all(exp.Column) if found.table]
+    read = dict.fromkeys((found.table, found.name) for found in used)
+    inner = source.select(*(_called(of(alias, name), f"{alias}.{name}") for alias, name in read))
+    inner = inner.select(*(_called(window, name) for name, window in helpers.items()))
+    for found in used:
+        found.set("this", exp.to_identifier(f"{found.table}.{found.name}", quoted=True))
+        found.set("table", None)
+    return exp.select().from_(exp.Subquery(this=inner).as_("h", quoted=True))

@@ -1,0 +1,175 @@
+"""Correlations (O3): what arrives at one input joined with the windows of the others, each combination once.
+
+One SELECT per streamed input, that input giving the arrivals (the new results of a join after Blakeley et al. 1986).
+An input left of it is seen including the very same event, one right of it without: so no combination comes twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.plan import Operator
+from bridge.query import Node
+from bridge.rewrite.network import Network, rewrite
+from bridge.flow import Flow, Need, Selection, named, not_later, number, qualified, valid
+from windows.window import NEVER
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One input under its alias in the statement; `flow` is None for a relation."""
+
+    alias: str
+    name: str
+    source: Selection
+    flow: Flow | None
+
+    def item(self, arriving: bool) -> tuple[exp.Expression, Selection]:
+        """The FROM item and the selection behind it: the arrivals or the window."""
+        rows = self.source
+        if self.flow is not None and not arriving and self.flow.content is not None:
+            rows = self.flow.content
+        return rows.item(self.alias), rows
+
+
+@rewrite.register
+def _(node: query.Correlate, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        streamed = sum(not isinstance(below, query.Relation) for _, below in node.inputs)
+        parts = [
+            _part(place, alias, below, network, windowed=streamed > 1)
+            for place, (alias, below) in enumerate(node.inputs, 1)
+        ]
+        operator.result = _flow(node, parts, network)
+
+    operator = network.operator(node, build, "Correlate")
+    return network.give(operator, node, need)
+
+
+def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:
+    if isinstance(node, query.Relation):
+        columns = network.source(node.name).names
+        return Part(f"p{place}", name, Selection.of(exp.to_table(node.name), columns), None)
+    flow = network.rewrite(node, Need.CONTENT if windowed else Need.ARRIVALS)
+    return Part(f"p{place}", name, flow.arrivals, flow)
+
+
+def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
+    outputs = _outputs(parts, network, node)
+    order = tuple(f"_{part.alias}_{key}" for part in parts if part.flow for key in part.flow.key)
+    names = tuple(outputs)
+    branches = [_branch(node, parts, place, outputs) for place, part in enumerate(parts) if part.flow]
+    joined: exp.Expression = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
+    arrivals = Selection.of(exp.Subquery(this=joined), ["ts", "seq", "_expires", *order, *names])
+    timed = any(part.flow.timed for part in parts if part.flow)
+    hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
+    return Flow(names, arrivals, order=order, timed=timed, hidden=hidden)
+
+
+def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> dict[str, tuple[str, str]]:
+    """Output name → (part's alias, its column), as check.py named them."""
+    listed = [(part, name) for part in parts for name in _attributes(part)]
+    lowered = [name.lower() for _, name in listed]
+    outputs = {}
+    for part, name in listed:
+        shown = name if lowered.count(name.lower()) == 1 else f"{part.name}_{name}"
+        outputs[shown] = (part.alias, name)
+    for part in parts:
+        if part.flow is not None:
+            outputs[f"{part.name}.ts"] = (part.alias, "ts")
+    return outputs
+
+
+def _attributes(part: Part) -> tuple[str, ...]:
+    """The columns a part gives on; the times of a correlation's own parts stay within it."""
+    names = tuple(part.source.columns) if part.flow is None else part.flow.names
+    return tuple(name for name in names if not (part.flow is not None and name in part.flow.hidden))
+
+
+def _branch(
+    node: query.Correlate, parts: list[Part], arriving: int, outputs: dict[str, tuple[str, str]]
+) -> exp.Select:
+    """The combinations whose last part arrives at input number `arriving`."""
+    trigger = parts[arriving]
+    items = {part.alias: part.item(place == arriving) for place, part in enumerate(parts)}
+    rows = {alias: selection for alias, (_, selection) in items.items()}
+
+    def value(name: str) -> exp.Expression:
+        alias, attribute = outputs[name]
+        return qualified(rows[alias].columns[attribute].copy(), alias)
+
+    select = exp.select().from_(items[trigger.alias][0])
+    conditions = list(rows[trigger.alias].conditions_of(trigger.alias))
+    for place, part in enumerate(parts):
+        if place != arriving:
+            on = rows[part.alias].conditions_of(part.alias)
+            if part.flow is not None:
+                on = [*_seen(part, trigger, place > arriving, rows), *on]
+            kind = "inner" if on else "cross"
+            select = select.join(items[part.alias][0], on=exp.and_(*on) if on else None, join_type=kind)
+    if node.condition is not None:
+        conditions.append(_replaced(node.condition, value))
+    columns = [
+        named(qualified(rows[trigger.alias].columns[name].copy(), trigger.alias), name) for name in ("ts", "seq")
+    ]
+    columns.append(named(_earliest(parts, rows), "_expires"))
+    columns += [
+        named(qualified(rows[part.alias].columns[key].copy(), part.alias), f"_{part.alias}_{key}")
+        for part in parts
+        if part.flow
+        for key in part.flow.key
+    ]
+    columns += [named(value(name), name) for name in outputs]
+    return select.select(*columns).where(*conditions)
+
+
+def _seen(part: Part, trigger: Part, right: bool, rows: dict[str, Selection]) -> list[exp.Expression]:
+    """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen."""
+    assert part.flow is not None and trigger.flow is not None
+    timed = part.flow.timed or trigger.flow.timed
+    conditions = [not_later("w", "t", (), timed, strictly=right), *valid("w", "t", part.flow)]
+    return [_bound(condition, part, trigger, rows) for condition in conditions]
+
+
+def _bound(
+    condition: exp.Expression, part: Part, trigger: Part, rows: dict[str, Selection]
+) -> exp.Expression:
+    """The condition on `w` and `t` as one on the part's and the trigger's own columns."""
+    alias = {"w": part.alias, "t": trigger.alias}
+
+    def own(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column):
+            name = alias[node.table]
+            return qualified(rows[name].columns[node.name].copy(), name)
+        return node
+
+    bound = condition.transform(own)
+    assert isinstance(bound, exp.Expression)
+    return bound
+
+
+def _replaced(condition: exp.Expression, value: object) -> exp.Expression:
+    def own(node: exp.Expression) -> exp.Expression:
+        if not isinstance(node, exp.Column):
+            return node
+        below = value(node.name)  # type: ignore[operator]
+        return below if isinstance(below, (exp.Column, exp.Func)) else exp.paren(below)
+
+    replaced = condition.copy().transform(own)
+    assert isinstance(replaced, exp.Expression)
+    return replaced
+
+
+def _earliest(parts: list[Part], rows: dict[str, Selection]) -> exp.Expression:
+    """W5: a combination is valid until the first of its parts expires."""
+    times = [
+        qualified(rows[part.alias].columns["_expires"].copy(), part.alias) for part in parts if part.flow is not None
+    ]
+    times = [time for time in times if time.sql() != number(NEVER).sql()]
+    if not times:
+        return number(NEVER)
+    return times[0] if len(times) == 1 else exp.Least(this=times[0], expressions=times[1:])
+

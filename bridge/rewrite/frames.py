@@ -1,0 +1,80 @@
+"""Aggregates by window frames: one pass over the window's rows, however many of them one row's window holds.
+
+A frame's bound is computed per row: RANGE frames over ts would also count rows of the same ts that come later (O2).
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.flow import Flow, named, number, over
+from windows.window import NEVER
+
+
+def framed(node: query.Aggregate, below: Flow) -> exp.Select:
+    """`agg OVER (PARTITION BY group ORDER BY seq ROWS BETWEEN _back PRECEDING AND CURRENT ROW)` of the arrivals."""
+    assert below.content is not None and below.size is not None
+    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    rows = below.content.project(
+        {**{name: column(name) for name in ("ts", "seq", "_expires", *below.order, *below.names)}, **keys}
+    ).select()
+    partition = [column(name) for name in keys]
+    order = [column(name) for name in below.key]
+    back = named(_back(partition, order, below.size), "_back")
+    source = exp.select("*", back).from_(exp.Subquery(this=rows).as_("w", quoted=True))
+    columns = [named(_final(item.this, node), item.alias) for item in node.columns]
+    having = [] if node.having is None else [named(_final(node.having, node), "_having")]
+    system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
+    computed = exp.select(*system, *columns, *having).from_(exp.Subquery(this=source).as_("f", quoted=True))
+    computed.set("windows", [_frame(partition, order)])
+    newest = exp.select(exp.Min(this=column("seq"))).from_(
+        exp.Subquery(this=below.arrivals.select(["seq"])).as_("n", quoted=True)
+    )
+    arrived = exp.GTE(this=column("seq"), expression=exp.Subquery(this=newest))
+    outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
+    outer = outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived)
+    return outer.where(column("_having")) if having else outer
+
+
+def _back(partition: list[exp.Expression], order: list[exp.Expression], size: int) -> exp.Expression:
+    """How many rows before this one are still valid: all that came, less those whose time is over."""
+    place = exp.Sub(this=over(exp.RowNumber(), partition, order), expression=number(1))
+    if size == NEVER:
+        return place
+    spec = exp.WindowSpec(
+        kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end=number(size), end_side="PRECEDING"
+    )
+    gone = over(exp.Count(this=exp.Star()), partition, [column("ts")], spec)
+    return exp.Sub(this=place, expression=gone)
+
+
+def _frame(partition: list[exp.Expression], order: list[exp.Expression]) -> exp.Expression:
+    spec = exp.WindowSpec(
+        kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW"
+    )
+    return exp.Window(
+        this=exp.to_identifier("o", quoted=True),
+        partition_by=[key.copy() for key in partition] or None,
+        order=exp.Order(expressions=[exp.Ordered(this=key.copy()) for key in order]),
+        spec=spec,
+        alias=None,
+    )
+
+
+def _final(expression: exp.Expression, node: query.Aggregate) -> exp.Expression:
+    """The expression with its aggregates over the frame and its group keys as the rows have them."""
+    if expression in node.group_by:
+        return column(f"_key{node.group_by.index(expression)}")
+    if isinstance(expression, exp.AggFunc):
+        call = expression.copy()
+        if isinstance(call, exp.First):
+            call = exp.FirstValue(this=call.this)
+        elif isinstance(call, exp.Last):
+            call = exp.LastValue(this=call.this)
+        return exp.Window(this=call, alias=exp.to_identifier("o", quoted=True), over="OVER")
+    result = expression.copy()
+    for child in list(result.iter_expressions()):
+        child.replace(_final(child, node))
+    return result

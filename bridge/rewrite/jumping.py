@@ -1,0 +1,186 @@
+"""Jumping windows (W3): the content enters as a whole, at boundaries of time or after every so many rows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.plan import Insert, Operator, Purge
+from bridge.query import Node
+from bridge.rewrite.network import Network, add_table, clock, derived_content, row_columns
+from bridge.flow import Flow, Need, Selection, named, number, numbered, of, over, same, table
+from windows.window import NEVER, Range, Rows
+
+
+def rewrite_jumping(node: query.Window, network: Network, need: Need) -> Flow:
+    below = network.rewrite(node.input, Need.ARRIVALS)
+
+    def build(operator: Operator) -> None:
+        make = _by_time if isinstance(node.extent, Range) else _by_count
+        make(operator, node, network, below)
+
+    operator = network.operator(node, build, f"Window({node.extent})")
+    return network.give(operator, node, need)
+
+
+def _by_time(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:
+    """At each boundary B = k·slide that time has reached, the rows with B − size ≤ ts < B, at time B."""
+    assert isinstance(node.extent, Range) and node.extent.slide is not None
+    size, slide = node.extent.size, node.extent.slide
+    raw = network.name("raw", node)
+    rows = below.arrivals.project(row_columns(below, exp.Add(this=column("ts"), expression=number(size)))).select()
+    add_table(operator, raw, rows, (("_expires",),))
+    operator.steps.append(Insert(raw, rows))
+    operator.purges.append(Purge(raw, exp.LT(this=column("_expires"), expression=clock("now"))))
+    boundary = exp.Add(
+        this=_floor("r", slide),
+        expression=exp.Mul(this=exp.paren(exp.Add(this=of("n", "i"), expression=number(1))), expression=number(slide)),
+    )
+    entering = (
+        exp.select(named(boundary, "_boundary"), *(of("r", name) for name in ("ts", "seq", *below.order, *below.names)))
+        .from_(exp.alias_(table(raw), "r", table=True, quoted=True))
+        .join(exp.alias_(numbers(-(-size // slide)), "n", table=True, quoted=True), join_type="cross")
+    )
+    reached = [
+        exp.GT(this=column("_boundary"), expression=clock("before")),
+        exp.LTE(this=column("_boundary"), expression=clock("now")),
+        exp.LTE(this=exp.Sub(this=column("_boundary"), expression=number(size)), expression=column("ts")),
+    ]
+    place = numbered([column("_boundary")], map(column, ("ts", "seq", *below.order)))
+    columns = {
+        "ts": column("_boundary"),
+        "seq": number(0),
+        "_expires": exp.Add(this=column("_boundary"), expression=number(slide)),
+        "_place": place,
+        **{name: column(name) for name in below.names},
+    }
+    content = Selection(exp.Subquery(this=entering), columns, tuple(reached))
+    operator.result = Flow(below.names, content, order=("_place",), timed=True, jumping=True)
+
+
+def numbers(count: int) -> exp.Subquery:
+    """The numbers 0 … count − 1 as a column `i`."""
+    if count == 1:
+        return exp.Subquery(this=exp.select(named(number(0), "i")))
+    following = exp.select(exp.Add(this=column("i"), expression=number(1))).from_(table("k"))
+    following = following.where(exp.LT(this=column("i"), expression=number(count - 1)))
+    body = exp.union(exp.select(named(number(0), "i")), following, distinct=False)
+    select = exp.select(column("i")).from_(table("k"))
+    return exp.Subquery(this=select.with_(_called("k", ["i"]), as_=body, recursive=True))
+
+
+def _called(name: str, columns: list[str]) -> exp.TableAlias:
+    return exp.TableAlias(
+        this=exp.to_identifier(name, quoted=True), columns=[exp.to_identifier(c, quoted=True) for c in columns]
+    )
+
+
+def _floor(alias: str, step: int) -> exp.Expression:
+    """The greatest multiple of `step` not above ts, also below zero, where `%` has the sign of ts."""
+    ts, modulus = of(alias, "ts"), number(step)
+    rest = exp.Mod(this=ts, expression=modulus)
+    positive = exp.Mod(this=exp.paren(exp.Add(this=exp.paren(rest), expression=modulus)), expression=modulus)
+    return exp.paren(exp.Sub(this=ts.copy(), expression=exp.paren(positive)))
+
+
+def _by_count(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:
+    """After every slide-th row (per key) the last `count` rows, at that row's ts and seq."""
+    assert isinstance(node.extent, Rows) and node.extent.slide is not None
+    raw = network.name("raw", node)
+    keys = {f"_key{place}": key for place, key in enumerate(node.partition_by)}
+    _number_rows(operator, raw, below, keys, node.extent.count)
+    jump = exp.EQ(
+        this=exp.Mod(this=of("t", "_number"), expression=number(node.extent.slide)), expression=number(0)
+    )
+    near = [
+        exp.LTE(this=of("r", "_number"), expression=of("t", "_number")),
+        exp.GT(
+            this=of("r", "_number"),
+            expression=exp.Sub(this=of("t", "_number"), expression=number(node.extent.count)),
+        ),
+        *(same(of("r", key), of("t", key)) for key in keys),
+    ]
+    columns = [named(of("t", name), name) for name in ("ts", "seq", "_expires")]
+    order = [named(of("t", name), f"_t{name}") for name in below.order]
+    joined = (
+        exp.select(
+            *columns,
+            *order,
+            named(of("t", "_number"), "_jump"),
+            named(of("r", "_number"), "_number"),
+            *(of("r", name) for name in (*keys, *below.names)),
+        )
+        .from_(exp.alias_(table(raw), "t", table=True, quoted=True))
+        .join(exp.alias_(table(raw), "r", table=True, quoted=True), on=exp.and_(*near))
+        .where(jump, _arrived("t", below))
+    )
+    orders = (*(f"_t{name}" for name in below.order), "_number")
+    names = ["ts", "seq", "_expires", *orders, "_jump", *keys, *below.names]
+    operator.result = Flow(
+        below.names, Selection.of(exp.Subquery(this=joined), names), order=orders, timed=below.timed, jumping=True
+    )
+
+
+def _number_rows(
+    operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expression], count: int
+) -> None:
+    """A table of the rows with their `_number` in the stream, per key, counted on from the last one."""
+    rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
+    known = exp.select(exp.Max(this=of("p", "_number"))).from_(exp.alias_(table(raw), "p", table=True, quoted=True))
+    known = known.where(*(same(of("p", key), of("a", key)) for key in keys))
+    counted = over(exp.RowNumber(), (of("a", key) for key in keys), (of("a", name) for name in below.key))
+    total = exp.Add(
+        this=exp.Coalesce(this=exp.Subquery(this=known), expressions=[number(0)]), expression=counted
+    )
+    source = exp.alias_(exp.Subquery(this=rows.select()), "a", table=True, quoted=True)
+    columns = [of("a", name) for name in rows.columns]
+    select = exp.select(*columns, named(total, "_number")).from_(source)
+    shape = exp.select(*columns, named(counted.copy(), "_number")).from_(source.copy())
+    add_table(operator, raw, shape)
+    operator.steps.append(Insert(raw, select))
+    latest = over(exp.Max(this=column("_number")), map(column, keys), [])
+    old = exp.select(*map(column, below.key), named(exp.Sub(this=latest, expression=column("_number")), "_age"))
+    aged = exp.select(*map(column, below.key)).from_(exp.Subquery(this=old.from_(table(raw))).as_("q", quoted=True))
+    aged = aged.where(exp.GTE(this=column("_age"), expression=number(count)))
+    row = [column(key) for key in below.key]
+    condition = exp.In(this=exp.Tuple(expressions=row) if len(row) > 1 else row[0], query=exp.Subquery(this=aged))
+    operator.purges.append(Purge(raw, condition))
+
+
+def _arrived(alias: str, below: Flow) -> exp.Expression:
+    """Whether a row of the table is one of the present arrivals."""
+    keys = ("ts", "seq") if below.timed else ("seq",)
+    row = [of(alias, key) for key in keys]
+    return exp.In(
+        this=exp.Tuple(expressions=row) if len(row) > 1 else row[0],
+        query=exp.Subquery(this=below.arrivals.select(keys)),
+    )
+
+
+@derived_content.register
+def _(node: query.Window, flow: Flow) -> Flow:
+    """The content of a ROWS … SLIDE window is replaced when its key jumps next."""
+    if not isinstance(node.extent, Rows):
+        return flow
+    return replaced_by_next(node, flow)
+
+
+def replaced_by_next(node: Node, flow: Flow) -> Flow:
+    """The content with `_out`: the number of the event that replaces a row's key by newer rows."""
+    assert flow.content is not None
+    keys = [name for name in flow.content.columns if name.startswith("_key")]
+    events = exp.select(column("seq"), *map(column, keys)).distinct().from_(flow.content.source.copy())
+    following = over(exp.Lead(this=column("seq"), offset=number(1), default=number(NEVER)), map(column, keys), [column("seq")])
+    spans = exp.select(column("seq"), *map(column, keys), named(following, "_out"))
+    spans = spans.from_(exp.Subquery(this=events).as_("e", quoted=True))
+    joined = exp.and_(exp.EQ(this=of("o", "seq"), expression=of("c", "seq")), *(same(of("o", k), of("c", k)) for k in keys))
+    select = (
+        exp.select(*(of("c", name) for name in flow.content.columns), of("o", "_out"), named(number(NEVER), "_out_place"))
+        .from_(exp.alias_(flow.content.source.copy(), "c", table=True, quoted=True))
+        .join(exp.Subquery(this=spans).as_("o", quoted=True), on=joined)
+    )
+    content = Selection.of(exp.Subquery(this=select), [*flow.content.columns, "_out", "_out_place"])
+    return dataclasses.replace(flow, content=content, counted=True)

@@ -1,0 +1,212 @@
+"""The network of operators that all queries of a bridge form: equal sub-trees are one operator, equal windows one table."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable
+from functools import singledispatch
+from typing import cast
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.plan import Insert, Operator, Purge, Table
+from bridge.query import Node
+from bridge.flow import TIMES, Flow, Need, Selection, numbered, table
+from windows.databases.base import Database
+from windows.window import Range, Rows
+
+CLOCK = "cep_clock"
+"""One row: `before` and `now`, the newest times before and since the push."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What a name in FROM stands for in the network: a stream's inbox, or another query's tree."""
+
+    names: tuple[str, ...]
+    inbox: str | None = None
+    node: Node | None = None
+    epoch: int = 0
+    sources: frozenset[str] = frozenset()
+    timed: bool = False
+
+
+class Network:
+    """Rewrites trees into operators. `epoch` (the number of the newest event) keeps queries created later from seeing
+    what came before them, so a query's results do not depend on which other queries exist."""
+
+    def __init__(self, database: Database, source: Callable[[str], Source]) -> None:
+        self.database = database
+        self.source = source
+        self.operators: list[Operator] = []
+        self.epoch = 0
+        self._by_node: dict[tuple[Node, int], Operator] = {}
+        self._used: set[int] = set()
+        self._names: set[str] = set()
+
+    def plan(self, node: Node, epoch: int) -> tuple[Flow, list[Operator]]:
+        """The flow of results of a resolved tree, and all operators that it needs."""
+        self._used = set()
+        self.epoch = epoch
+        flow = self.rewrite(node, Need.RESULT)
+        return flow, [operator for operator in self.operators if id(operator) in self._used]
+
+    def rewrite(self, node: Node, need: Need) -> Flow:
+        return rewrite(node, self, need)
+
+    def keep(self, operators: Iterable[Operator]) -> list[Operator]:
+        """Forgets all operators but these; gives back the forgotten ones, whose tables can go."""
+        kept = {id(operator) for operator in operators}
+        gone = [operator for operator in self.operators if id(operator) not in kept]
+        self.operators = [operator for operator in self.operators if id(operator) in kept]
+        self._by_node = {key: operator for key, operator in self._by_node.items() if id(operator) in kept}
+        return gone
+
+    def operator(self, node: Node, build: Callable[[Operator], None], title: str) -> Operator:
+        """The operator of this tree, built when it is the first of its kind since the last event."""
+        found = self._by_node.get((node, self.epoch))
+        if found is None:
+            sources, timed = self.concerns(node)
+            found = Operator(title, sources, timed)
+            build(found)
+            self._by_node[node, self.epoch] = found
+            self.operators.append(found)
+        self.use(found)
+        return found
+
+    def use(self, operator: Operator) -> None:
+        self._used.add(id(operator))
+
+    def under(self, name: str, epoch: int) -> Callable[[Node, Need], Flow]:
+        """Rewrites another query's tree as of its own creation."""
+
+        def rewritten(node: Node, need: Need) -> Flow:
+            mine, self.epoch = self.epoch, epoch
+            try:
+                return self.rewrite(node, need)
+            finally:
+                self.epoch = mine
+
+        return rewritten
+
+    def name(self, kind: str, node: Node) -> str:
+        """A fresh table name that tells what it is for."""
+        words = re.sub(r"\W+", "_", query.source_name(node) or "").strip("_").lower()[:24]
+        stem = f"cep_{kind}_{words}" if words else f"cep_{kind}"
+        name, suffix = stem, 1
+        while name in self._names:
+            suffix += 1
+            name = f"{stem}_{suffix}"
+        self._names.add(name)
+        return name
+
+    def give(self, operator: Operator, node: Node, need: Need) -> Flow:
+        """An operator's result as it is wanted: as a SELECT, in an inbox, or also with its derived window (W5)."""
+        result = cast("Flow", operator.result)
+        if need is Need.RESULT:
+            return operator.arrivals or result
+        if operator.arrivals is None:
+            operator.arrivals = self._materialised(operator, node, result)
+        if need is Need.ARRIVALS:
+            return operator.arrivals
+        if self.epoch not in operator.contents:
+            operator.contents[self.epoch] = self._window(operator, node, operator.arrivals)
+        return operator.contents[self.epoch]
+
+    def _materialised(self, operator: Operator, node: Node, result: Flow) -> Flow:
+        """The result in an inbox, its rows of one event numbered in the operator's order."""
+        inbox = self.name("inbox", node)
+        order: dict[str, exp.Expression] = {}
+        if result.order == ("_place",):
+            order = {"_place": column("_place")}
+        elif result.order:
+            order = {"_place": numbered(map(column, ("ts", "seq")), map(column, result.order))}
+        rows = Selection.of(exp.Subquery(this=result.arrivals.select()), result.arrivals.columns)
+        names = [name for name in rows.columns if name not in result.order]
+        rows = rows.project({**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}})
+        add_table(operator, inbox, rows.select())
+        operator.inboxes.append(inbox)
+        operator.steps.append(Insert(inbox, rows.select()))
+        arrivals = Selection.of(table(inbox), rows.columns)
+        return dataclasses.replace(result, arrivals=arrivals, order=tuple(order))
+
+    def _window(self, operator: Operator, node: Node, arrivals: Flow) -> Flow:
+        """W5: a table of the results that are still valid, by the expiry each row brings along."""
+        name = self.name("window", node)
+        select = arrivals.arrivals.select()
+        add_table(operator, name, select, (("_expires",),))
+        operator.steps.append(Insert(name, select))
+        operator.purges.append(expired(name))
+        content = Selection.of(table(name), arrivals.arrivals.columns)
+        return derived_content(node, dataclasses.replace(arrivals, content=content))
+
+    def streams(self, node: Node) -> frozenset[str]:
+        """The streams whose events reach a node."""
+        return self.concerns(node)[0]
+
+    def concerns(self, node: Node) -> tuple[frozenset[str], bool]:
+        """The streams below a node, and whether time alone makes it report."""
+        streams: set[str] = set()
+        timed = False
+        for below in query.walk(node):
+            if isinstance(below, query.Stream):
+                source = self.source(below.name)
+                streams |= source.sources
+                timed |= source.timed
+            timed |= isinstance(below, query.Window) and is_timed(below)
+            timed |= isinstance(below, query.Aggregate) and below.on_change
+        return frozenset(streams), timed
+
+
+@singledispatch
+def rewrite(node: Node, network: Network, need: Need) -> Flow:
+    """The flow of a resolved node; each operator registers its own rewriting, one file an operator."""
+    raise TypeError(f"no rewriting for {type(node).__name__}")
+
+
+@singledispatch
+def derived_content(node: Node, flow: Flow) -> Flow:
+    """What a derived window holds besides the rule of `_expires`; an aggregate's rows are replaced by newer ones."""
+    return flow
+
+
+def is_timed(window: query.Window) -> bool:
+    """Whether a window's rows enter at boundaries of time (W3)."""
+    return isinstance(window.extent, Range) and window.extent.slide is not None
+
+
+def is_jumping(window: query.Window) -> bool:
+    return isinstance(window.extent, (Range, Rows)) and window.extent.slide is not None
+
+
+def add_table(operator: Operator, name: str, like: exp.Expression, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
+    operator.tables.append(Table(name, like, indexes))
+
+
+def clock(name: str) -> exp.Expression:
+    """The time `now`, or `before` the push."""
+    return exp.Subquery(this=exp.select(column(name)).from_(table(CLOCK)))
+
+
+def expired(name: str) -> Purge:
+    return Purge(name, exp.LTE(this=column("_expires"), expression=clock("now")))
+
+
+def order_columns(flow: Flow) -> dict[str, exp.Expression]:
+    """The order columns a window table copies from its input."""
+    return {name: column(name) for name in flow.order}
+
+
+def row_columns(flow: Flow, expires: exp.Expression) -> dict[str, exp.Expression]:
+    """The columns of a window table over a flow: the rows as they are, with another expiry."""
+    return {
+        "ts": column("ts"),
+        "seq": column("seq"),
+        "_expires": expires,
+        **order_columns(flow),
+        **{name: column(name) for name in flow.names},
+    }
+

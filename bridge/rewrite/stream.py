@@ -1,0 +1,111 @@
+"""Streams and their sliding windows (W1, W2, W4): the inbox holds what arrives, a window table what still counts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.plan import Insert, Operator, Purge
+from bridge.rewrite.jumping import rewrite_jumping
+from bridge.rewrite.network import Network, add_table, expired, is_jumping, rewrite, row_columns
+from bridge.flow import Flow, Need, Selection, named, number, over, table
+from windows.window import NEVER, Now, Range, Rows, Unbounded
+
+
+@rewrite.register
+def _(node: query.Stream, network: Network, need: Need) -> Flow:
+    source = network.source(node.name)
+    if source.node is not None:
+        return network.under(node.name, source.epoch)(source.node, need)
+    inbox = source.inbox or ""
+    columns = {
+        "ts": column("ts"),
+        "seq": column("seq"),
+        "_expires": number(NEVER),
+        **{name: column(name) for name in source.names},
+    }
+    return Flow(source.names, Selection(table(inbox), columns))
+
+
+@rewrite.register
+def _(node: query.Window, network: Network, need: Need) -> Flow:
+    if is_jumping(node):
+        return rewrite_jumping(node, network, need)
+    below = network.rewrite(node.input, Need.ARRIVALS)
+    if need is not Need.CONTENT:
+        return with_expiry(below, node)
+    operator = network.operator(node, lambda made: _build(made, node, network, below), f"Window({node.extent})")
+    assert operator.arrivals is not None
+    return operator.arrivals
+
+
+def with_expiry(below: Flow, node: query.Window) -> Flow:
+    """The arrivals with the expiry that this window gives them."""
+    columns = row_columns(below, expiry(node))
+    return dataclasses.replace(
+        below, arrivals=below.arrivals.project(columns), size=size_of(node), counted=False, jumping=False
+    )
+
+
+def expiry(node: query.Window) -> exp.Expression:
+    """W1: `ts + size`; a row of a ROWS or unbounded window does not expire by time."""
+    size = size_of(node)
+    return number(NEVER) if size is None or size == NEVER else exp.Add(this=column("ts"), expression=number(size))
+
+
+def size_of(node: query.Window) -> int | None:
+    match node.extent:
+        case Range(size):
+            return size
+        case Now():
+            return 1
+        case Unbounded():
+            return NEVER
+        case _:
+            return None
+
+
+def _build(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:
+    """The window's table, filled from the arrivals; for ROWS, who pushes a row out is found by counting on."""
+    arrivals = with_expiry(below, node)
+    name = network.name("window", node)
+    rows = arrivals.arrivals.select()
+    content = Selection.of(table(name), arrivals.arrivals.columns)
+    if isinstance(node.extent, Rows):
+        add_table(operator, name, rows, (("seq",),))
+        keys = list(node.partition_by)
+        content = pushed_out(content, arrivals, node.extent.count, keys)
+        operator.purges.append(_purge_rows(name, content, arrivals))
+    else:
+        add_table(operator, name, rows, (("_expires",),))
+        if not isinstance(node.extent, Unbounded):
+            operator.purges.append(expired(name))
+    operator.steps.append(Insert(name, rows))
+    operator.arrivals = dataclasses.replace(arrivals, content=content, counted=isinstance(node.extent, Rows))
+
+
+def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expression]) -> Selection:
+    """The content with `_out`: the number of the event whose row is `count` places later, per key."""
+    order = [column(name) for name in flow.key]
+
+    def later(name: str, default: int) -> exp.Expression:
+        lead = exp.Lead(this=column(name), offset=number(count), default=number(default))
+        return over(lead, keys, order)
+
+    extra = {"_out": later("seq", NEVER)}
+    if flow.order:
+        extra["_out_place"] = later("_place", NEVER)
+    select = content.select().select(*(named(value, name) for name, value in extra.items()))
+    return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
+
+
+def _purge_rows(name: str, content: Selection, flow: Flow) -> Purge:
+    """Rows pushed out by an event that is in: nobody sees them any more."""
+    out = exp.LT(this=column("_out"), expression=number(NEVER))
+    keys = list(flow.key)
+    gone = content.where(out).select(keys)
+    row: exp.Expression = exp.Tuple(expressions=[column(key) for key in keys]) if len(keys) > 1 else column(keys[0])
+    return Purge(name, exp.In(this=row, query=exp.Subquery(this=gone)))

@@ -1,0 +1,106 @@
+"""Answers: rows like SQLAlchemy's, and their Arrow, pandas and polars forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bridge.check import Field
+from bridge.intake import arrow_type
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+
+class Row(tuple[Any, ...]):
+    """One row: a tuple whose values are also attributes, and a mapping as `row._mapping`.
+
+    >>> row = Row.of(["a", "b"], (1, 2))
+    >>> row.a, row[1], row._mapping["b"]
+    (1, 2, 2)
+    """
+
+    _names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, names: Sequence[str], values: Sequence[Any]) -> Row:
+        row = cls(values)
+        row._names = tuple(names)
+        return row
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[self._names.index(name)]
+        except ValueError:
+            raise AttributeError(f"no column {name!r}; there are {list(self._names)}") from None
+
+    @property
+    def _mapping(self) -> Mapping[str, Any]:
+        return dict(zip(self._names, self, strict=True))
+
+
+class Rows(Sequence[Row]):
+    """The rows of an answer, in order, with `.columns`."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], arrow: Any = None) -> None:
+        self.columns = tuple(columns)
+        self._rows = [Row.of(self.columns, row) for row in rows]
+        self._arrow = arrow
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._rows[place]
+
+    def __repr__(self) -> str:
+        return f"Rows({list(self.columns)}, {self._rows!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == (list(other) if isinstance(other, Sequence) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_arrow(self) -> pa.Table:
+        """The answer as an Arrow table."""
+        if self._arrow is not None:
+            return self._arrow
+        import pyarrow as pa
+
+        arrays = [pa.array([row[place] for row in self._rows]) for place in range(len(self.columns))]
+        return pa.Table.from_arrays(arrays, names=list(self.columns))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The answer as a pandas frame (needs pandas)."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The answer as a polars frame (needs polars)."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())  # type: ignore[return-value]
+
+
+def arrow_table(fields: Sequence[Field], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Results as Arrow: `ts`, then the columns in the types that the query gives them."""
+    import pyarrow as pa
+
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in range(len(fields) + 1)]
+    arrays = [pa.array(columns[0], pa.int64())]
+    for field, values in zip(fields, columns[1:], strict=True):
+        arrays.append(_array(values, arrow_type(field.type)))
+    return pa.Table.from_arrays(arrays, names=["ts", *(field.name for field in fields)])
+
+
+def _array(values: Sequence[Any], kind: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array(values)  # wider than inferred (a sum over 64 bits): the values decide

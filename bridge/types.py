@@ -1,0 +1,131 @@
+"""Types of expressions: what a result column holds, and which comparisons cannot be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from bridge.errors import QueryError
+from windows.schema import TypeMismatch, canonical_type, decimal_size
+
+UNKNOWN = "UNKNOWN"
+"""The type of what only the database knows, such as the result of one of its own functions."""
+
+TypeOf = Callable[[exp.Column], str]
+"""The type of a column in the scope at hand."""
+
+_FAMILIES = {
+    "SMALLINT": "number", "INTEGER": "number", "BIGINT": "number", "DOUBLE": "number", "VARCHAR": "text",
+    "BOOLEAN": "boolean", "DATE": "time", "TIMESTAMP": "time",
+}  # fmt: skip
+_SAME_TYPE = (exp.First, exp.Last, exp.Min, exp.Max, exp.Paren, exp.Neg, exp.Abs, exp.Distinct)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+
+
+def type_of(expression: exp.Expression, column_type: TypeOf) -> str:
+    """The attribute type of an expression's value, or `UNKNOWN`.
+
+    >>> import sqlglot
+    >>> type_of(sqlglot.parse_one("SUM(a) / 2 > 1"), lambda column: "INTEGER")
+    'BOOLEAN'
+    """
+    if isinstance(expression, exp.Alias):
+        return type_of(expression.this, column_type)
+    if isinstance(expression, exp.Column):
+        return column_type(expression)
+    if isinstance(expression, _SAME_TYPE):
+        below = expression.expressions[0] if isinstance(expression, exp.Distinct) else expression.this
+        return type_of(below, column_type)
+    if _has_decimal(expression, column_type) and isinstance(expression, (exp.Add, exp.Sub, exp.Mul, exp.Sum)):
+        return _decimal_type(expression, column_type)
+    return _annotated(expression, column_type)
+
+
+def check_types(expression: exp.Expression, column_type: TypeOf) -> None:
+    """Refuses comparing or computing with values of different kinds, such as a text and a number.
+
+    Databases differ here (one converts, one fails at the first event, one answers false), so none is asked.
+    """
+    for node in expression.walk():
+        if isinstance(node, _COMPARISONS):
+            _same_family(node, "compared", node.this, [node.expression], column_type)
+        elif isinstance(node, (exp.Between, exp.In)):
+            others = [node.args["low"], node.args["high"]] if isinstance(node, exp.Between) else node.expressions
+            _same_family(node, "compared", node.this, others, column_type)
+        elif isinstance(node, _ARITHMETIC):
+            _families_are(node, [node.this, node.expression], ("number", "time"), column_type)
+        elif isinstance(node, (exp.And, exp.Or)):
+            _families_are(node, [node.this, node.expression], ("boolean",), column_type)
+        elif isinstance(node, exp.Not):
+            _families_are(node, [node.this], ("boolean",), column_type)
+        elif isinstance(node, (exp.Sum, exp.Avg, exp.Stddev)) and not isinstance(node.this, exp.Distinct):
+            _families_are(node, [node.this], ("number",), column_type)
+
+
+def family(type_name: str) -> str | None:
+    """What a type can be compared with: number, text, boolean, time; None where that is not known."""
+    return "number" if decimal_size(type_name) else _FAMILIES.get(type_name)
+
+
+def place(expression: exp.Expression) -> int | None:
+    """The offset of the first name in an expression, in the text it was read from."""
+    offsets = [node.meta["start"] for node in expression.find_all(exp.Identifier) if "start" in node.meta]
+    return min(offsets, default=None)
+
+
+def _annotated(expression: exp.Expression, column_type: TypeOf) -> str:
+    """sqlglot's annotation, each column standing as a NULL of its type."""
+
+    def typed(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, (exp.Column, exp.First, exp.Last)):
+            known = type_of(node, column_type)
+            return exp.null() if known == UNKNOWN else exp.cast(exp.null(), known)
+        return node
+
+    annotated = annotate_types(expression.copy().transform(typed))
+    try:
+        return canonical_type(annotated.type.sql()) if annotated.type else UNKNOWN
+    except TypeMismatch:
+        return UNKNOWN
+
+
+def _has_decimal(expression: exp.Expression, column_type: TypeOf) -> bool:
+    return any(decimal_size(column_type(column)) for column in expression.find_all(exp.Column))
+
+
+def _decimal_type(expression: exp.Expression, column_type: TypeOf) -> str:
+    """The scale of sums, differences and products of decimals and whole numbers; with a DOUBLE among them, DOUBLE."""
+    parts = [type_of(part, column_type) for part in (expression.this, expression.args.get("expression")) if part]
+    sizes = [decimal_size(part) or (18, 0) for part in parts]
+    if any(family(part) != "number" or part == "DOUBLE" for part in parts):
+        return "DOUBLE" if "DOUBLE" in parts else UNKNOWN
+    scales = [scale for _, scale in sizes]
+    return f"DECIMAL(38, {sum(scales) if isinstance(expression, exp.Mul) else max(scales)})"
+
+
+def _same_family(
+    node: exp.Expression, verb: str, left: exp.Expression, others: list[exp.Expression], column_type: TypeOf
+) -> None:
+    first = type_of(left, column_type)
+    for other in others:
+        second = type_of(other, column_type)
+        kinds = family(first), family(second)
+        date_text = "time" in kinds and any(isinstance(side, exp.Literal) and side.is_string for side in (left, other))
+        if None not in kinds and kinds[0] != kinds[1] and not date_text:
+            raise QueryError(
+                f"{left.sql()} is {first}, {other.sql()} is {second}: they cannot be {verb} "
+                f"(CAST(… AS {first}) says what is meant)",
+                position=place(node),
+            )
+
+
+def _families_are(
+    node: exp.Expression, operands: list[exp.Expression], wanted: tuple[str, ...], column_type: TypeOf
+) -> None:
+    for operand in operands:
+        found = type_of(operand, column_type)
+        if family(found) not in (None, *wanted):
+            raise QueryError(f"{operand.sql()} is {found}; {node.key.upper()} wants a {wanted[0]}", position=place(node))

@@ -1,0 +1,205 @@
+"""Query objects as text: `parse(statement(node)) == node`.
+
+Four trees have no text of their own and come back as what they mean: `Relation` is written as its name (and read as a
+Stream: whoever checks the names tells them apart), `Output(x)` as `x`, a `Map` of `*` alone as its input, and an
+unquoted name that SQL reads as something else (`select`, `current_date`) in quotes.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.frontends.select import RESERVED
+from bridge.query import (
+    Aggregate,
+    Correlate,
+    Definition,
+    Filter,
+    Map,
+    Match,
+    Node,
+    Output,
+    Relation,
+    Stream,
+    Union,
+    Window,
+    parsed,
+    source_name,
+)
+from nfa.pattern import WORD, Pattern
+from windows.schema import Schema
+
+_CLAUSE_WORDS = frozenset("WITHIN MEASURES DEFINE PATTERN DO RANGE ROWS SLIDE UNBOUNDED NOW WINDOW MATCHING".split())
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def statement(node: Node) -> str:
+    """The query in the bridge's SQL, on one line.
+
+    >>> from bridge.query import Filter, Stream
+    >>> statement(Filter(Stream("order lines"), "price > 1"))
+    'SELECT * FROM "order lines" WHERE price > 1'
+    """
+    match node:
+        case Output(below):
+            return statement(below)
+        case Union(inputs):
+            return " UNION ALL ".join(_branch(below) for below in inputs)
+        case Aggregate():
+            return _aggregate(node)
+        case Map(below, columns):
+            return _select(below, columns)
+        case Filter(below, condition):
+            return f"SELECT * FROM {_item(below)} WHERE {_scalar(condition)}"
+        case Correlate():
+            return f"SELECT * FROM {_inputs(node)}"
+    return f"SELECT * FROM {_item(node)}"
+
+
+def name(text: str) -> str:
+    """A name as it is where that is safe, else in double quotes.
+
+    >>> name("price"), name("order"), name('2" pipe')
+    ('price', '"order"', '"2"" pipe"')
+    """
+    return text if _is_bare(text) else '"' + text.replace('"', '""') + '"'
+
+
+# Statements ------------------------------------------------------------------------------------------------------------
+
+
+def _branch(node: Node) -> str:
+    return f"({statement(node)})" if isinstance(node, Union) else statement(node)
+
+
+def _aggregate(node: Aggregate) -> str:
+    known = any(part.find(exp.AggFunc) for part in (*node.columns, *filter(None, [node.having])))
+    text = _select(node.input, node.columns)
+    if node.group_by or not known:
+        text += f" GROUP BY {_scalars(node.group_by) or '()'}"
+    if node.having is not None:
+        text += f" HAVING {_scalar(node.having)}"
+    return text + (" EMIT ON CHANGE" if node.on_change else "")
+
+
+def _select(node: Node, columns: Iterable[exp.Expression]) -> str:
+    return f"SELECT {_scalars(columns)} FROM {_source(node)}"
+
+
+def _source(node: Node) -> str:
+    """What stands after FROM: the inputs and, if `node` filters, WHERE."""
+    match node:
+        case Correlate():
+            return _inputs(node)
+        case Filter(below, condition):
+            return f"{_item(below)} WHERE {_scalar(condition)}"
+    return _item(node)
+
+
+def _inputs(node: Correlate) -> str:
+    items = ", ".join(_aliased(place, alias, below) for place, (alias, below) in enumerate(node.inputs, 1))
+    return items + ("" if node.condition is None else f" WHERE {_scalar(node.condition)}")
+
+
+def _aliased(place: int, alias: str, node: Node) -> str:
+    default = source_name(node) or f"input{place}"
+    return _item(node) + ("" if alias == default else f" AS {name(alias)}")
+
+
+# FROM items ------------------------------------------------------------------------------------------------------------
+
+
+def _item(node: Node) -> str:
+    match node:
+        case Stream(called, schema):
+            return _qualified(called) + ("" if schema is None else f"[{_schema(schema)}]")
+        case Relation(called):
+            return _qualified(called)
+        case Window(below, extent, keys):
+            return f"{_below(node, below)} WINDOW({_partition(keys)}{extent})"
+        case Match():
+            return f"{_below(node, node.input)} MATCHING ({_matching(node)})"
+        case Output(below):
+            return _item(below)
+        case Map() | Filter() | Aggregate() | Correlate() | Union():
+            return f"({statement(node)})"
+    raise QueryError(f"a {type(node).__name__} has no text in this SQL")
+
+
+def _below(node: Node, below: Node) -> str:
+    return f"(SELECT * FROM {_item(below)})" if type(below) is type(node) else _item(below)
+
+
+def _matching(node: Match) -> str:
+    parts = [
+        f"{_partition(node.partition_by)}PATTERN {_pattern(node.pattern, {one.symbol for one in node.define})}",
+        f"WITHIN {node.within} MS MEASURES {_schema(node.measures)}",
+    ]
+    return " ".join(parts + [f"DEFINE {', '.join(map(_definition, node.define))}"] * bool(node.define))
+
+
+def _definition(one: Definition) -> str:
+    condition = "" if one.condition is None else f" AS {_scalar(one.condition)}"
+    assignments = ", ".join(f"{name(variable)} = {_scalar(value)}" for variable, value in one.assignments)
+    return name(one.symbol) + condition + (f" DO {assignments}" if assignments else "")
+
+
+def _pattern(pattern: Pattern, defined: set[str]) -> str:
+    """The pattern with those names in quotes that would end it, or that stand for several symbols."""
+
+    def quoted(word: re.Match[str]) -> str:
+        text = word[0]
+        whole = text[0] == '"' or text in defined or len(text) == 1 or word["permute"]
+        return text if whole and text.upper() not in _CLAUSE_WORDS else f'"{text}"'
+
+    return re.sub(rf'"(?:[^"]|"")*"|(?P<permute>PERMUTE(?=\())|{WORD.pattern}', quoted, str(pattern))
+
+
+def _partition(keys: tuple[exp.Expression, ...]) -> str:
+    return f"PARTITION BY {_scalars(keys)} " if keys else ""
+
+
+def _schema(schema: Schema) -> str:
+    return ", ".join(f"{name(attribute.name)}: {attribute.type}" for attribute in schema)
+
+
+# Names and scalars -----------------------------------------------------------------------------------------------------
+
+
+def _qualified(text: str) -> str:
+    """A stream's or table's name; the dots of `schema.table` stay outside the quotes."""
+    parts = text.split(".")
+    return ".".join(map(name, parts)) if all(parts) else name(text)
+
+
+def _is_bare(text: str) -> bool:
+    upper = text.upper()
+    return bool(_BARE.fullmatch(text)) and upper not in RESERVED and upper not in _CLAUSE_WORDS and _is_column(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_column(word: str) -> bool:
+    """Whether sqlglot reads the bare word as a column wherever one may stand."""
+    try:
+        read = parsed(f"SELECT a, {word}, {word} + 1 AS {word}")
+    except QueryError:
+        return False
+    column = exp.column(exp.to_identifier(word, quoted=False))
+    return read.find(exp.Column, bfs=False) is not None and list(read.find_all(exp.Column))[1:] == [column, column]
+
+
+def _scalars(expressions: Iterable[exp.Expression]) -> str:
+    return ", ".join(map(_scalar, expressions))
+
+
+def _scalar(expression: exp.Expression) -> str:
+    if any(not node.args.get("quoted") and not _is_column(node.name) for node in expression.find_all(exp.Identifier)):
+        expression = expression.copy()
+        for node in expression.find_all(exp.Identifier):
+            node.set("quoted", node.args.get("quoted") or not _is_column(node.name))
+    return expression.sql(comments=False)

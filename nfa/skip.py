@@ -1,0 +1,71 @@
+"""AFTER MATCH SKIP: where the search for the next match begins, one function a mode (SQL:2016; rule S3).
+
+A mode takes a match of one row or more and gives the index of the row to go on with. After an empty match the search
+always goes on at the next row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from nfa.errors import SkipError
+
+if TYPE_CHECKING:
+    from nfa.matcher import Match
+
+Skip: TypeAlias = "Callable[[Match], int]"
+
+
+def past_last_row(match: Match) -> int:
+    """AFTER MATCH SKIP PAST LAST ROW, the default: matches do not overlap."""
+    return match.memberships[-1].row + 1
+
+
+def to_next_row(match: Match) -> int:
+    """AFTER MATCH SKIP TO NEXT ROW: every row may begin a match."""
+    return match.start + 1
+
+
+def to_first(*symbols: str) -> Skip:
+    """AFTER MATCH SKIP TO FIRST v; several symbols stand for a SUBSET variable.
+
+    The mode raises SkipError if no row of the match is v, or if the first one begins the match.
+
+    >>> from nfa import find_all
+    >>> matches = find_all("A B B", "abbb", lambda symbol, row, path: row == symbol.lower(), skip=to_first("B"))
+    >>> [match.start for match in matches]
+    [0]
+    """
+    return partial(_to, symbols=symbols, place=0)
+
+
+def to_last(*symbols: str) -> Skip:
+    """AFTER MATCH SKIP TO LAST v, which SKIP TO v abbreviates; otherwise as `to_first`."""
+    return partial(_to, symbols=symbols, place=-1)
+
+
+def search_on(skip: Skip, match: Match) -> int:
+    """The row to go on with; raises SkipError for a mode that would not move on."""
+    after = skip(match) if match.memberships else match.start + 1
+    if after <= match.start:
+        raise SkipError(f"{_told(match)} would be found for ever: the search goes on at row {after}")
+    return after
+
+
+def _to(match: Match, symbols: tuple[str, ...], place: int) -> int:
+    rows = [member.row for member in match.memberships if member.symbol in symbols]
+    if not rows:
+        raise SkipError(f"{_told(match)} has no row {_any(symbols)} to skip to")
+    if rows[place] == match.start:
+        raise SkipError(f"{_told(match)} would be found for ever: row {_any(symbols)} to skip to is its first")
+    return rows[place]
+
+
+def _told(match: Match) -> str:
+    return f"match {match.number} (rows {match.start} to {match.memberships[-1].row})"
+
+
+def _any(symbols: tuple[str, ...]) -> str:
+    return " or ".join(symbols)

@@ -1,0 +1,90 @@
+"""Any database SQLAlchemy knows: its engine gives the connection, the driver's cursor runs the rendered statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+from sqlglot import exp
+
+from windows.databases.base import Database, Refused, Row, schema_of
+from windows.schema import Schema
+
+_DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
+"""sqlglot's names where they differ from SQLAlchemy's."""
+
+
+class Alchemy(Database):
+    """A database by its SQLAlchemy URL or engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self.dialect = _DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
+        try:
+            self.connection = engine.raw_connection()
+        except SQLAlchemyError as error:
+            raise Refused(error, str(engine.url)) from None
+        self._errors: type[Exception] = engine.dialect.dbapi.Error  # type: ignore[union-attr]
+        self._cursor: Any = self.connection.cursor()
+        self._inserts: dict[tuple[str, int], str] = {}
+
+    def execute(self, sql: str) -> None:
+        try:
+            self._cursor.execute(sql)
+        except self._errors as error:
+            raise Refused(error, sql) from None
+
+    def fetch(self, sql: str) -> list[Row]:
+        self.execute(sql)
+        return list(self._cursor.fetchall())
+
+    def columns_of(self, sql: str) -> list[str]:
+        self.execute(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
+        return [column[0] for column in self._cursor.description]
+
+    def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
+        sql = self._inserts.get((table, width)) or self._insert_text(table, width)
+        try:
+            self._cursor.executemany(sql, rows)
+        except (*self._overflows, self._errors) as error:
+            raise Refused(error, sql) from None
+
+    def relation(self, name: str) -> Schema | None:
+        *schema, table = name.split(".")
+        inspector = sa.inspect(self.engine)
+        try:
+            columns = inspector.get_columns(table, schema=schema[-1] if schema else None)
+        except SQLAlchemyError:
+            return None
+        return schema_of([(column["name"], str(column["type"])) for column in columns])
+
+    def begin(self) -> None:
+        """The driver opens a transaction with the first statement."""
+
+    def commit(self) -> None:
+        self.connection.commit()
+
+    def rollback(self) -> None:
+        self.connection.rollback()
+
+    def close(self) -> None:
+        self._cursor.close()
+        self.connection.close()
+
+    _overflows: ClassVar[tuple[type[Exception], ...]] = (OverflowError,)
+
+    def _insert_text(self, table: str, width: int) -> str:
+        style = self.engine.dialect.paramstyle
+        marks = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+        if style not in marks:
+            raise Refused(f"the driver's parameter style {style!r} is not known", table)
+        sql = f"INSERT INTO {table} VALUES ({', '.join([marks[style]] * width)})"
+        self._inserts[table, width] = sql
+        return sql
+
+
+def quoted_table(name: str, dialect: str) -> str:
+    """A table name, perhaps with its schema, as this SQL writes it."""
+    return exp.to_table(name).sql(dialect, identify=True)

@@ -1,0 +1,145 @@
+"""What the bridge asks of a database: a few verbs. A database's file says what it does otherwise, and only that."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from sqlglot import ErrorLevel, exp
+
+from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = tuple[Any, ...]
+Convert = Callable[[Any], Any]
+
+
+class Refused(Exception):
+    """The database refused a statement; carries its own words and the statement."""
+
+    def __init__(self, reason: object, sql: str) -> None:
+        super().__init__(f"{str(reason).strip()}\n  in: {sql[:2000]}")
+
+
+class Database(abc.ABC):
+    """One connection to one database, used by one bridge.
+
+    Statements are neutral sqlglot trees, rendered once by `render`; only `insert` and `append` bind values.
+    """
+
+    dialect: ClassVar[str]
+    """sqlglot's name of the SQL it speaks."""
+    chunk: ClassVar[int] = 10_000
+    """So many events at most go through the statements at once."""
+    frames: ClassVar[bool] = False
+    """Whether a window frame's bound may be computed per row."""
+    indexes: ClassVar[bool] = True
+    """Whether it profits from indexes on window tables."""
+
+    @abc.abstractmethod
+    def execute(self, sql: str) -> None:
+        """Run one statement."""
+
+    @abc.abstractmethod
+    def fetch(self, sql: str) -> list[Row]:
+        """All rows of a SELECT, as the driver gives them."""
+
+    @abc.abstractmethod
+    def columns_of(self, sql: str) -> list[str]:
+        """The names of the columns a SELECT gives."""
+
+    @abc.abstractmethod
+    def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
+        """Bind rows into a table, in its column order."""
+
+    @abc.abstractmethod
+    def relation(self, name: str) -> Schema | None:
+        """The columns of a table or view, None where there is none; a type we have no name for reads `UNKNOWN`."""
+
+    @abc.abstractmethod
+    def begin(self) -> None: ...
+
+    @abc.abstractmethod
+    def commit(self) -> None: ...
+
+    @abc.abstractmethod
+    def rollback(self) -> None: ...
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+    def render(self, statement: exp.Expression) -> str:
+        """The text of a neutral statement in this database's SQL; raises `Refused` for what it cannot say."""
+        try:
+            tree = statement.copy().transform(self.adapt)
+            return cast("exp.Expression", tree).sql(self.dialect, identify=True, unsupported_level=ErrorLevel.RAISE)
+        except Exception as error:
+            raise Refused(error, statement.sql()) from None
+
+    def adapt(self, node: exp.Expression) -> exp.Expression:
+        """One node of a statement as this database wants it; called for every node, parents first."""
+        return neutral(node)
+
+    def append(self, table: str, batch: pa.Table) -> None:
+        """Bind an Arrow table's rows into a table, in its column order."""
+        columns = [column.to_pylist() for column in batch.columns]
+        self.insert(table, batch.num_columns, list(zip(*columns, strict=True)))
+
+    def arrow(self, sql: str) -> pa.Table | None:
+        """The rows of a SELECT as Arrow where the database has it, else None: `fetch` then."""
+        return None
+
+    def column_type(self, attribute: Attribute) -> str:
+        """The type of an attribute's column in this database."""
+        kind = "BIGINT" if attribute.type in ("SMALLINT", "INTEGER") else attribute.type
+        return exp.DataType.build(kind).sql(self.dialect)
+
+    def encoder(self, attribute: Attribute) -> Convert | None:
+        """How a checked value is bound, where the driver does not take it as it is."""
+        return None
+
+    def decoder(self, type_name: str) -> Convert | None:
+        """How a fetched value of this type becomes a Python value, where the driver does not do it."""
+        return None
+
+    def is_aggregate(self, function: str) -> bool:
+        """Whether the database has an aggregate of this name that sqlglot does not know."""
+        return False
+
+
+def neutral(node: exp.Expression) -> exp.Expression:
+    """What no database is asked for because they differ: division by zero (NULL here), the type of `1.5` (DOUBLE here)."""
+    if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
+        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+    elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and node.expression.sql() in ("0", "0.0"):
+        return exp.null()
+    return node
+
+
+def schema_of(columns: Sequence[tuple[str, str]]) -> Schema:
+    """A relation's schema; the bridge's own names and types it has no name for are allowed here."""
+    attributes = []
+    for name, kind in columns:
+        attribute = object.__new__(Attribute)
+        object.__setattr__(attribute, "name", name)
+        object.__setattr__(attribute, "type", _known_type(kind))
+        attributes.append(attribute)
+    schema = object.__new__(Schema)
+    object.__setattr__(schema, "attributes", tuple(attributes))
+    return schema
+
+
+def _known_type(kind: str) -> str:
+    try:
+        return canonical_type(kind)
+    except TypeMismatch:
+        return "UNKNOWN"
+
+
+def scale_of(type_name: str) -> int | None:
+    """The digits after the point of a DECIMAL type."""
+    size = decimal_size(type_name)
+    return size[1] if size else None

@@ -1,0 +1,110 @@
+"""What SQLite does otherwise: no types for booleans, decimals and dates; no STDDEV; LIKE that ignores case."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
+
+import sqlalchemy as sa
+from sqlglot import exp
+
+from windows.databases.alchemy import Alchemy
+from windows.databases.base import Convert, neutral, scale_of
+from windows.schema import Attribute, TypeMismatch, decimal_size
+
+_AFFINITY = {"BOOLEAN": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE": "TEXT", "TIMESTAMP": "TEXT"}
+_EXACT_DIGITS = 15
+"""SQLite computes decimals as doubles, exact to so many digits."""
+
+
+class SQLite(Alchemy):
+    """SQLite, the fastest back end for event-at-a-time work."""
+
+    dialect: ClassVar[str] = "sqlite"
+    chunk: ClassVar[int] = 1_000
+
+    def __init__(self, engine: sa.Engine) -> None:
+        super().__init__(engine)
+        driver = cast("Any", self.connection.driver_connection)
+        driver.isolation_level = None  # transactions are ours: also CREATE TABLE belongs to them
+        self.execute("PRAGMA case_sensitive_like = ON")
+        if engine.url.database not in (None, "", ":memory:"):
+            self.execute("PRAGMA journal_mode = WAL")
+            self.execute("PRAGMA synchronous = NORMAL")
+
+    def begin(self) -> None:
+        self.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if cast("Any", self.connection.driver_connection).in_transaction:
+            self.execute("ROLLBACK")
+
+    def column_type(self, attribute: Attribute) -> str:
+        size = decimal_size(attribute.type)
+        if size and size[0] > _EXACT_DIGITS:
+            raise TypeMismatch(
+                f"attribute {attribute.name!r}: SQLite computes {attribute.type} only to {_EXACT_DIGITS} digits: "
+                f"declare at most DECIMAL({_EXACT_DIGITS}, s), or use DuckDB or PostgreSQL"
+            )
+        return "NUMERIC" if size else _AFFINITY.get(attribute.type, "INTEGER")
+
+    def encoder(self, attribute: Attribute) -> Convert | None:
+        if attribute.type == "DOUBLE":
+            return _no_nan(attribute.name)
+        if decimal_size(attribute.type):
+            return float
+        encoders: dict[str, Convert] = {"DATE": datetime.date.isoformat, "TIMESTAMP": _timestamp_text}
+        return encoders.get(attribute.type)
+
+    def decoder(self, type_name: str) -> Convert | None:
+        scale = scale_of(type_name)
+        if scale is not None:
+            return _decimal(scale)
+        decoders: dict[str, Callable[[Any], Any]] = {
+            "BOOLEAN": bool,
+            "DOUBLE": float,
+            "DATE": lambda text: datetime.date.fromisoformat(text[:10]),
+            "TIMESTAMP": datetime.datetime.fromisoformat,
+        }
+        return decoders.get(type_name)
+
+    def adapt(self, node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
+            kind = node.to.this
+            if kind == exp.DataType.Type.DATE:
+                return exp.Literal.string(datetime.date.fromisoformat(node.this.name).isoformat())
+            if kind in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME):
+                return exp.Literal.string(_timestamp_text(datetime.datetime.fromisoformat(node.this.name)))
+        return neutral(node)
+
+    def is_aggregate(self, function: str) -> bool:
+        return function.lower() in ("group_concat", "total", "json_group_array", "json_group_object")
+
+
+def _timestamp_text(moment: datetime.datetime) -> str:
+    """Always the same width, so that texts compare as times do."""
+    return moment.isoformat(sep=" ", timespec="microseconds")
+
+
+def _no_nan(name: str) -> Convert:
+    def encode(value: float) -> float:
+        if math.isnan(value):
+            raise TypeMismatch(f"attribute {name!r}: SQLite has no NaN (it would read NULL): push NULL, or use DuckDB")
+        return value
+
+    return encode
+
+
+def _decimal(scale: int) -> Convert:
+    unit = decimal.Decimal(1).scaleb(-scale)
+
+    def decode(value: Any) -> decimal.Decimal:
+        return decimal.Decimal(repr(value)).quantize(unit)
+
+    return decode

@@ -151,6 +151,8 @@ def _queries(found: Mapping[str, Any]) -> dict[str, str]:
     if ("query" in found) == ("queries" in found):
         raise CaseError("a case has either `query` or `queries`")
     several = found["queries"] if "queries" in found else {THE_QUERY: found["query"]}
+    if any(query.keys() != {"sql"} for query in several.values()):
+        raise CaseError("a query is {sql: ...}; with a comma or a colon in it the text wants quotes or a block")
     return {name: query["sql"].strip() for name, query in several.items()}
 
 

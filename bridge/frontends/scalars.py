@@ -13,16 +13,21 @@ from typing import NamedTuple, cast
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.frontends.cursor import Cursor, Region, blanked, word_of
+from bridge.frontends.cursor import WORD, Cursor, Region, blanked, word_of
 from bridge.query import Correlate, Filter, Node, parsed
 
-SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+_SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+_PARAMETERS = "a query has no parameters: write the value"
+
+_OPERATORS = "ALL AND AS BETWEEN CASE ELSE FROM HAVING IN IS JOIN LIKE NOT ON OR SELECT THEN UNION WHEN WHERE"
+NO_COLUMNS = frozenset(_OPERATORS.split())
+"""Words that sqlglot takes for names where an operand is missing."""
 
 # What a parsed expression may not hold: the message, and the words by which its place is found.
-_REFUSED: tuple[tuple[tuple[type[exp.Expression], ...], str, tuple[str, ...]], ...] = (
-    ((exp.Query, exp.Table, exp.Values), SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
+_REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = (
+    ((exp.Query, exp.Table, exp.Values), _SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
     ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
-    ((exp.Placeholder, exp.Parameter), "a query has no parameters: write the value", ("?", ":", "@", "??")),
+    ((exp.Placeholder, exp.Parameter), _PARAMETERS, ("?", ":", "@", "??")),
     ((exp.GroupingSets, exp.Rollup, exp.Cube), "one grouping at a time: make a query for each and UNION ALL them", ()),
     ((exp.Aliases, exp.Command), "not understood", ()),
 )
@@ -99,13 +104,15 @@ def _selected(cursor: Cursor, region: Region) -> exp.Select:
 
 
 def _require_no_gaps(cursor: Cursor, region: Region) -> None:
-    # sqlglot overlooks a comma too many.
+    # sqlglot overlooks a comma too many, and an AS without a name.
     before = "("
     for index in range(region.start, region.end + 1):
         word = word_of(cursor.tokens[index]) if index < region.end else ")"
         comma = index - (before == ",")
         if (word == "," and before in ("(", "[", ",")) or (before == "," and word in (")", "]")):
             cursor.fail("an expression is missing beside ','", cursor.tokens[comma].start)
+        if before == "AS" and word in (",", ")", "]"):
+            cursor.fail("a name is expected after AS", cursor.tokens[index - 1].end + 1)
         before = word or "name"
 
 
@@ -118,8 +125,19 @@ def _refuse(cursor: Cursor, region: Region, columns: tuple[exp.Expression, ...])
             _refuse_alias(cursor, node)
         if isinstance(node, exp.In) and node.args.get("field"):
             cursor.fail("IN wants a list of values in parentheses", position_of(node.args["field"]))
-        if isinstance(node, exp.Identifier) and node.name.startswith("$") and not node.quoted:
-            cursor.fail("a query has no parameters: write the value", node.meta.get("start"))
+        if isinstance(node, exp.Star) and any(node.args.values()):
+            cursor.fail(
+                "* EXCEPT, REPLACE and the like are not supported: name the columns", _place(cursor, region, "*")
+            )
+        if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
+            _refuse_word(cursor, node)
+
+
+def _refuse_word(cursor: Cursor, word: exp.Identifier) -> None:
+    if word.name.startswith("$"):
+        cursor.fail(_PARAMETERS, word.meta.get("start"))
+    if not WORD.fullmatch(word.name) or word.name.upper() in NO_COLUMNS:
+        cursor.fail(f"{word.name!r} is no name unless it is written in double quotes", word.meta.get("start"))
 
 
 def _refuse_alias(cursor: Cursor, alias: exp.Alias) -> None:

@@ -363,6 +363,7 @@ SELECT * FROM s AS x ¦(a, b)                                      | a list of c
 SELECT ¦x.a FROM s                                                | unknown input 'x'; there is 's'
 SELECT ¦s.a FROM s AS x                                           | unknown input 's'; there is 'x'
 SELECT ¦m.s.a FROM s                                              | a column is written name or input.name
+SELECT f(a)¦.b FROM s                                             | a column is written name or input.name
 SELECT * FROM s, t WHERE ¦z.a = 1                                 | unknown input 'z'; there is 's', 't'
 SELECT l.a FROM (SELECT * FROM s l, t) x, t WHERE ¦l.a = 1        | unknown input 'l'
 SELECT * FROM s, ¦S                                               | two inputs are called 'S'
@@ -677,7 +678,7 @@ def above(below: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 trees = st.recursive(st.builds(Stream, stream_names, st.none() | schemas), above, max_leaves=4)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees)
 def test_any_tree_comes_back(tree: Node) -> None:
     text = statement(tree)

@@ -6,17 +6,17 @@ expression is refused here, at its place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple, cast
 
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.frontends.cursor import WORD, Cursor, Region, blanked, word_of
+from bridge.frontends.cursor import WORD, Cursor, Region, word_of
 from bridge.query import Correlate, Filter, Node, parsed
 
 _SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+_FLAT = "a column is written name or input.name"
 _PARAMETERS = "a query has no parameters: write the value"
 
 _OPERATORS = "ALL AND AS BETWEEN CASE ELSE FROM HAVING IN IS JOIN LIKE NOT ON OR SELECT THEN UNION WHEN WHERE"
@@ -28,8 +28,8 @@ _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = 
     ((exp.Query, exp.Table, exp.Values), _SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
     ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
     ((exp.Placeholder, exp.Parameter), _PARAMETERS, ("?", ":", "@", "??")),
-    ((exp.GroupingSets, exp.Rollup, exp.Cube), "one grouping at a time: make a query for each and UNION ALL them", ()),
     ((exp.Aliases, exp.Command), "not understood", ()),
+    ((exp.Dot,), _FLAT, (".",)),
 )
 _LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
 
@@ -88,18 +88,32 @@ def position_of(expression: exp.Expression) -> int | None:
 
 
 def _selected(cursor: Cursor, region: Region) -> exp.Select:
-    start, end = cursor.span(region)
-    # Read as a SELECT list, for a bare expression may begin with a word that opens a statement (`comment = 1`).
-    # The word is put where the text has a SELECT before the region: that place is never a line's end.
-    lead = cast("re.Match[str]", re.search("select", cursor.text, re.IGNORECASE)).start()
-    laid = blanked(cursor.bare, start, end)
-    tree = parsed(laid[:lead] + "SELECT" + laid[lead + 6 : end], shown=cursor.text)
+    start, _ = cursor.span(region)
+    tree = _read(cursor, region, start)
     if not isinstance(tree, exp.Select) or not tree.expressions:
         raise QueryError("an expression is expected", cursor.text, start)
     for key, value in tree.args.items():
         if value and key != "expressions":
             message = _LEFTOVERS.get(key, f"{key.strip('_').upper()} is not supported here")
             raise QueryError(message, cursor.text, _place(cursor, region, (key.strip("_").upper(),)))
+    return tree
+
+
+def _read(cursor: Cursor, region: Region, start: int) -> exp.Expression:
+    # As a SELECT list, for a bare expression may begin with a word that opens a statement (`comment = 1`); alone, for
+    # in a long script the blanks around it would be read again and again. Its places are moved to where it stands.
+    lead = "SELECT "
+    try:
+        tree = parsed(lead + cursor.slice(region))
+    except QueryError as error:
+        place = max(0, (error.position or 0) - len(lead))
+        raise QueryError(error.message, cursor.text, start + place) from None
+    for node in tree.walk():
+        for edge in ("start", "end"):
+            if edge in node.meta:
+                node.meta[edge] += start - len(lead)
+        for relative in ("line", "col"):
+            node.meta.pop(relative, None)
     return tree
 
 
@@ -161,7 +175,7 @@ def _resolved(cursor: Cursor, expression: exp.Expression, names: Names) -> exp.E
 
 def _own(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, names: Names) -> bool:
     if column.args.get("db") is not None:
-        cursor.fail("a column is written name or input.name", position_of(column))
+        cursor.fail(_FLAT, position_of(column))
     own = names.own is not None and qualifier.name.lower() == names.own.lower()
     if not own and qualifier.name.lower() not in [name.lower() for name in names.kept]:
         known = ", ".join(map(repr, names.kept or filter(None, [names.own])))

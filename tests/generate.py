@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from bridge import query as q
 from nfa import pattern as p
-from tests.reference import LimitError, MeaningError, Results, column_names, evaluate
+from tests.reference import LimitError, MeaningError, Results, column_names, evaluate, symbols_of
 from windows.schema import Schema
 from windows.window import Extent, Now, Range, Rows, Unbounded
 
@@ -344,7 +344,7 @@ class Maker:
         while p.nullable(tree):
             tree = self.pattern(names, 2)
         variables = tuple((self.fresh("z"), self.rng.choice(["INTEGER", "INTEGER", "VARCHAR"])) for _ in range(2))
-        define = tuple(self.definition(name, made.columns, variables) for name in names if self.chance(0.85))
+        define = tuple(self.definition(name, made.columns, variables) for name in symbols_of(tree) if self.chance(0.85))
         by = tuple(self.rng.sample(made.exact, 1)) if made.exact and self.chance(0.3) else ()
         measures = dict(variables)
         node = q.Match(made.node, tree, self.rng.randint(3, 10), measures, define, by)
@@ -533,7 +533,9 @@ def _without_parts(node: q.Node) -> Iterator[q.Node]:
 def _simpler_match(node: q.Match) -> Iterator[q.Node]:
     yield from [dataclasses.replace(node, partition_by=())] * bool(node.partition_by)
     yield from (dataclasses.replace(node, define=rest) for rest in _one_less(node.define))
-    yield from (dataclasses.replace(node, pattern=part) for part in p.parts(node.pattern) if not p.nullable(part))
+    for part in p.parts(node.pattern):
+        define = tuple(definition for definition in node.define if definition.symbol in symbols_of(part))
+        yield from [dataclasses.replace(node, pattern=part, define=define)] * (not p.nullable(part))
     for place, definition in enumerate(node.define):
         for assignments in _one_less(definition.assignments):
             changed = dataclasses.replace(definition, assignments=assignments)

@@ -451,6 +451,8 @@ class Runs:
         self.define = {definition.symbol: definition for definition in node.define}
         self.symbols = symbols_of(node.pattern)
         self.steps_left = 20 * limit
+        if not self.define.keys() <= set(self.symbols):
+            raise MeaningError("DEFINE of a symbol that PATTERN does not have")
 
     def matches(self) -> Iterator[Run]:
         start = frozenset({(self.node.pattern,)})

@@ -73,7 +73,7 @@ class Flow:
     """What an operator hands on.
 
     `order` names the columns that order rows of one (ts, seq) (none: there is one row at most). `counted` content has
-    `_out`: the number of the event that pushed a row out of a ROWS window. `timed` rows may come with time alone and
+    `OUT`: which row pushed a row out of a ROWS window. `timed` rows may come with time alone and
     then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content.
     `size` is the one time for which every row is valid, where there is one.
     """
@@ -116,7 +116,10 @@ class Flow:
         return dataclasses.replace(self, arrivals=self.arrivals.where(condition), content=content)
 
 
-_SYSTEM = {*TIMES, "_place", "_out", "_out_place"}
+OUT = ("_out_ts", "_out", "_out_place")
+"""Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
+
+_SYSTEM = {*TIMES, "_place", *OUT}
 
 
 def qualified(expression: exp.Expression, alias: str | None) -> exp.Expression:
@@ -147,6 +150,11 @@ def number(value: int) -> exp.Expression:
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
+def zero() -> exp.Expression:
+    """0 as a BIGINT: tables take their columns' types from what fills them."""
+    return exp.cast(number(0), "BIGINT")
+
+
 def subquery(select: exp.Expression) -> exp.Subquery:
     return exp.Subquery(this=select)
 
@@ -166,19 +174,26 @@ def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly
     return condition
 
 
-def valid(row: str, at: str, flow: Flow, itself: bool = False) -> list[exp.Expression]:
+def valid(row: str, at: str, flow: Flow, order: tuple[str, ...] = (), timed: bool = False) -> list[exp.Expression]:
     """Whether a row of the window (alias `row`) is still in it when the row `at` has arrived.
 
-    `itself`: `at` is a row of the same flow, so among rows of one event the place tells which came first.
+    `order`: what tells the rows of one event apart, where `at` is a row of the same flow.
     """
     conditions: list[exp.Expression] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
     if flow.counted:
-        inside: exp.Expression = exp.LT(this=of(at, "seq"), expression=of(row, "_out"))
-        if flow.order and itself:
-            same_event = exp.EQ(this=of(at, "seq"), expression=of(row, "_out"))
-            inside = exp.or_(inside, exp.and_(same_event, of(at, "_place") < of(row, "_out_place")))
-        conditions.append(inside)
+        names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
+        names += [("_place", "_out_place")] if order else []
+        conditions.append(_less([(of(at, mine), of(row, its)) for mine, its in names]))
     return conditions
+
+
+def _less(pairs: list[tuple[exp.Expression, exp.Expression]]) -> exp.Expression:
+    """Whether the left values stand before the right ones, compared one after the other."""
+    (left, right), *rest = pairs
+    less = exp.LT(this=left, expression=right)
+    if not rest:
+        return less
+    return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), _less(rest)))
 
 
 def same(left: exp.Expression, right: exp.Expression) -> exp.Expression:

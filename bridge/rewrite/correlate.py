@@ -44,6 +44,9 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
             for place, (alias, below) in enumerate(node.inputs, 1)
         ]
         operator.result = _flow(node, parts, network)
+        for part in parts:
+            if part.flow is not None and part.flow.counted:
+                operator.origins.append((part.flow, {key: f"_{part.alias}_{key}" for key in part.flow.key}))
 
     operator = network.operator(node, build, "Correlate")
     return network.give(operator, node, need)
@@ -130,7 +133,7 @@ def _seen(part: Part, trigger: Part, right: bool, rows: dict[str, Selection]) ->
     """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen."""
     assert part.flow is not None and trigger.flow is not None
     timed = part.flow.timed or trigger.flow.timed
-    conditions = [not_later("w", "t", (), timed, strictly=right), *valid("w", "t", part.flow)]
+    conditions = [not_later("w", "t", (), timed, strictly=right), *valid("w", "t", part.flow, timed=timed)]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from typing import cast
 
@@ -14,9 +14,10 @@ from bridge import query
 from bridge.check import column
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
-from bridge.flow import TIMES, Flow, Need, Selection, numbered, table
+from bridge.errors import QueryError
+from bridge.flow import OUT, TIMES, Flow, Need, Selection, named, number, numbered, of, table
 from windows.databases.base import Database
-from windows.window import Range, Rows
+from windows.window import NEVER, Range, Rows
 
 CLOCK = "cep_clock"
 """One row: `before` and `now`, the newest times before and since the push."""
@@ -125,7 +126,8 @@ class Network:
         elif result.order:
             order = {"_place": numbered(map(column, ("ts", "seq")), map(column, result.order))}
         rows = Selection.of(exp.Subquery(this=result.arrivals.select()), result.arrivals.columns)
-        names = [name for name in rows.columns if name not in result.order]
+        kept = {own for _, pairs in operator.origins for own in pairs.values()}
+        names = [name for name in rows.columns if name not in result.order or (name in kept and name not in order)]
         rows = rows.project({**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}})
         add_table(operator, inbox, rows.select())
         operator.inboxes.append(inbox)
@@ -141,7 +143,15 @@ class Network:
         operator.steps.append(Insert(name, select))
         operator.purges.append(expired(name))
         content = Selection.of(table(name), arrivals.arrivals.columns)
-        return derived_content(node, dataclasses.replace(arrivals, content=content))
+        if operator.origins and arrivals.timed:
+            raise QueryError(
+                "what comes of a ROWS window together with one that jumps has no window of its own: write WINDOW(...) on it"
+            )
+        flow = derived_content(node, dataclasses.replace(arrivals, content=content))
+        if operator.origins:
+            flow = leaving_with(flow, operator.origins)
+            operator.purges.append(_purge_left(name, flow))
+        return flow
 
     def streams(self, node: Node) -> frozenset[str]:
         """The streams whose events reach a node."""
@@ -171,6 +181,36 @@ def rewrite(node: Node, network: Network, need: Need) -> Flow:
 def derived_content(node: Node, flow: Flow) -> Flow:
     """What a derived window holds besides the rule of `_expires`; an aggregate's rows are replaced by newer ones."""
     return flow
+
+
+def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> Flow:
+    """The content joined with the rows it came from: it leaves with the first of them, and is gone where they are."""
+    assert flow.content is not None
+    own = [name for name in flow.content.columns if name not in OUT]
+    select = exp.select(*(of("d", name) for name in own)).from_(flow.content.item("d"))
+    outs = [of("d", name) for name in OUT[:2]] if flow.counted else []
+    first = {name: [out] for name, out in zip(OUT, outs, strict=False)}
+    for place, (origin, pairs) in enumerate(origins, 1):
+        alias = f"o{place}"
+        rows = exp.Subquery(this=cast("Selection", origin.content).select([*pairs, *OUT[:2]]))
+        on = exp.and_(*(exp.EQ(this=of(alias, theirs), expression=of("d", mine)) for theirs, mine in pairs.items()))
+        select = select.join(rows.as_(alias, quoted=True), on=on)
+        for name in OUT[:2]:
+            first.setdefault(name, []).append(of(alias, name))
+    for name, values in first.items():
+        least = values[0] if len(values) == 1 else exp.Least(this=values[0], expressions=values[1:])
+        select = select.select(named(least, name))
+    select = select.select(named(number(0), OUT[2]))
+    content = Selection.of(exp.Subquery(this=select), [*own, *OUT])
+    return dataclasses.replace(flow, content=content, counted=True)
+
+
+def _purge_left(name: str, flow: Flow) -> Purge:
+    """Rows that have left with a row they came from."""
+    keys = [column(key) for key in flow.key]
+    inside = cast("Selection", flow.content).where(exp.EQ(this=column(OUT[1]), expression=number(NEVER)))
+    row = exp.Tuple(expressions=keys) if len(keys) > 1 else keys[0]
+    return Purge(name, exp.Not(this=exp.In(this=row, query=exp.Subquery(this=inside.select(flow.key)))))
 
 
 def is_timed(window: query.Window) -> bool:

@@ -347,7 +347,7 @@ def _output_name(item: exp.Expression, scope: _Scope) -> str:
         return str(item.alias)
     if isinstance(item, exp.Column):
         field = scope.find(item)
-        return field.origin[1] if field.hidden and field.origin else field.name
+        return field.origin[1] if item.table and field.origin else field.name
     return item.sql()
 
 

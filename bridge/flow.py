@@ -15,6 +15,10 @@ TIMES = ("ts", "seq", "_expires")
 """Columns of every flow besides its order: time and number of the row, and when it leaves the window."""
 
 
+BY_VALUE = "_by_"
+"""Begins the names of the columns that order the rows of relations: by their values, as they have no time."""
+
+
 class Need(enum.IntEnum):
     """How much of an operator is wanted: what it gives, its arrivals in a table, or also its window's content."""
 
@@ -183,17 +187,17 @@ def valid(row: str, at: str, flow: Flow, order: tuple[str, ...] = (), timed: boo
     if flow.counted:
         names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
         names += [("_place", "_out_place")] if order else []
-        conditions.append(_less([(of(at, mine), of(row, its)) for mine, its in names]))
+        conditions.append(before([(of(at, mine), of(row, its)) for mine, its in names]))
     return conditions
 
 
-def _less(pairs: list[tuple[exp.Expression, exp.Expression]]) -> exp.Expression:
+def before(pairs: list[tuple[exp.Expression, exp.Expression]]) -> exp.Expression:
     """Whether the left values stand before the right ones, compared one after the other."""
     (left, right), *rest = pairs
     less = exp.LT(this=left, expression=right)
     if not rest:
         return less
-    return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), _less(rest)))
+    return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), before(rest)))
 
 
 def same(left: exp.Expression, right: exp.Expression) -> exp.Expression:
@@ -214,13 +218,19 @@ def over(
 ) -> exp.Window:
     """A window function call, with copies of what it is partitioned and ordered by."""
     keys = [expression.copy() for expression in partition]
-    ordered = [exp.Ordered(this=expression.copy()) for expression in order]
+    ordered = [ascending(expression) for expression in order]
     return exp.Window(
         this=function,
         partition_by=keys or None,
         order=exp.Order(expressions=ordered) if ordered else None,
         spec=spec,
     )
+
+
+def ascending(expression: exp.Expression) -> exp.Ordered:
+    """An ORDER BY term. Only the values of relations can be NULL; databases differ in where they put it, so it is said."""
+    by_value = any(found.name.startswith(BY_VALUE) for found in expression.find_all(exp.Column))
+    return exp.Ordered(this=expression.copy(), nulls_first=True if by_value else None)
 
 
 def _as_item(source: exp.Expression) -> exp.Expression:

@@ -14,7 +14,7 @@ from bridge import query
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
-from bridge.flow import Flow, Need, Selection, named, not_later, number, qualified, valid
+from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, qualified, valid
 from windows.window import NEVER
 
 
@@ -62,7 +62,10 @@ def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -
 
 def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     outputs = _outputs(parts, network, node)
-    order = tuple(f"_{part.alias}_{key}" for part in parts if part.flow for key in part.flow.key)
+    order = (
+        *(f"_{part.alias}_{key}" for part in parts if part.flow for key in part.flow.key),
+        *(f"{BY_VALUE}{part.alias}_{name}" for part in parts if not part.flow for name in part.source.columns),
+    )
     names = tuple(outputs)
     branches = [_branch(node, parts, place, outputs) for place, part in enumerate(parts) if part.flow]
     joined: exp.Expression = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
@@ -124,6 +127,12 @@ def _branch(
         for part in parts
         if part.flow
         for key in part.flow.key
+    ]
+    columns += [
+        named(qualified(rows[part.alias].columns[name].copy(), part.alias), f"{BY_VALUE}{part.alias}_{name}")
+        for part in parts
+        if not part.flow
+        for name in part.source.columns
     ]
     columns += [named(value(name), name) for name in outputs]
     return select.select(*columns).where(*conditions)

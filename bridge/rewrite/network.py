@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
 from typing import cast
 
@@ -14,8 +14,7 @@ from bridge import query
 from bridge.check import column
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
-from bridge.errors import QueryError
-from bridge.flow import OUT, TIMES, Flow, Need, Selection, named, number, numbered, of, table
+from bridge.flow import OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, table
 from windows.databases.base import Database
 from windows.window import NEVER, Range, Rows
 
@@ -143,10 +142,6 @@ class Network:
         operator.steps.append(Insert(name, select))
         operator.purges.append(expired(name))
         content = Selection.of(table(name), arrivals.arrivals.columns)
-        if operator.origins and arrivals.timed:
-            raise QueryError(
-                "what comes of a ROWS window together with one that jumps has no window of its own: write WINDOW(...) on it"
-            )
         flow = derived_content(node, dataclasses.replace(arrivals, content=content))
         if operator.origins:
             flow = leaving_with(flow, operator.origins)
@@ -187,22 +182,26 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
     """The content joined with the rows it came from: it leaves with the first of them, and is gone where they are."""
     assert flow.content is not None
     own = [name for name in flow.content.columns if name not in OUT]
-    select = exp.select(*(of("d", name) for name in own)).from_(flow.content.item("d"))
-    outs = [of("d", name) for name in OUT[:2]] if flow.counted else []
-    first = {name: [out] for name, out in zip(OUT, outs, strict=False)}
+    joined = exp.select(*(of("d", name) for name in own)).from_(flow.content.item("d"))
+    leave = {name: of("d", name) for name in OUT} if flow.counted else None
     for place, (origin, pairs) in enumerate(origins, 1):
         alias = f"o{place}"
-        rows = exp.Subquery(this=cast("Selection", origin.content).select([*pairs, *OUT[:2]]))
+        rows = exp.Subquery(this=cast("Selection", origin.content).select([*pairs, *OUT]))
         on = exp.and_(*(exp.EQ(this=of(alias, theirs), expression=of("d", mine)) for theirs, mine in pairs.items()))
-        select = select.join(rows.as_(alias, quoted=True), on=on)
-        for name in OUT[:2]:
-            first.setdefault(name, []).append(of(alias, name))
-    for name, values in first.items():
-        least = values[0] if len(values) == 1 else exp.Least(this=values[0], expressions=values[1:])
-        select = select.select(named(least, name))
-    select = select.select(named(number(0), OUT[2]))
-    content = Selection.of(exp.Subquery(this=select), [*own, *OUT])
+        joined = joined.join(rows.as_(alias, quoted=True), on=on)
+        out = {name: of(alias, name) for name in OUT}
+        if any(theirs != mine for theirs, mine in pairs.items()):
+            out[OUT[2]] = number(0)  # a part's place says nothing of the results' places: they begin after it
+        leave = out if leave is None else _first(leave, out)
+    joined = joined.select(*(named(value, name) for name, value in (leave or {}).items()))
+    content = Selection.of(exp.Subquery(this=joined), [*own, *OUT])
     return dataclasses.replace(flow, content=content, counted=True)
+
+
+def _first(left: Mapping[str, exp.Expression], right: Mapping[str, exp.Expression]) -> dict[str, exp.Expression]:
+    """The one that comes first of two rows."""
+    earlier = before([(left[name].copy(), right[name].copy()) for name in OUT])
+    return {name: exp.Case().when(earlier.copy(), left[name].copy()).else_(right[name].copy()) for name in OUT}
 
 
 def _purge_left(name: str, flow: Flow) -> Purge:

@@ -208,7 +208,7 @@ class Bridge:
         """Answers a SELECT on demand, over window contents, streams, queries and tables; see `demand.answer`."""
         from bridge.demand import answer
 
-        return answer(sql, self._catalogue, self._network, self.database)
+        return answer(sql, self._catalogue, self._network, self._time)
 
     @_locked
     def explain(self, query: str) -> str:

@@ -40,7 +40,12 @@ BEGINNING = -(2**60)
 
 
 class Event(NamedTuple):
-    """One result: its payload by column name, and its timestamp in milliseconds."""
+    """One result: its payload by column name, and its timestamp in milliseconds.
+
+    >>> event = Event({"a": 1}, 1000)
+    >>> event.payload["a"], event.timestamp
+    (1, 1000)
+    """
 
     payload: dict[str, Any]
     timestamp: int

@@ -347,7 +347,7 @@ def _output_name(item: exp.Expression, scope: _Scope) -> str:
         return str(item.alias)
     if isinstance(item, exp.Column):
         field = scope.find(item)
-        return field.origin[1] if field.hidden and field.origin else field.name
+        return field.origin[1] if item.table and field.origin else field.name
     return item.sql()
 
 
@@ -411,9 +411,19 @@ def _check_grouped(expression: exp.Expression, groups: Sequence[exp.Expression])
 
 
 def _check_on_change(node: Node) -> None:
-    for below in query.walk(node):
-        if isinstance(below, query.Window) and (isinstance(below.extent, Rows) or getattr(below.extent, "slide", None)):
-            raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: rows expire at an instant there")
+    """EMIT ON CHANGE reports at instants of expiry, so every row must have one when it arrives."""
+    match node:
+        case query.Window():
+            expires = not isinstance(node.extent, Rows) and getattr(node.extent, "slide", None) is None
+        case query.Aggregate() | query.Stream():
+            expires = False
+        case _:
+            for below in node.inputs_of:
+                if not isinstance(below, query.Relation):
+                    _check_on_change(below)
+            return
+    if not expires:
+        raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
 
 
 def _streaming(node: Node, names: Names) -> Resolved:

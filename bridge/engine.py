@@ -28,7 +28,7 @@ from bridge.intake import Batch, batches_of, chunks, milliseconds
 from bridge.plan import Operator
 from bridge.rewrite import Flow, Need, Network
 from bridge.rewrite.network import CLOCK
-from bridge.flow import table
+from bridge.flow import ascending, table
 from windows.databases import Database, Refused
 from windows.schema import Reader, Schema, TypeMismatch
 
@@ -292,7 +292,7 @@ class Bridge:
         )
 
     def _emission(self, flow: Flow, names: Sequence[str]) -> str:
-        order = [exp.column(c, quoted=True) for c in ("ts", "seq", *flow.order)]
+        order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
         rows = flow.arrivals.select(["ts", "seq", *flow.order, *names])
         columns = [exp.column(c, quoted=True) for c in ("ts", *names)]
         select = exp.select(*columns).from_(exp.Subquery(this=rows).as_("r", quoted=True)).order_by(*order)

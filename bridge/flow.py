@@ -15,6 +15,10 @@ TIMES = ("ts", "seq", "_expires")
 """Columns of every flow besides its order: time and number of the row, and when it leaves the window."""
 
 
+BY_VALUE = "_by_"
+"""Begins the names of the columns that order the rows of relations: by their values, as they have no time."""
+
+
 class Need(enum.IntEnum):
     """How much of an operator is wanted: what it gives, its arrivals in a table, or also its window's content."""
 
@@ -73,7 +77,7 @@ class Flow:
     """What an operator hands on.
 
     `order` names the columns that order rows of one (ts, seq) (none: there is one row at most). `counted` content has
-    `_out`: the number of the event that pushed a row out of a ROWS window. `timed` rows may come with time alone and
+    `OUT`: which row pushed a row out of a ROWS window. `timed` rows may come with time alone and
     then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content.
     `size` is the one time for which every row is valid, where there is one.
     """
@@ -116,7 +120,10 @@ class Flow:
         return dataclasses.replace(self, arrivals=self.arrivals.where(condition), content=content)
 
 
-_SYSTEM = {*TIMES, "_place", "_out", "_out_place"}
+OUT = ("_out_ts", "_out", "_out_place")
+"""Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
+
+_SYSTEM = {*TIMES, "_place", *OUT}
 
 
 def qualified(expression: exp.Expression, alias: str | None) -> exp.Expression:
@@ -147,6 +154,11 @@ def number(value: int) -> exp.Expression:
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
+def zero() -> exp.Expression:
+    """0 as a BIGINT: tables take their columns' types from what fills them."""
+    return exp.cast(number(0), "BIGINT")
+
+
 def subquery(select: exp.Expression) -> exp.Subquery:
     return exp.Subquery(this=select)
 
@@ -166,19 +178,26 @@ def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly
     return condition
 
 
-def valid(row: str, at: str, flow: Flow, itself: bool = False) -> list[exp.Expression]:
+def valid(row: str, at: str, flow: Flow, order: tuple[str, ...] = (), timed: bool = False) -> list[exp.Expression]:
     """Whether a row of the window (alias `row`) is still in it when the row `at` has arrived.
 
-    `itself`: `at` is a row of the same flow, so among rows of one event the place tells which came first.
+    `order`: what tells the rows of one event apart, where `at` is a row of the same flow.
     """
     conditions: list[exp.Expression] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
     if flow.counted:
-        inside: exp.Expression = exp.LT(this=of(at, "seq"), expression=of(row, "_out"))
-        if flow.order and itself:
-            same_event = exp.EQ(this=of(at, "seq"), expression=of(row, "_out"))
-            inside = exp.or_(inside, exp.and_(same_event, of(at, "_place") < of(row, "_out_place")))
-        conditions.append(inside)
+        names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
+        names += [("_place", "_out_place")] if order else []
+        conditions.append(before([(of(at, mine), of(row, its)) for mine, its in names]))
     return conditions
+
+
+def before(pairs: list[tuple[exp.Expression, exp.Expression]]) -> exp.Expression:
+    """Whether the left values stand before the right ones, compared one after the other."""
+    (left, right), *rest = pairs
+    less = exp.LT(this=left, expression=right)
+    if not rest:
+        return less
+    return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), before(rest)))
 
 
 def same(left: exp.Expression, right: exp.Expression) -> exp.Expression:
@@ -199,13 +218,19 @@ def over(
 ) -> exp.Window:
     """A window function call, with copies of what it is partitioned and ordered by."""
     keys = [expression.copy() for expression in partition]
-    ordered = [exp.Ordered(this=expression.copy()) for expression in order]
+    ordered = [ascending(expression) for expression in order]
     return exp.Window(
         this=function,
         partition_by=keys or None,
         order=exp.Order(expressions=ordered) if ordered else None,
         spec=spec,
     )
+
+
+def ascending(expression: exp.Expression) -> exp.Ordered:
+    """An ORDER BY term. Only the values of relations can be NULL; databases differ in where they put it, so it is said."""
+    by_value = any(found.name.startswith(BY_VALUE) for found in expression.find_all(exp.Column))
+    return exp.Ordered(this=expression.copy(), nulls_first=True if by_value else None)
 
 
 def _as_item(source: exp.Expression) -> exp.Expression:

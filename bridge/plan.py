@@ -79,6 +79,8 @@ class Operator:
     """What one distinct (sub-)query does at each push: its tables and its steps in order.
 
     `inboxes` are emptied at the next push. `sources`: the streams whose events concern it; `timed`: time alone does too.
+    `origins`: the contents of ROWS windows that its results come from, with pairs of their columns and the results'; a
+    result leaves its derived window with the first of these rows (W5).
     """
 
     title: str
@@ -91,6 +93,7 @@ class Operator:
     result: Flow | None = None
     arrivals: Flow | None = None
     contents: dict[int, Flow] = dataclasses.field(default_factory=dict)
+    origins: list[tuple[Flow, dict[str, str]]] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def concerned(self, streams: frozenset[str]) -> bool:

@@ -336,9 +336,7 @@ def scalar(source: Scalar, dialect: str = "") -> exp.Expression:
     if isinstance(source, exp.Expression):
         return source
     if not isinstance(source, str):
-        raise QueryError(
-            f"an expression is SQL text or an object made with col() and lit(), not {type(source).__name__}"
-        )
+        raise QueryError(f"an expression is SQL text or an object made with col() and lit(), not {type(source).__name__}")
     return parsed(source, dialect)
 
 

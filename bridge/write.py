@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from bridge.errors import QueryError
+from bridge.frontends.cursor import WORD
+from bridge.frontends.scalars import NO_COLUMNS
 from bridge.frontends.select import RESERVED
 from bridge.query import (
     Aggregate,
@@ -31,10 +33,10 @@ from bridge.query import (
     parsed,
     source_name,
 )
-from nfa.pattern import WORD, Pattern
+from nfa import pattern
 from windows.schema import Schema
 
-_CLAUSE_WORDS = frozenset("WITHIN MEASURES DEFINE PATTERN DO RANGE ROWS SLIDE UNBOUNDED NOW WINDOW MATCHING".split())
+_CLAUSE_WORDS = ("WITHIN", "MEASURES", "DEFINE", "PATTERN", "DO", "RANGE", "ROWS", "SLIDE", "UNBOUNDED", "NOW")
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -70,7 +72,7 @@ def name(text: str) -> str:
     return text if _is_bare(text) else '"' + text.replace('"', '""') + '"'
 
 
-# Statements ------------------------------------------------------------------------------------------------------------
+# Statements -----------------------------------------------------------------------------------------------------------
 
 
 def _branch(node: Node) -> str:
@@ -111,7 +113,7 @@ def _aliased(place: int, alias: str, node: Node) -> str:
     return _item(node) + ("" if alias == default else f" AS {name(alias)}")
 
 
-# FROM items ------------------------------------------------------------------------------------------------------------
+# FROM items -----------------------------------------------------------------------------------------------------------
 
 
 def _item(node: Node) -> str:
@@ -149,7 +151,7 @@ def _definition(one: Definition) -> str:
     return name(one.symbol) + condition + (f" DO {assignments}" if assignments else "")
 
 
-def _pattern(pattern: Pattern, defined: set[str]) -> str:
+def _pattern(tree: pattern.Pattern, defined: set[str]) -> str:
     """The pattern with those names in quotes that would end it, or that stand for several symbols."""
 
     def quoted(word: re.Match[str]) -> str:
@@ -157,7 +159,7 @@ def _pattern(pattern: Pattern, defined: set[str]) -> str:
         whole = text[0] == '"' or text in defined or len(text) == 1 or word["permute"]
         return text if whole and text.upper() not in _CLAUSE_WORDS else f'"{text}"'
 
-    return re.sub(rf'"(?:[^"]|"")*"|(?P<permute>PERMUTE(?=\())|{WORD.pattern}', quoted, str(pattern))
+    return re.sub(rf'"(?:[^"]|"")*"|(?P<permute>PERMUTE(?=\())|{pattern.WORD.pattern}', quoted, str(tree))
 
 
 def _partition(keys: tuple[exp.Expression, ...]) -> str:
@@ -168,7 +170,7 @@ def _schema(schema: Schema) -> str:
     return ", ".join(f"{name(attribute.name)}: {attribute.type}" for attribute in schema)
 
 
-# Names and scalars -----------------------------------------------------------------------------------------------------
+# Names and scalars ----------------------------------------------------------------------------------------------------
 
 
 def _qualified(text: str) -> str:
@@ -184,13 +186,15 @@ def _is_bare(text: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_column(word: str) -> bool:
-    """Whether sqlglot reads the bare word as a column wherever one may stand."""
+    """Whether the bare word is read as a column wherever one may stand."""
+    if word.upper() in NO_COLUMNS or not WORD.fullmatch(word):
+        return False
     try:
         read = parsed(f"SELECT a, {word}, {word} + 1 AS {word}")
     except QueryError:
         return False
     column = exp.column(exp.to_identifier(word, quoted=False))
-    return read.find(exp.Column, bfs=False) is not None and list(read.find_all(exp.Column))[1:] == [column, column]
+    return list(read.find_all(exp.Column))[1:] == [column, column]
 
 
 def _scalars(expressions: Iterable[exp.Expression]) -> str:
@@ -202,4 +206,4 @@ def _scalar(expression: exp.Expression) -> str:
         expression = expression.copy()
         for node in expression.find_all(exp.Identifier):
             node.set("quoted", node.args.get("quoted") or not _is_column(node.name))
-    return expression.sql(comments=False)
+    return expression.sql(comments=False, normalize_functions=False)

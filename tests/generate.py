@@ -344,7 +344,7 @@ class Maker:
         while p.nullable(tree):
             tree = self.pattern(names, 2)
         variables = tuple((self.fresh("z"), self.rng.choice(["INTEGER", "INTEGER", "VARCHAR"])) for _ in range(2))
-        define = tuple(self.definition(name, made.columns, variables) for name in names if self.chance(0.85))
+        define = tuple(self.definition(name, made.columns, variables) for name in names if name in p.symbols(tree) and self.chance(0.85))
         by = tuple(self.rng.sample(made.exact, 1)) if made.exact and self.chance(0.3) else ()
         measures = dict(variables)
         node = q.Match(made.node, tree, self.rng.randint(3, 10), measures, define, by)

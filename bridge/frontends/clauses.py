@@ -10,24 +10,25 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType, exp
 
 from bridge.errors import QueryError, nearest
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.scalars import Names, listed, plain, resolved, single
 from bridge.query import Definition, Match, Node, Window
-from nfa.parse import PatternError, parse_pattern
+from nfa.errors import PatternError
+from nfa.parse import parse_pattern
 from nfa.pattern import Pattern, symbols
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
 from windows.window import UNITS, Extent, Now, Range, Rows, Unbounded
 
 Clause = Callable[[Node, Names], Node]
 
+_Number = int | Fraction
 _LIMIT = 2**62
 
 
-# Schemas ---------------------------------------------------------------------------------------------------------------
+# Schemas --------------------------------------------------------------------------------------------------------------
 
 
 def schema(cursor: Cursor, stops: tuple[str, ...] = ()) -> Schema:
@@ -62,7 +63,7 @@ def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, 
     return attribute
 
 
-# Numbers and durations -------------------------------------------------------------------------------------------------
+# Numbers and durations ------------------------------------------------------------------------------------------------
 
 
 def duration(cursor: Cursor) -> int:
@@ -77,7 +78,7 @@ def duration(cursor: Cursor) -> int:
         cursor.fail(f"a unit of time is expected ({', '.join(UNITS)}), not {cursor.shown()}")
     milliseconds = count * UNITS[cursor.word()]
     if milliseconds >= _LIMIT:
-        cursor.fail("a duration of this length is beyond all time", start)
+        cursor.fail("a duration is less than 2**62 milliseconds", start)
     cursor.at += 1
     return milliseconds
 
@@ -106,7 +107,7 @@ def whole(cursor: Cursor) -> int:
     return value.numerator
 
 
-def _sum(cursor: Cursor) -> Fraction:
+def _sum(cursor: Cursor) -> _Number:
     value = _product(cursor)
     while (mark := cursor.word()) in ("+", "-"):
         cursor.at += 1
@@ -114,7 +115,7 @@ def _sum(cursor: Cursor) -> Fraction:
     return value
 
 
-def _product(cursor: Cursor) -> Fraction:
+def _product(cursor: Cursor) -> _Number:
     value = _factor(cursor)
     while (mark := cursor.word()) in ("*", "/"):
         cursor.at += 1
@@ -126,12 +127,12 @@ def _product(cursor: Cursor) -> Fraction:
     return value
 
 
-def _quotient(value: Fraction, by: Fraction) -> Fraction:
-    exact = value / by
-    return Fraction(int(exact)) if value.denominator == by.denominator == 1 else exact
+def _quotient(value: _Number, by: _Number) -> _Number:
+    exact = Fraction(value) / by
+    return int(exact) if isinstance(value, int) and isinstance(by, int) else exact
 
 
-def _factor(cursor: Cursor) -> Fraction:
+def _factor(cursor: Cursor) -> _Number:
     token = cursor.peek()
     if cursor.take("-"):
         return -_factor(cursor)
@@ -142,12 +143,12 @@ def _factor(cursor: Cursor) -> Fraction:
     if token is None or token.token_type != TokenType.NUMBER:
         cursor.fail(f"a number is expected, not {cursor.shown()}")
     if not token.text.replace(".", "", 1).isdecimal() or len(token.text) > 30:
-        cursor.fail("a number is written with at most 30 digits")
+        cursor.fail("a number is written in plain digits, at most 30")
     cursor.at += 1
-    return Fraction(token.text)
+    return Fraction(token.text) if "." in token.text else int(token.text)
 
 
-# WINDOW ----------------------------------------------------------------------------------------------------------------
+# WINDOW ---------------------------------------------------------------------------------------------------------------
 
 
 def window(cursor: Cursor) -> Clause:
@@ -173,12 +174,12 @@ def _extent(cursor: Cursor) -> Extent:
         return Rows(whole(cursor), whole(cursor) if cursor.take("SLIDE") else None)
     if cursor.take("UNBOUNDED"):
         return Unbounded()
-    if cursor.take("NOW"):
-        return Now()
-    cursor.fail(f"RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW is expected, not {cursor.shown()}")
+    if not cursor.take("NOW"):
+        cursor.fail(f"RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW is expected, not {cursor.shown()}")
+    return Now()
 
 
-# MATCHING --------------------------------------------------------------------------------------------------------------
+# MATCHING -------------------------------------------------------------------------------------------------------------
 
 
 class _Name(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from typing import NamedTuple, NoReturn
 
 import sqlglot
+from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
 
 from bridge.errors import QueryError
 
@@ -23,9 +23,7 @@ _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 
 # After one of these words an operand follows, so a word that also opens a clause is a column's name there.
-_BEFORE_OPERAND = frozenset(
-    "AND OR NOT XOR BETWEEN IN LIKE ILIKE RLIKE IS ESCAPE CASE WHEN THEN ELSE AS DISTINCT DIV MOD".split()
-)
+_BEFORE_OPERAND = "AND OR NOT XOR BETWEEN IN LIKE ILIKE RLIKE IS ESCAPE CASE WHEN THEN ELSE AS DISTINCT DIV MOD"
 _NEVER_OPERAND = frozenset(("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "UNION", "INTERSECT", "EXCEPT"))
 
 
@@ -127,12 +125,15 @@ class Cursor:
 
     def _is_stop(self, start: int) -> bool:
         word = self.word()
+        if word == "EXCEPT" and self.word(-1) == "*":
+            return False
         if word == "FROM" and self.word(-1) == "DISTINCT":
             return self.word(-2) not in ("IS", "NOT")
         if word in _NEVER_OPERAND or not word[0].isalpha():
             return True
         before = self.word(-1)
-        return self.at > start and before not in _BEFORE_OPERAND and (before[-1:].isalnum() or before in ("", *_CLOSE))
+        operand = before in ("", *_CLOSE) or re.search(r"[\w$]$|\d\.$", before) is not None
+        return self.at > start and operand and before not in _BEFORE_OPERAND.split()
 
     def span(self, region: Region) -> tuple[int, int]:
         """The offsets of a region that is not empty."""

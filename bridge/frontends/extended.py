@@ -98,6 +98,8 @@ def _script(cursor: Cursor) -> list[Statement]:
             cursor.fail("a second SELECT without a name: CREATE QUERY name AS SELECT …", position)
         if cursor.peek() and cursor.word() != ";":
             cursor.fail(f"unexpected {cursor.shown()} after the end of the statement")
+    if not found:
+        cursor.fail("the script has no statement")
     return found
 
 
@@ -112,12 +114,12 @@ def _query(cursor: Cursor) -> Query:
 def _create(cursor: Cursor) -> Statement:
     if cursor.take("STREAM"):
         return CreateStream(cursor.name("a name for the stream"), _columns(cursor))
-    if cursor.take("QUERY"):
-        name = cursor.name("a name for the query")
-        cursor.expect("AS")
-        query = _query(cursor)
-        return CreateQuery(name, query.node, query.text)
-    cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}")
+    if not cursor.take("QUERY"):
+        cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}")
+    name = cursor.name("a name for the query")
+    cursor.expect("AS")
+    query = _query(cursor)
+    return CreateQuery(name, query.node, query.text)
 
 
 def _columns(cursor: Cursor) -> Schema:

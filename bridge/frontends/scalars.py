@@ -6,25 +6,30 @@ expression is refused here, at its place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple, cast
 
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.frontends.cursor import Cursor, Region, blanked, word_of
+from bridge.frontends.cursor import WORD, Cursor, Region, word_of
 from bridge.query import Correlate, Filter, Node, parsed
 
-SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+_SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+_FLAT = "a column is written name or input.name"
+_PARAMETERS = "a query has no parameters: write the value"
+
+_OPERATORS = "ALL AND AS BETWEEN CASE ELSE FROM HAVING IN IS JOIN LIKE NOT ON OR SELECT THEN UNION WHEN WHERE"
+NO_COLUMNS = frozenset(_OPERATORS.split())
+"""Words that sqlglot takes for names where an operand is missing."""
 
 # What a parsed expression may not hold: the message, and the words by which its place is found.
-_REFUSED: tuple[tuple[tuple[type[exp.Expression], ...], str, tuple[str, ...]], ...] = (
-    ((exp.Query, exp.Table, exp.Values), SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
+_REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = (
+    ((exp.Query, exp.Table, exp.Values), _SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
     ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
-    ((exp.Placeholder, exp.Parameter), "a query has no parameters: write the value", ("?", ":", "@", "??")),
-    ((exp.GroupingSets, exp.Rollup, exp.Cube), "one grouping at a time: make a query for each and UNION ALL them", ()),
+    ((exp.Placeholder, exp.Parameter), _PARAMETERS, ("?", ":", "@", "??")),
     ((exp.Aliases, exp.Command), "not understood", ()),
+    ((exp.Dot,), _FLAT, (".",)),
 )
 _LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
 
@@ -83,12 +88,8 @@ def position_of(expression: exp.Expression) -> int | None:
 
 
 def _selected(cursor: Cursor, region: Region) -> exp.Select:
-    start, end = cursor.span(region)
-    # Read as a SELECT list, for a bare expression may begin with a word that opens a statement (`comment = 1`).
-    # The word is put where the text has a SELECT before the region: that place is never a line's end.
-    lead = cast("re.Match[str]", re.search("select", cursor.text, re.IGNORECASE)).start()
-    laid = blanked(cursor.bare, start, end)
-    tree = parsed(laid[:lead] + "SELECT" + laid[lead + 6 : end], shown=cursor.text)
+    start, _ = cursor.span(region)
+    tree = _read(cursor, region, start)
     if not isinstance(tree, exp.Select) or not tree.expressions:
         raise QueryError("an expression is expected", cursor.text, start)
     for key, value in tree.args.items():
@@ -98,14 +99,34 @@ def _selected(cursor: Cursor, region: Region) -> exp.Select:
     return tree
 
 
+def _read(cursor: Cursor, region: Region, start: int) -> exp.Expression:
+    # As a SELECT list, for a bare expression may begin with a word that opens a statement (`comment = 1`); alone, for
+    # in a long script the blanks around it would be read again and again. Its places are moved to where it stands.
+    lead = "SELECT "
+    try:
+        tree = parsed(lead + cursor.slice(region))
+    except QueryError as error:
+        place = max(0, (error.position or 0) - len(lead))
+        raise QueryError(error.message, cursor.text, start + place) from None
+    for node in tree.walk():
+        for edge in ("start", "end"):
+            if edge in node.meta:
+                node.meta[edge] += start - len(lead)
+        for relative in ("line", "col"):
+            node.meta.pop(relative, None)
+    return tree
+
+
 def _require_no_gaps(cursor: Cursor, region: Region) -> None:
-    # sqlglot overlooks a comma too many.
+    # sqlglot overlooks a comma too many, and an AS without a name.
     before = "("
     for index in range(region.start, region.end + 1):
         word = word_of(cursor.tokens[index]) if index < region.end else ")"
         comma = index - (before == ",")
         if (word == "," and before in ("(", "[", ",")) or (before == "," and word in (")", "]")):
             cursor.fail("an expression is missing beside ','", cursor.tokens[comma].start)
+        if before == "AS" and word in (",", ")", "]"):
+            cursor.fail("a name is expected after AS", cursor.tokens[index - 1].end + 1)
         before = word or "name"
 
 
@@ -118,8 +139,19 @@ def _refuse(cursor: Cursor, region: Region, columns: tuple[exp.Expression, ...])
             _refuse_alias(cursor, node)
         if isinstance(node, exp.In) and node.args.get("field"):
             cursor.fail("IN wants a list of values in parentheses", position_of(node.args["field"]))
-        if isinstance(node, exp.Identifier) and node.name.startswith("$") and not node.quoted:
-            cursor.fail("a query has no parameters: write the value", node.meta.get("start"))
+        if isinstance(node, exp.Star) and any(node.args.values()):
+            cursor.fail(
+                "* EXCEPT, REPLACE and the like are not supported: name the columns", _place(cursor, region, "*")
+            )
+        if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
+            _refuse_word(cursor, node)
+
+
+def _refuse_word(cursor: Cursor, word: exp.Identifier) -> None:
+    if word.name.startswith("$"):
+        cursor.fail(_PARAMETERS, word.meta.get("start"))
+    if not WORD.fullmatch(word.name) or word.name.upper() in NO_COLUMNS:
+        cursor.fail(f"{word.name!r} is no name unless it is written in double quotes", word.meta.get("start"))
 
 
 def _refuse_alias(cursor: Cursor, alias: exp.Alias) -> None:
@@ -143,7 +175,7 @@ def _resolved(cursor: Cursor, expression: exp.Expression, names: Names) -> exp.E
 
 def _own(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, names: Names) -> bool:
     if column.args.get("db") is not None:
-        cursor.fail("a column is written name or input.name", position_of(column))
+        cursor.fail(_FLAT, position_of(column))
     own = names.own is not None and qualifier.name.lower() == names.own.lower()
     if not own and qualifier.name.lower() not in [name.lower() for name in names.kept]:
         known = ", ".join(map(repr, names.kept or filter(None, [names.own])))

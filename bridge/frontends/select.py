@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from sqlglot import exp
 
@@ -47,18 +47,19 @@ REFUSED = {
 }
 """What SQL has and a continuous query has not, by the word it begins with: why, and the way out."""
 
-RESERVED = {*REFUSED} | set(
-    "SELECT FROM WHERE GROUP HAVING UNION ALL ORDER EMIT JOIN INNER CROSS ON AS WITH AND OR NOT CREATE "
-    "CASE WHEN THEN ELSE END NULL TRUE FALSE IN IS BETWEEN LIKE EXISTS BY PARTITION".split()
-)
+_GRAMMAR = """SELECT FROM WHERE GROUP HAVING UNION ALL ORDER EMIT JOIN INNER CROSS ON AS WITH AND OR NOT CREATE
+    CASE WHEN THEN ELSE END NULL TRUE FALSE IN IS BETWEEN LIKE EXISTS BY PARTITION"""
+
+RESERVED = frozenset((*REFUSED, *_GRAMMAR.split()))
 """Words that are names only in quotes."""
 
 _STOPS = frozenset(
     ("FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "UNION", "JOIN", "INNER", "CROSS", *REFUSED)
 ) - {"DISTINCT", "VALUES", "UNNEST", "TABLE", "INTO", "RECURSIVE", "MATCHING", "FOR"}  # fmt: skip
 
-_GROUPINGS = ("ROLLUP", "CUBE", "GROUPING SETS")
+_NO_STREAM = ("VALUES", "LATERAL", "UNNEST", "TABLE")
 _ONE_GROUPING = "make a query for each grouping and merge them with UNION ALL"
+_GROUPINGS = {**dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS"), _ONE_GROUPING), "ALL": "name the columns"}
 
 _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {"WINDOW": window, "MATCHING": matching}
 
@@ -75,7 +76,7 @@ class _Item(NamedTuple):
     position: int
 
 
-# Queries ---------------------------------------------------------------------------------------------------------------
+# Queries --------------------------------------------------------------------------------------------------------------
 
 
 def select(cursor: Cursor, results: Results | None = None) -> Node:
@@ -96,7 +97,7 @@ def select(cursor: Cursor, results: Results | None = None) -> Node:
 def _with(cursor: Cursor, results: Results) -> Results:
     known, written = dict(results), set()
     while True:
-        _refuse_word(cursor, "RECURSIVE")
+        _refuse_next(cursor, ["RECURSIVE"])
         position = cursor.position
         name = cursor.name("a name for the sub-query")
         if name.lower() in written:
@@ -122,8 +123,9 @@ def _term(cursor: Cursor, results: Results) -> Node:
 
 
 def _core(cursor: Cursor, results: Results) -> Node:
+    _refuse_next(cursor, _NO_STREAM)
     cursor.expect("SELECT")
-    _refuse_word(cursor, "DISTINCT")
+    _refuse_next(cursor, ["DISTINCT"])
     columns = listed(cursor, cursor.until(_STOPS), "a list of columns")
     _refuse_next(cursor)
     cursor.expect("FROM")
@@ -166,7 +168,7 @@ def joined(conditions: tuple[exp.Expression, ...]) -> exp.Expression:
 
 def _operands(condition: exp.Expression) -> list[exp.Expression]:
     if isinstance(condition, exp.And):
-        return list(condition.flatten(unnest=False))
+        return [cast("exp.Expression", part) for part in condition.flatten(unnest=False)]
     return [exp.Paren(this=condition) if isinstance(condition, exp.Connector) else condition]
 
 
@@ -174,7 +176,7 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expression, ...], 
     grouped = cursor.take("GROUP BY")
     keys = _grouping(cursor) if grouped else ()
     position = cursor.position
-    having = (_condition(cursor),) if cursor.take("HAVING") else ()
+    having: tuple[exp.Expression, ...] = (_condition(cursor),) if cursor.take("HAVING") else ()
     if grouped or any(column.find(exp.AggFunc) for column in columns + having):
         keys, having = resolved(cursor, keys, names), resolved(cursor, having, names)
         return Aggregate(node, columns, keys, having[0] if having else None, _on_change(cursor))
@@ -203,7 +205,7 @@ def _grouping(cursor: Cursor) -> tuple[exp.Expression, ...]:
     region = cursor.until(_STOPS)
     for token in cursor.tokens[region.start : region.end]:
         if word_of(token) in _GROUPINGS:
-            cursor.fail(f"{word_of(token)} is not supported: {_ONE_GROUPING}", token.start)
+            cursor.fail(f"{word_of(token)} is not supported: {_GROUPINGS[word_of(token)]}", token.start)
     keys = plain(cursor, listed(cursor, region, "a column to group by"))
     for key in keys:
         if isinstance(key, exp.Literal):
@@ -212,44 +214,52 @@ def _grouping(cursor: Cursor) -> tuple[exp.Expression, ...]:
     return keys
 
 
-# FROM ------------------------------------------------------------------------------------------------------------------
+# FROM -----------------------------------------------------------------------------------------------------------------
 
 
 def _from(cursor: Cursor, results: Results) -> tuple[list[_Item], list[exp.Expression]]:
     items, conditions = [_item(cursor, results)], list[exp.Expression]()
     while True:
         _refuse_next(cursor)
-        if cursor.take(",") or cursor.take("CROSS", "JOIN"):
+        if cursor.take(",") or _cross(cursor):
             items.append(_item(cursor, results))
-        elif cursor.word() in ("JOIN", "INNER", "CROSS"):
+        elif cursor.word() in ("JOIN", "INNER"):
             items.append(_joined_item(cursor, results))
             conditions.append(_condition(cursor))
         else:
             return items, conditions
 
 
+def _cross(cursor: Cursor) -> bool:
+    crossed = cursor.take("CROSS")
+    if crossed:
+        cursor.expect("JOIN")
+    return crossed
+
+
 def _joined_item(cursor: Cursor, results: Results) -> _Item:
     cursor.take("INNER")
     cursor.expect("JOIN")
     item = _item(cursor, results)
-    _refuse_word(cursor, "USING")
+    _refuse_next(cursor, ["USING"])
     cursor.expect("ON", " (a join of everything with everything is written CROSS JOIN)")
     return item
 
 
 def _item(cursor: Cursor, results: Results) -> _Item:
-    _refuse_next(cursor)
+    _refuse_next(cursor, _NO_STREAM)
     position = cursor.position
     default, node = _subquery(cursor, results) if cursor.word() == "(" else _named(cursor, results)
     alias, clauses = _modifiers(cursor)
     return _Item(alias or default, node, clauses, position)
 
 
-def _subquery(cursor: Cursor, results: Results) -> tuple[None, Node]:
+def _subquery(cursor: Cursor, results: Results) -> tuple[str | None, Node]:
     if cursor.word(1) not in ("SELECT", "WITH", "(", "VALUES"):
         cursor.at += 1
         cursor.fail(f"a sub-query is expected in parentheses, not {cursor.shown()}")
-    return None, _inner(cursor, results)
+    node = _inner(cursor, results)
+    return source_name(node), node
 
 
 def _named(cursor: Cursor, results: Results) -> tuple[str | None, Node]:
@@ -312,11 +322,6 @@ def _aliased(cursor: Cursor, items: Iterable[_Item]) -> tuple[tuple[str, Node], 
     return tuple(inputs.values())
 
 
-def _refuse_next(cursor: Cursor) -> None:
-    if cursor.word() in REFUSED:
+def _refuse_next(cursor: Cursor, words: Iterable[str] = REFUSED) -> None:
+    if cursor.word() in words:
         cursor.fail(REFUSED[cursor.word()])
-
-
-def _refuse_word(cursor: Cursor, word: str) -> None:
-    if cursor.word() == word:
-        cursor.fail(REFUSED[word])

@@ -29,6 +29,7 @@ from bridge.flow import (
     qualified,
     same,
     valid,
+    zero,
 )
 from bridge.rewrite.stream import pushed_out
 from windows.window import NEVER
@@ -48,6 +49,8 @@ def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
             select, form = joined(node, below, network), "join of arrivals and window"
         operator.notes.append(f"aggregate by {form}")
         operator.result = _flow(node, below, select)
+        if below.counted and not below.jumping:
+            operator.origins.append((below, {key: key for key in below.key}))
 
     operator = network.operator(node, build, "Aggregate")
     return network.give(operator, node, need)
@@ -82,7 +85,7 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     order = ("_place",) if below.order or node.on_change else ()
     conditions = [
         _entered(node, below),
-        *valid("w", alias, below, itself=True),
+        *valid("w", alias, below, below.order, below.timed),
         *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
         *content.conditions_of("w"),
     ]
@@ -111,7 +114,7 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expression:
     names = {"ts": column("ts"), "seq": column("seq"), "_expires": column("_expires")}
     place = {"_place": column("_place") if below.order else number(0)} if order else {}
     system = {name: below.arrivals.columns[name] for name in below.arrivals.columns}
-    rows = dataclasses.replace(below.arrivals, columns={**system, "_zero": number(0)})
+    rows = dataclasses.replace(below.arrivals, columns={**system, "_zero": zero()})
     place = {name: column("_zero") if not below.order else value for name, value in place.items()}
     arrivals = rows.project({**names, **place, **keys}).select()
     if not node.on_change:
@@ -128,9 +131,9 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expression:
         ),
     )
     distinct = exp.Subquery(this=moments.select().distinct()).as_("x", quoted=True)
-    rank = numbered([column("ts")], map(column, keys)) if keys else number(0)
+    rank = numbered([column("ts")], map(column, keys)) if keys else zero()
     expiries = exp.select(
-        column("ts"), named(number(0), "seq"), named(number(NEVER), "_expires"), named(rank, "_place"),
+        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(rank, "_place"),
         *map(column, keys),
     ).from_(distinct)  # fmt: skip
     return exp.Subquery(this=exp.union(arrivals, expiries, distinct=False))

@@ -14,7 +14,7 @@ from bridge import query
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
-from bridge.flow import Flow, Need, Selection, named, not_later, number, qualified, valid
+from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, qualified, valid
 from windows.window import NEVER
 
 
@@ -44,6 +44,9 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
             for place, (alias, below) in enumerate(node.inputs, 1)
         ]
         operator.result = _flow(node, parts, network)
+        for part in parts:
+            if part.flow is not None and part.flow.counted:
+                operator.origins.append((part.flow, {key: f"_{part.alias}_{key}" for key in part.flow.key}))
 
     operator = network.operator(node, build, "Correlate")
     return network.give(operator, node, need)
@@ -59,7 +62,10 @@ def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -
 
 def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     outputs = _outputs(parts, network, node)
-    order = tuple(f"_{part.alias}_{key}" for part in parts if part.flow for key in part.flow.key)
+    order = (
+        *(f"_{part.alias}_{key}" for part in parts if part.flow for key in part.flow.key),
+        *(f"{BY_VALUE}{part.alias}_{name}" for part in parts if not part.flow for name in part.source.columns),
+    )
     names = tuple(outputs)
     branches = [_branch(node, parts, place, outputs) for place, part in enumerate(parts) if part.flow]
     joined: exp.Expression = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
@@ -122,6 +128,12 @@ def _branch(
         if part.flow
         for key in part.flow.key
     ]
+    columns += [
+        named(qualified(rows[part.alias].columns[name].copy(), part.alias), f"{BY_VALUE}{part.alias}_{name}")
+        for part in parts
+        if not part.flow
+        for name in part.source.columns
+    ]
     columns += [named(value(name), name) for name in outputs]
     return select.select(*columns).where(*conditions)
 
@@ -130,7 +142,7 @@ def _seen(part: Part, trigger: Part, right: bool, rows: dict[str, Selection]) ->
     """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen."""
     assert part.flow is not None and trigger.flow is not None
     timed = part.flow.timed or trigger.flow.timed
-    conditions = [not_later("w", "t", (), timed, strictly=right), *valid("w", "t", part.flow)]
+    conditions = [not_later("w", "t", (), timed, strictly=right), *valid("w", "t", part.flow, timed=timed)]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
 
 

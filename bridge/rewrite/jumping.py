@@ -11,7 +11,7 @@ from bridge.check import column
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.network import Network, add_table, clock, derived_content, row_columns
-from bridge.flow import Flow, Need, Selection, named, number, numbered, of, over, same, table
+from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, of, over, same, table, zero
 from windows.window import NEVER, Range, Rows
 
 
@@ -52,7 +52,7 @@ def _by_time(operator: Operator, node: query.Window, network: Network, below: Fl
     place = numbered([column("_boundary")], map(column, ("ts", "seq", *below.order)))
     columns = {
         "ts": column("_boundary"),
-        "seq": number(0),
+        "seq": zero(),
         "_expires": exp.Add(this=column("_boundary"), expression=number(slide)),
         "_place": place,
         **{name: column(name) for name in below.names},
@@ -169,18 +169,24 @@ def _(node: query.Window, flow: Flow) -> Flow:
 
 
 def replaced_by_next(node: Node, flow: Flow) -> Flow:
-    """The content with `_out`: the number of the event that replaces a row's key by newer rows."""
+    """The content with the event that replaces a row, with all of its key, by newer ones."""
     assert flow.content is not None
     keys = [name for name in flow.content.columns if name.startswith("_key")]
-    events = exp.select(column("seq"), *map(column, keys)).distinct().from_(flow.content.source.copy())
-    following = over(exp.Lead(this=column("seq"), offset=number(1), default=number(NEVER)), map(column, keys), [column("seq")])
-    spans = exp.select(column("seq"), *map(column, keys), named(following, "_out"))
-    spans = spans.from_(exp.Subquery(this=events).as_("e", quoted=True))
-    joined = exp.and_(exp.EQ(this=of("o", "seq"), expression=of("c", "seq")), *(same(of("o", k), of("c", k)) for k in keys))
+    jump = [column(name) for name in ("ts", "seq", *keys)]
+    jumps = exp.select(*jump).distinct().from_(flow.content.source.copy())
+
+    def following(name: str) -> exp.Expression:
+        lead = exp.Lead(this=column(name), offset=number(1), default=number(NEVER))
+        return over(lead, map(column, keys), map(column, ("ts", "seq")))
+
+    spans = exp.select(*jump, named(following("ts"), "_out_ts"), named(following("seq"), "_out"))
+    spans = spans.from_(exp.Subquery(this=jumps).as_("e", quoted=True))
+    same_jump = exp.and_(*(same(of("o", name), of("c", name)) for name in ("ts", "seq", *keys)))
+    columns = [of("c", name) for name in flow.content.columns]
     select = (
-        exp.select(*(of("c", name) for name in flow.content.columns), of("o", "_out"), named(number(NEVER), "_out_place"))
+        exp.select(*columns, of("o", "_out_ts"), of("o", "_out"), named(number(NEVER), "_out_place"))
         .from_(exp.alias_(flow.content.source.copy(), "c", table=True, quoted=True))
-        .join(exp.Subquery(this=spans).as_("o", quoted=True), on=joined)
+        .join(exp.Subquery(this=spans).as_("o", quoted=True), on=same_jump)
     )
-    content = Selection.of(exp.Subquery(this=select), [*flow.content.columns, "_out", "_out_place"])
+    content = Selection.of(exp.Subquery(this=select), [*flow.content.columns, *OUT])
     return dataclasses.replace(flow, content=content, counted=True)

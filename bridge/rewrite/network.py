@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
 from typing import cast
 
@@ -14,9 +14,9 @@ from bridge import query
 from bridge.check import column
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
-from bridge.flow import TIMES, Flow, Need, Selection, numbered, table
+from bridge.flow import OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, table
 from windows.databases.base import Database
-from windows.window import Range, Rows
+from windows.window import NEVER, Range, Rows
 
 CLOCK = "cep_clock"
 """One row: `before` and `now`, the newest times before and since the push."""
@@ -125,7 +125,8 @@ class Network:
         elif result.order:
             order = {"_place": numbered(map(column, ("ts", "seq")), map(column, result.order))}
         rows = Selection.of(exp.Subquery(this=result.arrivals.select()), result.arrivals.columns)
-        names = [name for name in rows.columns if name not in result.order]
+        kept = {own for _, pairs in operator.origins for own in pairs.values()}
+        names = [name for name in rows.columns if name not in result.order or (name in kept and name not in order)]
         rows = rows.project({**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}})
         add_table(operator, inbox, rows.select())
         operator.inboxes.append(inbox)
@@ -141,7 +142,11 @@ class Network:
         operator.steps.append(Insert(name, select))
         operator.purges.append(expired(name))
         content = Selection.of(table(name), arrivals.arrivals.columns)
-        return derived_content(node, dataclasses.replace(arrivals, content=content))
+        flow = derived_content(node, dataclasses.replace(arrivals, content=content))
+        if operator.origins:
+            flow = leaving_with(flow, operator.origins)
+            operator.purges.append(_purge_left(name, flow))
+        return flow
 
     def streams(self, node: Node) -> frozenset[str]:
         """The streams whose events reach a node."""
@@ -171,6 +176,40 @@ def rewrite(node: Node, network: Network, need: Need) -> Flow:
 def derived_content(node: Node, flow: Flow) -> Flow:
     """What a derived window holds besides the rule of `_expires`; an aggregate's rows are replaced by newer ones."""
     return flow
+
+
+def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> Flow:
+    """The content joined with the rows it came from: it leaves with the first of them, and is gone where they are."""
+    assert flow.content is not None
+    own = [name for name in flow.content.columns if name not in OUT]
+    joined = exp.select(*(of("d", name) for name in own)).from_(flow.content.item("d"))
+    leave = {name: of("d", name) for name in OUT} if flow.counted else None
+    for place, (origin, pairs) in enumerate(origins, 1):
+        alias = f"o{place}"
+        rows = exp.Subquery(this=cast("Selection", origin.content).select([*pairs, *OUT]))
+        on = exp.and_(*(exp.EQ(this=of(alias, theirs), expression=of("d", mine)) for theirs, mine in pairs.items()))
+        joined = joined.join(rows.as_(alias, quoted=True), on=on)
+        out = {name: of(alias, name) for name in OUT}
+        if any(theirs != mine for theirs, mine in pairs.items()):
+            out[OUT[2]] = number(0)  # a part's place says nothing of the results' places: they begin after it
+        leave = out if leave is None else _first(leave, out)
+    joined = joined.select(*(named(value, name) for name, value in (leave or {}).items()))
+    content = Selection.of(exp.Subquery(this=joined), [*own, *OUT])
+    return dataclasses.replace(flow, content=content, counted=True)
+
+
+def _first(left: Mapping[str, exp.Expression], right: Mapping[str, exp.Expression]) -> dict[str, exp.Expression]:
+    """The one that comes first of two rows."""
+    earlier = before([(left[name].copy(), right[name].copy()) for name in OUT])
+    return {name: exp.Case().when(earlier.copy(), left[name].copy()).else_(right[name].copy()) for name in OUT}
+
+
+def _purge_left(name: str, flow: Flow) -> Purge:
+    """Rows that have left with a row they came from."""
+    keys = [column(key) for key in flow.key]
+    inside = cast("Selection", flow.content).where(exp.EQ(this=column(OUT[1]), expression=number(NEVER)))
+    row = exp.Tuple(expressions=keys) if len(keys) > 1 else keys[0]
+    return Purge(name, exp.Not(this=exp.In(this=row, query=exp.Subquery(this=inside.select(flow.key)))))
 
 
 def is_timed(window: query.Window) -> bool:

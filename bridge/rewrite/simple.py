@@ -9,7 +9,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import column
 from bridge.rewrite.network import Network, rewrite
-from bridge.flow import Flow, Need, Selection, named, number, numbered
+from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, zero
 from windows.window import NEVER
 
 
@@ -64,7 +64,7 @@ def _merged(flows: Sequence[Flow], parts: Sequence[Selection], ranked: bool, cou
     ]
     names = ["ts", "seq", "_expires", *flows[0].names]
     if counted:
-        names += ["_out", "_out_place"]
+        names += OUT
     merged = Selection.of(exp.Subquery(this=exp.union(*selects, distinct=False)), names)
     if not ranked:
         return merged
@@ -77,11 +77,11 @@ def _merged(flows: Sequence[Flow], parts: Sequence[Selection], ranked: bool, cou
 def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool) -> exp.Select:
     select = part.select(["ts", "seq", "_expires", *flow.names])
     if counted:
-        for name in ("_out", "_out_place"):
+        for name in OUT:
             known = part.columns.get(name, number(NEVER)).copy()
             select = select.select(named(known, name))
     if ranked:
-        inner = part.columns[flow.order[0]].copy() if flow.order else number(0)
+        inner = part.columns[flow.order[0]].copy() if flow.order else zero()
         select = select.select(named(number(place), "_branch"), named(inner, "_inner"))
     return select
 

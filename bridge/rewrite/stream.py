@@ -88,16 +88,14 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
 
 
 def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expression]) -> Selection:
-    """The content with `_out`: the number of the event whose row is `count` places later, per key."""
+    """The content with the row that stands `count` places later, per key: that one pushes it out."""
     order = [column(name) for name in flow.key]
 
-    def later(name: str, default: int) -> exp.Expression:
-        lead = exp.Lead(this=column(name), offset=number(count), default=number(default))
+    def later(name: str) -> exp.Expression:
+        lead = exp.Lead(this=column(name), offset=number(count), default=number(NEVER))
         return over(lead, keys, order)
 
-    extra = {"_out": later("seq", NEVER)}
-    if flow.order:
-        extra["_out_place"] = later("_place", NEVER)
+    extra = {"_out_ts": later("ts"), "_out": later("seq"), "_out_place": later("_place") if flow.order else number(NEVER)}
     select = content.select().select(*(named(value, name) for name, value in extra.items()))
     return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
 

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy
-from windows.databases.base import Convert, neutral, scale_of
-from windows.schema import Attribute, TypeMismatch, decimal_size
+from windows.databases.base import Convert, neutral, scale_of, schema_of
+from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 
 _AFFINITY = {"BOOLEAN": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE": "TEXT", "TIMESTAMP": "TEXT"}
 _EXACT_DIGITS = 15
@@ -83,8 +83,18 @@ class SQLite(Alchemy):
                 return exp.Literal.string(_timestamp_text(datetime.datetime.fromisoformat(node.this.name)))
         return neutral(node)
 
+    def relation(self, name: str) -> Schema | None:
+        *schema, table = name.split(".")
+        prefix = f"{_quoted(schema[-1])}." if schema else ""
+        columns = self.fetch(f"PRAGMA {prefix}table_xinfo({_quoted(table)})")
+        return schema_of([(column[1], column[2]) for column in columns]) if columns else None
+
     def is_aggregate(self, function: str) -> bool:
         return function.lower() in ("group_concat", "total", "json_group_array", "json_group_object")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _timestamp_text(moment: datetime.datetime) -> str:

@@ -1,0 +1,177 @@
+"""Every case file, on every database, driven in three ways; the plans of some; and each query written back."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from cases_format import THE_QUERY, Advance, Case, Push, agree, load_all, report
+from conftest import Database
+
+import bridge
+
+CASES = load_all()
+PLANS = pathlib.Path(__file__).parent / "plans"
+Items = Sequence[Push | Advance]
+
+
+# Drives ---------------------------------------------------------------------------------------------------------------
+
+
+def push_one_by_one(cep: Any, items: Items) -> None:
+    for item in items:
+        if isinstance(item, Push):
+            cep.push_event(item.stream, item.payload, item.timestamp)
+        else:
+            cep.advance_time(item.timestamp)
+
+
+def push_batches_of_3(cep: Any, items: Items) -> None:
+    push_batches(cep, items, 3)
+
+
+def push_at_once(cep: Any, items: Items) -> None:
+    push_batches(cep, items, max(1, len(items)))
+
+
+def push_batches(cep: Any, items: Items, size: int) -> None:
+    """Batches of at most `size` events; an `advance` ends one."""
+    for pushes, run in itertools.groupby(items, key=lambda item: isinstance(item, Push)):
+        if not pushes:
+            push_one_by_one(cep, list(run))
+            continue
+        events = [(item.stream, item.payload, item.timestamp) for item in run if isinstance(item, Push)]
+        for start in range(0, len(events), size):
+            cep.push_all(events[start : start + size])
+
+
+DRIVES: dict[str, Callable[[Any, Items], None]] = {
+    "push": push_one_by_one,
+    "batches": push_batches_of_3,
+    "at_once": push_at_once,
+}
+RUNS = [
+    pytest.param(case, drive, id=f"{case.id}-{drive}")
+    for case in CASES
+    for drive in DRIVES
+    if case.events or drive == "push"
+]
+
+
+# Running --------------------------------------------------------------------------------------------------------------
+
+
+def run(case: Case, database: Database, drive: str) -> dict[str, list[Any]]:
+    """The results of each query the case expects something of."""
+    results: dict[str, list[Any]] = {name: [] for name in case.expect}
+    with contextlib.closing(database.connect()) as cep:
+        prepare(cep, case)
+        for name, received in results.items():
+            cep.add_output_processor(name, received.append)
+        DRIVES[drive](cep, case.events)
+    return results
+
+
+def prepare(cep: Any, case: Case) -> None:
+    """Make the relations, streams and queries of a case."""
+    for name, table in case.tables.items():
+        make_table(cep, name, table)
+    for name, schema in case.streams.items():
+        cep.register_stream(name, schema)
+    for name, sql in case.queries.items():
+        cep.create_query(name, sql)
+
+
+def make_table(cep: Any, name: str, table: Any) -> None:
+    columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in table["columns"].items())
+    cep.database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+    for row in table["rows"]:
+        cep.database.execute(f"INSERT INTO {quoted(name)} VALUES ({', '.join(map(literal, row))})")
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: Any) -> str:
+    if value is None or isinstance(value, (bool, int, float)):
+        return {None: "NULL"}.get(value, str(value))
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def allow_not_yet(request: pytest.FixtureRequest, case: Case, database: Database) -> None:
+    if reason := case.not_yet.get(database.name):
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+# Tests ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("case", "drive"), RUNS)
+def test_case(case: Case, drive: str, database: Database, request: pytest.FixtureRequest) -> None:
+    allow_not_yet(request, case, database)
+    if case.error is not None:
+        check_refusal(case, database, drive)
+        return
+    for name, actual in run(case, database, drive).items():
+        if not agree(case.expect[name], actual):
+            pytest.fail(report(case, name, actual), pytrace=False)
+
+
+def check_refusal(case: Case, database: Database, drive: str) -> None:
+    """The case is refused with a message that holds its fragment and points where it says."""
+    with pytest.raises(bridge.BridgeError) as caught:
+        run(case, database, drive)
+    error = caught.value
+    assert case.error is not None
+    message = getattr(error, "message", str(error))  # without the line of the query that the text of the error shows
+    assert case.error.lower() in message.lower(), f"{case.id}: {error}"
+    if case.at is not None:
+        text, position = getattr(error, "text", None), getattr(error, "position", None)
+        assert text in case.queries.values(), f"{case.id}: the error does not hold the query's text: {error}"
+        assert position is not None, f"{case.id}: the error has no position: {error}"
+        assert text[position:].startswith(case.at), f"{case.id}: {error}"
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES if case.plan])
+def test_plan(case: Case, database: Database, request: pytest.FixtureRequest) -> None:
+    allow_not_yet(request, case, database)
+    golden = PLANS / f"{case.id.replace('/', '__')}.{database.name}.txt"
+    with contextlib.closing(database.connect()) as cep:
+        prepare(cep, case)
+        plan = str(cep.explain(list(case.queries)[-1])).rstrip() + "\n"
+    if request.config.getoption("--update-plans"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(plan, encoding="utf-8")
+    assert golden.exists(), f"no {golden.name} yet: pytest --update-plans writes it"
+    assert plan == golden.read_text(encoding="utf-8"), "a plan changed; if that is right: pytest --update-plans"
+
+
+def test_every_plan_file_has_its_case() -> None:
+    stems = {case.id.replace("/", "__") for case in CASES if case.plan}
+    assert [path.name for path in PLANS.glob("*.txt") if path.name.split(".")[0] not in stems] == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        pytest.param(sql, id=case.id if name == THE_QUERY else f"{case.id}-{name}")
+        for case in CASES
+        if case.error is None
+        for name, sql in case.queries.items()
+    ],
+)
+def test_a_query_writes_itself_back(sql: str) -> None:
+    from bridge.frontends.extended import parse
+
+    tree = parse(sql)
+    assert parse(str(tree)) == tree, str(tree)
+
+
+def test_titles_are_facts_of_their_own() -> None:
+    titles = [case.title for case in CASES]
+    assert sorted(title for title in set(titles) if titles.count(title) > 1) == []

@@ -1,0 +1,56 @@
+"""Imports point one way, and `import bridge` loads nothing heavy."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+HEAVY = ("pyspark", "pandas", "polars", "sqlalchemy", "duckdb", "click", "rich")
+FORBIDDEN = {
+    "windows": ("bridge", "nfa"),
+    "nfa": ("bridge", "windows"),
+    "bridge/query.py": ("bridge.engine", "windows.databases", "duckdb", "sqlalchemy"),
+    "bridge/frontends": ("bridge.engine", "windows.databases", "duckdb", "sqlalchemy"),
+}
+"""What the files of a folder, or one file, must not import."""
+
+
+def imports_of(path: pathlib.Path) -> Iterator[str]:
+    """The full names of all modules and members a file imports, also inside functions."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def is_in(name: str, module: str) -> bool:
+    return name == module or name.startswith(module + ".")
+
+
+@pytest.mark.parametrize("place", FORBIDDEN)
+def test_imports_point_one_way(place: str) -> None:
+    files = [ROOT / place] if place.endswith(".py") else sorted((ROOT / place).rglob("*.py"))
+    assert files
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files
+        for name in imports_of(path)
+        if any(is_in(name, module) for module in FORBIDDEN[place])
+    ]
+    assert wrong == []
+
+
+def test_importing_the_bridge_loads_no_driver_and_no_data_frames() -> None:
+    code = "import sys, bridge; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(loaded.stdout.split()) & set(HEAVY) == set()

@@ -164,15 +164,11 @@ def feed(
 
     `progress` is told the number so far. A SourceError comes after all that precedes the bad row in time is in.
     """
-    from bridge.sources.merge import merged, triples, until
+    from bridge.sources.merge import merged, until
 
     count = 0
     for stretch in merged({name: until(s.tables(rejects), end) for name, s in sources.items()}):
-        if len(stretch) == 1:
-            ((name, table),) = stretch.items()
-            count += cep.push_events(name, table)
-        else:
-            count += cep.push_all(triples(stretch))
+        count += cep.push_tables(stretch)
         progress(count)
     _finish(cep, end)
     return count

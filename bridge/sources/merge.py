@@ -29,8 +29,10 @@ def merged(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Stretch]:
     Holds one table a stream. What a stream raises comes after all that precedes it in time was given.
 
     >>> one, two = pa.table({"ts": [1, 4]}), pa.table({"ts": [2, 3]})
-    >>> [triples(stretch) for stretch in merged({"a": iter([one]), "b": iter([two])})]
-    [[('a', (), 1), ('b', (), 2), ('b', (), 3)], [('a', (), 4)]]
+    >>> for stretch in merged({"a": iter([one]), "b": iter([two])}):
+    ...     print({name: table["ts"].to_pylist() for name, table in stretch.items()})
+    {'a': [1], 'b': [2, 3]}
+    {'a': [4]}
     """
     heads = [_Head(name, tables) for name, tables in streams.items()]
     for head in heads:
@@ -43,17 +45,6 @@ def merged(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Stretch]:
         for head in alive:
             if not head.times.size:
                 head.load()
-
-
-def triples(stretch: Stretch) -> list[tuple[str, tuple[Any, ...], int]]:
-    """The events of a stretch in order: (stream, values in schema order, ts)."""
-    times = np.concatenate([_times(table) for table in stretch.values()])
-    rows: list[tuple[str, tuple[Any, ...], int]] = []
-    for name, table in stretch.items():
-        columns = [column.to_pylist() for column in table.columns]
-        values = zip(*columns[1:], strict=True) if len(columns) > 1 else iter([()] * table.num_rows)
-        rows += [(name, value, ts) for value, ts in zip(values, columns[0], strict=True)]
-    return [rows[place] for place in np.argsort(times, kind="stable")]
 
 
 @dataclasses.dataclass

@@ -26,6 +26,7 @@ VOLATILE = frozenset(
     "sysdate today clock_timestamp nextval random_normal setseed".split()
 )
 _VOLATILE_NODES = (exp.Rand, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Uuid)
+_SPELLED = {exp.CurrentTimestamp: ["now"], exp.Rand: ["random"]}
 _NOT_SCALAR = {
     exp.Window: "window functions are not supported: a WINDOW(...) on the stream and an aggregate say the same",
     exp.Subquery: "a sub-query in an expression is not supported: join with it instead",
@@ -90,7 +91,7 @@ def _(node: query.Stream | query.Relation, names: Names) -> Resolved:
     found = found or names.relation(node.name)
     if found is None:
         hint = nearest(node.name, names.known()) or "; nothing is registered yet"
-        raise QueryError(f"unknown stream {node.name!r}{hint}", position=getattr(node.name, "position", None))
+        raise QueryError(f"unknown stream {node.name!r}{hint}", words=[node.name, node.name.split(".")[0]])
     schema = node.schema if isinstance(node, query.Stream) else None
     if schema and [(a.name, a.type) for a in schema] != [(f.name, f.type) for f in found.visible]:
         has = ", ".join(f"{f.name} {f.type}" for f in found.visible)
@@ -250,7 +251,11 @@ def _scalar(expression: exp.Expression, scope: _Scope, aggregates: bool = False)
     _refuse_unscalar(expression, aggregates)
 
     def normal(node: exp.Expression) -> exp.Expression:
-        return column(scope.find(node).name) if isinstance(node, exp.Column) else node
+        if not isinstance(node, exp.Column):
+            return node
+        found = column(scope.find(node).name)
+        found.this.meta.update(node.this.meta)
+        return found
 
     check_types(expression, scope.type_of)
     result = expression.copy().transform(normal)
@@ -269,11 +274,11 @@ def _refuse_unscalar(expression: exp.Expression, aggregates: bool) -> None:
         for kind, reason in _NOT_SCALAR.items():
             if isinstance(node, kind):
                 raise QueryError(reason, position=place(node))
-        if isinstance(node, _VOLATILE_NODES) or (isinstance(node, exp.Anonymous) and node.name.lower() in VOLATILE):
+        if spellings := _volatile(node):
             raise QueryError(
-                f"{node.sql()} is not a function of the events, so replaying them would give other rows: "
+                f"{spellings[0].upper()} is not a function of the events, so replaying them would give other rows: "
                 "ts is the event's time",
-                position=place(node) if place(node) is not None else place(expression),
+                words=spellings,
             )
         if isinstance(node, exp.AggFunc) and not aggregates:
             raise QueryError(f"an aggregate cannot stand here: {node.sql()}", position=place(node))
@@ -281,6 +286,16 @@ def _refuse_unscalar(expression: exp.Expression, aggregates: bool) -> None:
             raise QueryError(f"an aggregate within an aggregate: {node.sql()}", position=place(node))
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             raise QueryError("a star stands alone in the list of columns", position=place(node))
+
+
+def _volatile(node: exp.Expression) -> list[str]:
+    """The names of a function whose value is not given by its arguments; empty for all others."""
+    if isinstance(node, _VOLATILE_NODES):
+        names = [name.lower() for name in type(node).sql_names()]
+        return [*(name for name in ("now", "random") if name in _SPELLED.get(type(node), names)), *names]
+    if isinstance(node, exp.Anonymous) and node.name.lower() in VOLATILE:
+        return [node.name.lower()]
+    return []
 
 
 def _condition(expression: exp.Expression, scope: _Scope, clause: str, aggregates: bool = False) -> exp.Expression:

@@ -5,6 +5,8 @@ Every error the bridge raises by itself is a `BridgeError`; a `QueryError` point
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class BridgeError(Exception):
     """The common parent: `except bridge.BridgeError` catches whatever the bridge refuses."""
@@ -14,6 +16,7 @@ class QueryError(BridgeError):
     """A query that cannot be: its syntax, a name, a type, or something that is not supported.
 
     `text` is the query, `position` the offset (0-based, in characters) of the place, or None where there is none.
+    `words`: what to look for in the text where only the spelling of the place is known.
 
     >>> print(QueryError("unknown column 'prize'", "SELECT prize FROM trades", 7))
     unknown column 'prize' (line 1, column 8)
@@ -21,15 +24,21 @@ class QueryError(BridgeError):
              ^
     """
 
-    def __init__(self, message: str, text: str | None = None, position: int | None = None) -> None:
+    def __init__(
+        self, message: str, text: str | None = None, position: int | None = None, words: Iterable[str] = ()
+    ) -> None:
         self.message = message
         self.text = text
         self.position = position
+        self.words = tuple(words)
         super().__init__(self.message + pointer(text, position))
 
     def within(self, text: str) -> QueryError:
         """The same error with the query text it points into, unless it has one already."""
-        return self if self.text is not None else type(self)(self.message, text, self.position)
+        if self.text is not None:
+            return self
+        position = _find(text, self.words) if self.position is None else self.position
+        return type(self)(self.message, text, position)
 
 
 class SchemaError(BridgeError):
@@ -83,6 +92,15 @@ def pointer(text: str | None, position: int | None) -> str:
     column = position - start
     indent = "".join("\t" if letter == "\t" else " " for letter in line[:column])
     return f" (line {text.count(chr(10), 0, position) + 1}, column {column + 1})\n  {line}\n  {indent}^"
+
+
+def _find(text: str, words: tuple[str, ...]) -> int | None:
+    """Where the first of these words stands as a token of the text, quoted or not."""
+    import sqlglot
+
+    wanted = {word.lower() for word in words}
+    places = (token.start for token in sqlglot.tokenize(text) if wanted and token.text.lower() in wanted)
+    return next(places, None)
 
 
 def nearest(name: str, names: list[str]) -> str:

@@ -268,8 +268,8 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
 def col(name: str, of: str | None = None) -> exp.Column:
     """A column, by its exact name; `of` names the input of a correlation.
 
-    >>> print(col("a", of="left") - col("b") > 1)
-    left.a - b > 1
+    >>> print((col("a", of="left") - col("b")).sql())
+    left.a - b
     """
     return exp.column(_identifier(name), table=None if of is None else _identifier(of))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import Dialect, ErrorLevel, exp
 
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size
 
@@ -71,17 +72,25 @@ class Database(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None: ...
 
-    def render(self, statement: exp.Expression) -> str:
+    def render(self, statement: exp.Expression, pretty: bool = False) -> str:
         """The text of a neutral statement in this database's SQL; raises `Refused` for what it cannot say."""
         try:
-            tree = statement.copy().transform(self.adapt)
-            return cast("exp.Expression", tree).sql(self.dialect, identify=True, unsupported_level=ErrorLevel.RAISE)
+            tree = cast("exp.Expression", statement.copy().transform(self.adapt))
+            return tree.sql(self.dialect, identify=True, pretty=pretty, unsupported_level=ErrorLevel.RAISE)
         except Exception as error:
             raise Refused(error, statement.sql()) from None
 
     def adapt(self, node: exp.Expression) -> exp.Expression:
         """One node of a statement as this database wants it; called for every node, parents first."""
+        if isinstance(node, exp.Ordered) and node.args.get("nulls_first") is None:
+            node.set("nulls_first", self._null_order[bool(node.args.get("desc"))])
         return neutral(node)
+
+    @functools.cached_property
+    def _null_order(self) -> tuple[bool, bool]:
+        """Where NULL stands first by itself, ascending and descending: what is so anyway need not be said."""
+        orders = {"nulls_are_small": (True, False), "nulls_are_large": (False, True)}
+        return orders.get(Dialect.get_or_raise(self.dialect).NULL_ORDERING, (False, False))
 
     def append(self, table: str, batch: pa.Table) -> None:
         """Bind an Arrow table's rows into a table, in its column order."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import duckdb
 from sqlglot import exp
 
-from windows.databases.base import Database, Refused, Row, neutral, schema_of
+from windows.databases.base import Database, Refused, Row, schema_of
 from windows.schema import Schema
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class DuckDB(Database):
     def adapt(self, node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in DuckDB, a DOUBLE elsewhere
-        return neutral(node)
+        return super().adapt(node)
 
     def is_aggregate(self, function: str) -> bool:
         sql = "SELECT 1 FROM duckdb_functions() WHERE function_type = 'aggregate' AND function_name = lower(?) LIMIT 1"

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy
-from windows.databases.base import Convert, neutral, scale_of, schema_of
+from windows.databases.base import Convert, scale_of, schema_of
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 
 _AFFINITY = {"BOOLEAN": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE": "TEXT", "TIMESTAMP": "TEXT"}
@@ -81,7 +81,7 @@ class SQLite(Alchemy):
                 return exp.Literal.string(datetime.date.fromisoformat(node.this.name).isoformat())
             if kind in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME):
                 return exp.Literal.string(_timestamp_text(datetime.datetime.fromisoformat(node.this.name)))
-        return neutral(node)
+        return super().adapt(node)
 
     def relation(self, name: str) -> Schema | None:
         *schema, table = name.split(".")

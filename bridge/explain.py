@@ -1,0 +1,114 @@
+"""What a query becomes: its tree, its operators with the SQL that runs at each push, and a pattern's automaton.
+
+The text is a script: with the inboxes filled by hand it runs as it stands in the database's own shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import sqlglot
+from sqlglot import exp
+
+from bridge import query
+from bridge.catalogue import Catalogue, QueryEntry
+from bridge.flow import table
+from bridge.plan import Operator, Step
+from bridge.query import Node
+from bridge.rewrite.match import automaton_of
+from bridge.rewrite.network import CLOCK
+from windows.databases import Database
+
+
+def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> str:
+    """The explanation of one continuous query, in this database's SQL."""
+    lines = [f"-- query {entry.name}, on {database.dialect}", "--", *_commented(tree(entry.resolved.node))]
+    for node in query.walk(entry.resolved.node):
+        if isinstance(node, query.Match):
+            lines += ["--", f"-- automaton of {node.pattern}", *_commented(str(automaton_of(node)))]
+    lines += ["", "-- state", *_state(entry, catalogue, database)]
+    for number, operator in enumerate(entry.operators, 1):
+        lines += ["", *_operator(number, operator, database)]
+    lines += ["", "-- results of this push", f"{_pretty(entry, database)};"]
+    purges = [step for operator in entry.operators for step in operator.purges]
+    if purges:
+        lines += ["", "-- purge, now and then", *_statements(purges, database)]
+    return "\n".join(lines)
+
+
+def tree(node: Node, depth: int = 0, label: str = "") -> str:
+    """The tree, one node a line, inputs indented below their reader.
+
+    >>> print(tree(query.Filter(query.Stream("s"), "a > 1")))
+    Filter a > 1
+      Stream s
+    """
+    lines = ["  " * depth + label + _title(node)]
+    labels = [f"{alias}: " for alias, _ in node.inputs] if isinstance(node, query.Correlate) else []
+    for place, below in enumerate(node.inputs_of):
+        lines.append(tree(below, depth + 1, labels[place] if labels else ""))
+    return "\n".join(lines)
+
+
+def _title(node: Node) -> str:
+    match node:
+        case query.Stream(name) | query.Relation(name):
+            return f"{type(node).__name__} {name}"
+        case query.Window():
+            keys = f" PARTITION BY {_list(node.partition_by)}" if node.partition_by else ""
+            return f"Window {node.extent}{keys}"
+        case query.Filter():
+            return f"Filter {node.condition.sql()}"
+        case query.Map():
+            return f"Map {_list(node.columns)}"
+        case query.Aggregate():
+            keys = f" GROUP BY {_list(node.group_by)}" if node.group_by else ""
+            having = f" HAVING {node.having.sql()}" if node.having is not None else ""
+            return f"Aggregate {_list(node.columns)}{keys}{having}{' EMIT ON CHANGE' if node.on_change else ''}"
+        case query.Correlate():
+            return "Correlate" + (f" {node.condition.sql()}" if node.condition is not None else "")
+        case query.Match():
+            keys = f" PARTITION BY {_list(node.partition_by)}" if node.partition_by else ""
+            return f"Match {node.pattern} WITHIN {node.within} MS{keys} MEASURES {node.measures}"
+        case _:
+            return type(node).__name__
+
+
+def _list(expressions: tuple[exp.Expression, ...]) -> str:
+    return ", ".join(expression.sql() for expression in expressions)
+
+
+def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
+    """The statements that make the tables: the clock, the inboxes of the streams, the operators' tables."""
+    clock = exp.select(*(exp.alias_(exp.cast("0", "BIGINT"), name, quoted=True) for name in ("before", "now")))
+    yield database.render(exp.Create(kind="TABLE", this=table(CLOCK), expression=clock), pretty=True) + ";"
+    for name in sorted(entry.sources):
+        stream = catalogue.streams[name]
+        columns = [("ts", "BIGINT"), ("seq", "BIGINT"), *((a.name, database.column_type(a)) for a in stream.schema)]
+        quoted = (f"{database.render(exp.to_identifier(name, quoted=True))} {kind}" for name, kind in columns)
+        yield f"CREATE TABLE {database.render(table(stream.inbox))} ({', '.join(quoted)});"
+    for operator in entry.operators:
+        for made in operator.tables:
+            yield database.render(made.create(), pretty=True) + ";"
+            if database.indexes:
+                yield from (database.render(index) + ";" for index in made.index())
+
+
+def _operator(number: int, operator: Operator, database: Database) -> Iterator[str]:
+    notes = f" ({'; '.join(operator.notes)})" if operator.notes else ""
+    when = "at each push and when time passes" if operator.timed else f"at a push into {', '.join(sorted(operator.sources))}"
+    yield f"-- {number}. {operator.title}{notes}, {when}"
+    yield from (f"{database.render(exp.delete(table(inbox)))};" for inbox in operator.inboxes)
+    yield from _statements(operator.steps, database)
+
+
+def _statements(steps: Sequence[Step], database: Database) -> Iterator[str]:
+    return (f"{database.render(step.statement(), pretty=True)};" for step in steps)
+
+
+def _pretty(entry: QueryEntry, database: Database) -> str:
+    return sqlglot.parse_one(entry.emit, dialect=database.dialect).sql(database.dialect, identify=True, pretty=True)
+
+
+def _commented(text: str) -> list[str]:
+    return [f"--   {line}" for line in text.splitlines()]

@@ -57,6 +57,11 @@ class Tables:
     def close(self, keep: bool = True) -> None:
         """Ends it; without `keep`, nothing stays."""
 
+    @property
+    def total(self) -> int:
+        """The number of all results."""
+        return sum(self.counts.values())
+
     def _take(self, name: str, table: pa.Table) -> None:
         self.counts[name] += table.num_rows
         self.add(name, table)
@@ -93,6 +98,7 @@ class Results(Tables):
         super().__init__()
         self._directory, self._format = directory, format
         self._writers: dict[str, _Writer] = {}
+        self._closed = False
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -114,6 +120,9 @@ class Results(Tables):
         return {name: pq.read_table(self.path(name), memory_map=True) for name in self._writers}
 
     def close(self, keep: bool = True) -> None:
+        if self._closed:
+            return
+        self._closed = True
         for name, writer in self._writers.items():
             writer.close()
             if keep:

@@ -23,14 +23,14 @@ class Bad:
 
     file: str
     line: int
-    column: str | None
+    place: str | None
     reason: str
     raw: str
     word: str = "line"
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}: " if self.word == "line" else f"{self.file}, {self.word} {self.line}: "
-        return place + (f"column {self.column}: " if self.column else "") + self.reason
+        row = f"{self.file}:{self.line}: " if self.word == "line" else f"{self.file}, {self.word} {self.line}: "
+        return row + (f"{self.place}: " if self.place else "") + self.reason
 
 
 class Block(abc.ABC):
@@ -67,7 +67,7 @@ class Block(abc.ABC):
 
     def place(self, column: str) -> str:
         """How a message names a column."""
-        return repr(column)
+        return f"column {column!r}"
 
     def whole(self) -> pa.Table:
         """`table` of all rows."""
@@ -86,14 +86,14 @@ class Block(abc.ABC):
 
     def bad(self, row: int) -> Bad:
         """What is wrong with a row."""
-        column, reason = self.syntax(row) or self._unfit(row)
-        return Bad(self.layout.file, self.line(row), column, reason, self.raw(row), self.word)
+        place, reason = self.syntax(row) or self._unfit(row)
+        return Bad(self.layout.file, self.line(row), place, reason, self.raw(row), self.word)
 
     def late(self, row: int, ts: int, newest: int) -> Bad:
         """The row as one that comes after a newer one (rule T2)."""
         reason = f"time does not go back: {ts} is before {newest}, the newest time of this stream"
-        column = self.place(self.layout.timestamp)
-        return Bad(self.layout.file, self.line(row), column, reason, self.raw(row), self.word)
+        place = self.place(self.layout.timestamp)
+        return Bad(self.layout.file, self.line(row), place, reason, self.raw(row), self.word)
 
     def _unfit(self, row: int) -> tuple[str | None, str]:
         for column, wanted, convert in self.layout.conversions():
@@ -127,7 +127,7 @@ class Rejects:
         path = self._paths[stream]
         if path not in self._files:
             self._files[path] = path.open("w", encoding="utf-8")
-        row = {"file": bad.file, "line": bad.line, "column": bad.column, "reason": bad.reason, "raw": bad.raw}
+        row = {"file": bad.file, "line": bad.line, "place": bad.place, "reason": bad.reason, "raw": bad.raw}
         self._files[path].write(json.dumps({"stream": stream, **row}, ensure_ascii=False) + "\n")
         self.counts[path] = self.counts.get(path, 0) + 1
 

@@ -95,7 +95,7 @@ class Reader:
 
     def __init__(self, source: Bytes) -> None:
         self.source = source
-        self.file = source.path
+        self.file = source.name
         self.delimiter = _delimiter(source.first_line())
         self._blocks = source.blocks(self._cut)
         self._first, self._line = next(self._blocks, (b"", 1))
@@ -213,7 +213,7 @@ class CsvBlock(Block):
         return repr(self._fields(row)[self.reader.header.index(column)])
 
     def place(self, column: str) -> str:
-        return f"{self.reader.header.index(column) + 1} {column!r}"
+        return f"column {self.reader.header.index(column) + 1}, {column!r}"
 
     def syntax(self, row: int) -> tuple[str | None, str] | None:
         start, end = self._records[row]
@@ -221,7 +221,7 @@ class CsvBlock(Block):
             return None, "there is a NUL byte in the line"
         wrong = [place for place in self._suspect if start <= place < end]
         if wrong:
-            return f"{wrong[0] - start + 1} (character)", "the quote that opens here closes no field"
+            return f"byte {wrong[0] - start + 1}", "the quote that opens here closes no field"
         fields, wanted = self._fields(row), len(self.reader.header)
         if len(fields) != wanted:
             return None, f"{len(fields)} fields instead of the header's {wanted}"

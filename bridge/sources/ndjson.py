@@ -30,7 +30,7 @@ class Reader:
 
     def __init__(self, source: Bytes) -> None:
         self.source = source
-        self.file = source.path
+        self.file = source.name
         self._blocks = source.blocks(lambda data, final: data.rfind(b"\n") + 1 or (len(data) if final else 0))
         self._first = next(self._blocks, None)
         self.columns = self._columns()
@@ -100,12 +100,12 @@ class JsonBlock(Block):
         try:
             found = _DECODE(text.decode())
         except json.JSONDecodeError as error:
-            return f"{error.pos + 1} (character)", f"this is no JSON: {error.msg}"
+            return f"character {error.pos + 1}", f"this is no JSON: {error.msg}"
         except UnicodeDecodeError as error:
-            return f"{error.start + 1} (byte)", f"the byte 0x{text[error.start]:02x} is no UTF-8 (is the file Latin-1?)"
+            return f"byte {error.start + 1}", f"the byte 0x{text[error.start]:02x} is no UTF-8 (is the file Latin-1?)"
         except (ValueError, RecursionError) as error:
             return None, f"this JSON cannot be read: {error}"
-        return None if isinstance(found, dict) else ("1 (character)", "a line is one JSON object {…}")
+        return None if isinstance(found, dict) else ("character 1", "a line is one JSON object {…}")
 
 
 def _parsed(line: bytes) -> Any:

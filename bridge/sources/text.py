@@ -29,6 +29,7 @@ class Bytes:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.name = "stdin" if path == "-" else path
         self._raw: Any = sys.stdin.buffer if path == "-" else _opened(path)
         self._size = Path(path).stat().st_size if path != "-" else 0
         self._head = b""
@@ -83,9 +84,9 @@ class Bytes:
         try:
             return bytes(self._read(SIZE))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise SourceError(f"{self.path} is a damaged gz file: {error}") from None
+            raise SourceError(f"{self.name} is a damaged gz file: {error}") from None
         except OSError as error:
-            raise SourceError(f"{self.path} cannot be read: {error.strerror or error}") from None
+            raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from None
 
     def _available(self, size: int) -> bytes:
         """What standard input has now: at least something, at most `size`."""
@@ -112,7 +113,7 @@ class Bytes:
         start = self._peek(4)
         for mark, name in _BOMS.items():
             if start.startswith(mark):
-                raise SourceError(f"{self.path} is {name}: save it as UTF-8")
+                raise SourceError(f"{self.name} is {name}: save it as UTF-8")
         if start.startswith(b"\xef\xbb\xbf"):
             self._head = self._head[3:]
 

@@ -44,6 +44,7 @@ from bridge.query import (
     col,
     lit,
 )
+from bridge.replay import replay  # now, so that the module of this name, loaded later, does not take its place
 from windows.schema import Attribute, Schema
 from windows.window import Now, Range, Rows, Unbounded
 
@@ -70,5 +71,5 @@ __all__ = [
     "Aggregate", "Attribute", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
     "Filter", "InUse", "Map", "Match", "NameTaken", "Now", "OrderError", "Output", "ProcessorError", "QueryError",
     "Range", "Relation", "Rows", "Schema", "SchemaError", "SourceError", "Stream", "Unbounded", "Union", "UnknownName",
-    "Window", "col", "connect", "lit",
+    "Window", "col", "connect", "lit", "replay",
 ]  # fmt: skip

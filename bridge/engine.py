@@ -24,7 +24,7 @@ from bridge.errors import (
     SchemaError,
     UnknownName,
 )
-from bridge.intake import Batch, batches_of, chunks, milliseconds
+from bridge.intake import Batch, batches_of, chunks, merged_chunks, milliseconds
 from bridge.plan import Operator
 from bridge.rewrite import Flow, Need, Network
 from bridge.rewrite.network import CLOCK
@@ -40,7 +40,12 @@ BEGINNING = -(2**60)
 
 
 class Event(NamedTuple):
-    """One result: its payload by column name, and its timestamp in milliseconds."""
+    """One result: its payload by column name, and its timestamp in milliseconds.
+
+    >>> event = Event({"a": 1}, 1000)
+    >>> event.payload["a"], event.timestamp
+    (1, 1000)
+    """
 
     payload: dict[str, Any]
     timestamp: int
@@ -186,6 +191,15 @@ class Bridge:
     def push_all(self, events: Iterable[tuple[str, Any, Any]]) -> int:
         """Pushes (stream, payload, timestamp) triples of several streams, ordered by time; gives their number."""
         return self._push_chunks(batches_of(events, self._catalogue.stream_entry, self.database.chunk))
+
+    @_locked
+    def push_tables(self, tables: Mapping[str, Any], timestamp: str = "ts") -> int:
+        """Pushes Arrow tables or frames of several streams, merged by time, equal times in the mapping's order.
+
+        The same results as `push_all` of their rows, at the speed of `push_events`. Gives the number of events.
+        """
+        entries = [(self._catalogue.stream_entry(name), events) for name, events in tables.items()]
+        return self._push_chunks(merged_chunks(entries, timestamp, self.database.chunk))
 
     @_locked
     def advance_time(self, timestamp: Any) -> None:

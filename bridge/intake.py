@@ -34,6 +34,12 @@ class Batch:
     rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
     table: pa.Table | None = None
 
+    def tuples(self) -> list[tuple[Any, ...]]:
+        """The rows, whichever form they have."""
+        if self.table is None:
+            return self.rows
+        return list(zip(*(column.to_pylist() for column in self.table.columns), strict=True))
+
     def insert(self, database: Database, inbox: str) -> None:
         if self.table is not None:
             database.append(inbox, self.table)
@@ -62,26 +68,37 @@ def milliseconds(timestamp: Any) -> int:
     return ts
 
 
-def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int) -> Iterator[Chunk]:
-    """The chunks of whatever `push_events` takes."""
-    if (tables := as_arrow(events)) is not None:
+def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int, ordered: bool = True) -> Iterator[Chunk]:
+    """The chunks of whatever `push_events` takes; where they need not be `ordered`, row by row."""
+    tables = as_arrow(events)
+    if tables is not None and ordered:
         return _arrow_chunks(stream, tables, timestamp, size)
-    return batches_of(((stream.name, *_pair(event)) for event in events), lambda _: stream, size)
+    pairs = events if tables is None else _pairs_of(tables, timestamp)
+    return batches_of(((stream.name, *_pair(event)) for event in pairs), lambda _: stream, size, ordered)
+
+
+def _pairs_of(tables: Iterable[pa.Table], timestamp: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    for table in tables:
+        if timestamp not in table.column_names:
+            raise SchemaError(f"no column {timestamp!r} with the timestamps; there are {table.column_names}")
+        for payload in table.to_pylist():
+            yield payload, payload.pop(timestamp)
 
 
 def batches_of(
-    events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int
+    events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int, ordered: bool = True
 ) -> Iterator[Chunk]:
     """Chunks of (stream, payload, timestamp) triples."""
     iterator = iter(events)
     while part := list(itertools.islice(iterator, size)):
-        yield _Rows(part, entry).numbered
+        yield _Rows(part, entry, ordered).numbered
 
 
 @dataclasses.dataclass
 class _Rows:
     events: list[tuple[str, Any, Any]]
     entry: Callable[[str], StreamEntry]
+    ordered: bool
 
     def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
         batches: dict[str, Batch] = {}
@@ -92,7 +109,7 @@ class _Rows:
                 ts, values = milliseconds(timestamp), stream.row(payload)
             except (TypeMismatch, SchemaError) as error:
                 raise SchemaError(f"event {place} of this chunk: {error}") from None
-            if ts < last:
+            if ts < last and self.ordered:
                 raise OrderError(f"event {place} of this chunk: time does not go back: {ts} is before {last}")
             last = ts
             batches.setdefault(stream.name, Batch(stream)).rows.append((ts, seq + place, *values))
@@ -152,8 +169,11 @@ def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: st
 
 @dataclasses.dataclass
 class _Columns:
+    """Rows of one stream; `ranks`: their places in a chunk of several streams, from 0, where they do not follow."""
+
     stream: StreamEntry
     table: pa.Table
+    ranks: Any = None
 
     def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
         import numpy as np
@@ -162,7 +182,8 @@ class _Columns:
         count = self.table.num_rows
         times = self.table.column(0)
         first, last = times[0].as_py(), times[count - 1].as_py()
-        numbers = pa.array(np.arange(seq + 1, seq + count + 1, dtype="int64"))
+        ranks = np.arange(count, dtype="int64") if self.ranks is None else self.ranks
+        numbers = pa.array(ranks + (seq + 1))
         table = self.table.add_column(1, "seq", numbers)
         if any(self.stream.encoders):
             rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
@@ -170,9 +191,49 @@ class _Columns:
             return [Batch(self.stream, rows=encoded)], count, first, last
         return [Batch(self.stream, table=table)], count, first, last
 
+    def within(self, start: int, stop: int) -> _Columns | None:
+        """The rows of ranks from `start` to before `stop`, ranked from 0; None where there are none."""
+        first, last = self.ranks.searchsorted([start, stop])
+        if first == last:
+            return None
+        return _Columns(self.stream, self.table.slice(first, last - first), self.ranks[first:last] - start)
+
     def _encoded(self, values: list[Any]) -> list[Any]:
         pairs = zip(self.stream.encoders, values, strict=True)
         return [encode(value) if encode and value is not None else value for encode, value in pairs]
+
+
+def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: int) -> Iterator[Chunk]:
+    """The chunks of tables or frames of several streams, merged by time, equal times in the order of the list."""
+    import numpy as np
+    import pyarrow as pa
+
+    tables = []
+    for stream, events in streams:
+        parts = as_arrow(events)
+        if parts is None:
+            raise SchemaError(f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}")
+        tables.append((stream, _conformed(stream, pa.concat_tables(list(parts)), timestamp)))
+    times = np.concatenate([np.array([], "int64"), *(table.column(0).to_numpy() for _, table in tables)])
+    ranks = np.empty(len(times), "int64")
+    ranks[np.argsort(times, kind="stable")] = np.arange(len(times))
+    firsts = np.cumsum([0, *(table.num_rows for _, table in tables)])
+    whole = [_Columns(*part, ranks[a:b]) for part, a, b in zip(tables, firsts[:-1], firsts[1:], strict=True)]
+    for start in range(0, len(times), size):
+        yield _Merged([part for part in (columns.within(start, start + size) for columns in whole) if part]).numbered
+
+
+@dataclasses.dataclass
+class _Merged:
+    """Rows of several streams, one chunk."""
+
+    parts: list[_Columns]
+
+    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
+        done = [part.numbered(seq) for part in self.parts]
+        batches = [batch for found, *_ in done for batch in found]
+        counts, firsts, lasts = zip(*(rest for _, *rest in done), strict=True)
+        return batches, sum(counts), min(firsts), max(lasts)
 
 
 def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str) -> pa.Table:

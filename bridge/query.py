@@ -47,7 +47,11 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Stream(Node):
-    """A registered stream, or the results of another query, by name. With a schema the stream is registered on use."""
+    """A registered stream, or the results of another query, by name. With a schema the stream is registered on use.
+
+    >>> print(Stream("s", "a INTEGER"))
+    SELECT * FROM s[a: INTEGER]
+    """
 
     name: str
     schema: Schema | None = None
@@ -61,7 +65,11 @@ class Stream(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Relation(Node):
-    """A table of the database (rule O4), as it is at the moment of the push; `name` may be `schema.table`."""
+    """A table of the database (rule O4), as it is at the moment of the push; `name` may be `schema.table`.
+
+    >>> print(Correlate([Stream("trades"), Relation("companies")], "trades.symbol = companies.symbol"))
+    SELECT * FROM trades, companies WHERE trades.symbol = companies.symbol
+    """
 
     name: str
 
@@ -70,7 +78,13 @@ class Relation(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Window(Node):
-    """The rows of `input` that count at a time: an extent or its text, `"RANGE 5 S"`, `"ROWS 10"` (section W)."""
+    """The rows of `input` that count at a time: an extent or its text, `"RANGE 5 S"`, `"ROWS 10"` (section W).
+
+    >>> print(Window(Stream("s"), Range("5 S")))
+    SELECT * FROM s WINDOW(RANGE 5000 MS)
+    >>> print(Window(Stream("s"), "ROWS 10", ["k"]))
+    SELECT * FROM s WINDOW(PARTITION BY k ROWS 10)
+    """
 
     input: Node
     extent: Extent
@@ -88,7 +102,11 @@ class Window(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Filter(Node):
-    """O1: the rows for which `condition` is true."""
+    """O1: the rows for which `condition` is true.
+
+    >>> print(Filter(Stream("s"), col("a") > 1))
+    SELECT * FROM s WHERE a > 1
+    """
 
     input: Node
     condition: exp.Expression
@@ -105,7 +123,11 @@ class Filter(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Map(Node):
-    """O1: one row of `columns` for each row; a column is an expression, `"a + b AS c"`, or `"*"`."""
+    """O1: one row of `columns` for each row; a column is an expression, `"a + b AS c"`, or `"*"`.
+
+    >>> print(Map(Stream("s"), ["a", "a + b AS c"]))
+    SELECT a, a + b AS c FROM s
+    """
 
     input: Node
     columns: tuple[exp.Expression, ...]
@@ -122,7 +144,11 @@ class Map(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Union(Node):
-    """O1: the rows of all inputs merged in (ts, seq) order; equal schemas, the names are the first input's."""
+    """O1: the rows of all inputs merged in (ts, seq) order; equal schemas, the names are the first input's.
+
+    >>> print(Union([Stream("s"), Stream("t")]))
+    SELECT * FROM s UNION ALL SELECT * FROM t
+    """
 
     inputs: tuple[Node, ...]
 
@@ -143,6 +169,9 @@ class Aggregate(Node):
     """O2: at each row entering the window of `input`, `columns` over the window, of that row's group.
 
     With `on_change` also the groups that expiry changed, at the expiry time (`EMIT ON CHANGE`).
+
+    >>> print(Aggregate(Window(Stream("s"), "ROWS 10"), ["k", count().as_("n")], ["k"], having=count() > 1))
+    SELECT k, COUNT(*) AS n FROM s WINDOW(ROWS 10) GROUP BY k HAVING COUNT(*) > 1
     """
 
     input: Node
@@ -167,6 +196,9 @@ class Correlate(Node):
     """O3: each arriving row joined with the other inputs' windows where `condition` is true.
 
     `inputs` maps aliases to nodes (a plain sequence takes the streams' names); conditions name columns `alias.column`.
+
+    >>> print(Correlate({"l": Window(Stream("s"), "NOW"), "r": Window(Stream("t"), "RANGE 2 S")}, "l.a = r.b"))
+    SELECT * FROM s WINDOW(NOW) AS l, t WINDOW(RANGE 2000 MS) AS r WHERE l.a = r.b
     """
 
     inputs: tuple[tuple[str, Node], ...]
@@ -192,7 +224,11 @@ class Correlate(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """One symbol of a Match: its condition (None: always true) and the variables set when it is taken (P3)."""
+    """One symbol of a Match: its condition (None: always true) and the variables set when it is taken (P3).
+
+    >>> print(Definition("y", "a > z1", {"z2": "a"}).assignments[0][0])
+    z2
+    """
 
     symbol: str
     condition: exp.Expression | None = None
@@ -206,7 +242,13 @@ class Definition:
 
 @dataclasses.dataclass(frozen=True)
 class Match(Node):
-    """P1–P7: every way to match `pattern` strictly sequentially over time instants, within less than `within` ms."""
+    """P1–P7: every way to match `pattern` strictly sequentially over time instants, within less than `within` ms.
+
+    >>> rise = [Definition("x", None, {"z1": "a"}), Definition("y", "a > z1", {"z2": "a"})]
+    >>> print(Match(Stream("s"), "xy", "2 S", "z1 INTEGER, z2 INTEGER", rise))
+    SELECT * FROM s MATCHING (PATTERN x y WITHIN 2000 MS MEASURES z1: INTEGER, z2: INTEGER \
+DEFINE x DO z1 = a, y AS a > z1 DO z2 = a)
+    """
 
     input: Node
     pattern: Pattern
@@ -235,7 +277,11 @@ class Match(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Output(Node):
-    """The one end of a query definition; `create_query` adds it where it is missing."""
+    """The one end of a query definition; `create_query` adds it where it is missing.
+
+    >>> print(Output(Stream("s")))
+    SELECT * FROM s
+    """
 
     input: Node
 

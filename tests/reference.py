@@ -225,7 +225,10 @@ class Truth:
     # O3, O4 --------------------------------------------------------------------------------------------------
 
     def correlate(self, node: q.Correlate) -> Iterator[Row]:
-        """O3: at each moment with new rows, every combination with at least one of them, in order of its parts."""
+        """O3, O6: at each moment with new rows, every combination with at least one of them, in order of its parts.
+
+        Only streams' parts count for the order: rows of a relation have none.
+        """
         names = [(alias, name) for alias, below in node.inputs for name in self.columns(below)]
         inputs = [self.parts(below) for below in node.inputs_of]
         for moment in sorted({row.moment for rows in inputs for row in rows if row.place is not THERE}):
@@ -247,9 +250,8 @@ class Truth:
     def _combinations(self, present: list[list[Row]], moment: Moment) -> Iterator[tuple[Row, ...]]:
         if math.prod(map(len, present)) > 20 * self.limit:
             raise LimitError("too many combinations")
-        for parts in itertools.product(*present):
-            if any(part.moment == moment for part in parts):
-                yield parts
+        found = [parts for parts in itertools.product(*present) if any(part.moment == moment for part in parts)]
+        yield from sorted(found, key=lambda parts: [part.place for part in parts if part.place is not THERE])
 
     # P -------------------------------------------------------------------------------------------------------
 
@@ -451,6 +453,8 @@ class Runs:
         self.define = {definition.symbol: definition for definition in node.define}
         self.symbols = symbols_of(node.pattern)
         self.steps_left = 20 * limit
+        if not self.define.keys() <= set(self.symbols):
+            raise MeaningError("DEFINE of a symbol that PATTERN does not have")
 
     def matches(self) -> Iterator[Run]:
         start = frozenset({(self.node.pattern,)})

@@ -55,7 +55,7 @@ def difference(case: Case, url: str, drive: Any, seed: int) -> tuple[str | None,
     try:
         actual, names = results(case, url, partial(drive, rng=Random(seed)))
     except Exception as error:
-        return type(error).__name__, f"{type(error).__name__}: {error}"
+        return " ".join([type(error).__name__, *str(error).split()[:2]]), f"{type(error).__name__}: {error}"
     for query, expected in case.expected().items():
         columns = case.columns()[query]
         if any(found != columns for found in names[query]):

@@ -304,6 +304,12 @@ def test_o4_a_relation_takes_part_but_triggers_nothing():
     assert run(query, "1:1 2:3 3:- 4:2", relations=tables) == [(1, 1, 1, "one"), (4, 2, 2, "two")]
 
 
+def test_o4_rows_of_a_relation_do_not_order_the_results():
+    query = Correlate({"t": Relation("t"), "x": Window(S, "RANGE 9 MS"), "r": Window(R, "NOW")}, "a = k")
+    tables = {"t": (["k"], [(1,), (2,)])}
+    assert run(query, "1:2 2:1 r3:7", relations=tables) == [(3, 2, 2, 7), (3, 1, 1, 7)]
+
+
 def test_o5_a_query_is_read_by_its_name_as_if_it_stood_there():
     inner = Filter(Window(S, "RANGE 2 MS"), "a > 0")
     queries = {"inner": inner, "outer": Aggregate(Stream("inner"), COUNT), "nested": Aggregate(inner, COUNT)}

@@ -40,7 +40,11 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """W2: the last `count` rows; W3 with `slide`: after every `slide`-th row the content is renewed."""
+    """W2: the last `count` rows; W3 with `slide`: after every `slide`-th row the content is renewed.
+
+    >>> str(Rows(10)), str(Rows(10, slide=5))
+    ('ROWS 10', 'ROWS 10 SLIDE 5')
+    """
 
     count: int
     slide: int | None = None
@@ -56,7 +60,11 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Unbounded:
-    """W4: every row, for ever."""
+    """W4: every row, for ever.
+
+    >>> str(Unbounded())
+    'UNBOUNDED'
+    """
 
     def __str__(self) -> str:
         return "UNBOUNDED"
@@ -64,7 +72,11 @@ class Unbounded:
 
 @dataclasses.dataclass(frozen=True)
 class Now:
-    """W4: the rows of exactly the current timestamp."""
+    """W4: the rows of exactly the current timestamp.
+
+    >>> str(Now())
+    'NOW'
+    """
 
     def __str__(self) -> str:
         return "NOW"

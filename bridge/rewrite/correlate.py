@@ -14,7 +14,7 @@ from bridge import query
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, qualified, valid
+from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, qualified, valid, zero
 from windows.window import NEVER
 
 
@@ -185,3 +185,28 @@ def _earliest(parts: list[Part], rows: dict[str, Selection]) -> exp.Expression:
         return number(NEVER)
     return times[0] if len(times) == 1 else exp.Least(this=times[0], expressions=times[1:])
 
+
+
+def present(node: query.Correlate, flows: list[Flow | None], network: Network) -> Flow:
+    """The combinations of the inputs' present contents, for an answer on demand."""
+    parts = []
+    for place, ((alias, below), flow) in enumerate(zip(node.inputs, flows, strict=True), 1):
+        part = _part(place, alias, below, network, windowed=False) if flow is None else None
+        parts.append(part or Part(f"p{place}", alias, flow.arrivals, flow))  # type: ignore[union-attr]
+    outputs = _outputs(parts, network, node)
+    rows = {part.alias: part.source for part in parts}
+    select = exp.select().from_(parts[0].source.item(parts[0].alias))
+    for part in parts[1:]:
+        select = select.join(part.source.item(part.alias), join_type="cross")
+    times = [qualified(part.source.columns["ts"].copy(), part.alias) for part in parts if part.flow]
+    newest = times[0] if len(times) == 1 else exp.Greatest(this=times[0], expressions=times[1:])
+    select = select.select(named(newest, "ts"), named(zero(), "seq"), named(_earliest(parts, rows), "_expires"))
+    columns = {name: qualified(rows[alias].columns[own].copy(), alias) for name, (alias, own) in outputs.items()}
+    select = select.select(*(named(value.copy(), name) for name, value in columns.items()))
+    conditions = [condition for part in parts for condition in part.source.conditions_of(part.alias)]
+    if node.condition is not None:
+        conditions.append(_replaced(node.condition, lambda name: columns[name].copy()))
+    select = select.where(*conditions)
+    names = tuple(outputs)
+    hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
+    return Flow(names, Selection.of(exp.Subquery(this=select), ["ts", "seq", "_expires", *names]), hidden=hidden)

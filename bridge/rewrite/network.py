@@ -14,6 +14,7 @@ from bridge import query
 from bridge.check import column
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
+from bridge.errors import QueryError
 from bridge.flow import OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, table
 from windows.databases.base import Database
 from windows.window import NEVER, Range, Rows
@@ -52,6 +53,8 @@ class Network:
         self._used = set()
         self.epoch = epoch
         flow = self.rewrite(node, Need.RESULT)
+        if only_views(node):
+            self.rewrite(node, Need.CONTENT)  # the query asked for a window: it is kept, to be asked on demand
         return flow, [operator for operator in self.operators if id(operator) in self._used]
 
     def rewrite(self, node: Node, need: Need) -> Flow:
@@ -76,6 +79,22 @@ class Network:
             self.operators.append(found)
         self.use(found)
         return found
+
+    def kept(self, node: Node) -> list[int]:
+        """The epochs in which a window was made that is still kept."""
+        return [epoch for known, epoch in self._by_node if known == node]
+
+    def windows(self) -> list[Node]:
+        """All windows kept."""
+        return list(dict.fromkeys(node for node, _ in self._by_node if isinstance(node, query.Window)))
+
+    def content_of(self, node: Node, epoch: int) -> Flow:
+        """The content of a window made in this epoch."""
+        operator = self._by_node.get((node, epoch))
+        flow = operator and (operator.contents.get(epoch) or operator.arrivals)
+        if flow is None or flow.content is None:
+            raise QueryError(f"the content of {node} is not kept: no operator needs it")
+        return flow
 
     def use(self, operator: Operator) -> None:
         self._used.add(id(operator))
@@ -215,6 +234,13 @@ def _purge_left(name: str, flow: Flow) -> Purge:
 def is_timed(window: query.Window) -> bool:
     """Whether a window's rows enter at boundaries of time (W3)."""
     return isinstance(window.extent, Range) and window.extent.slide is not None
+
+
+def only_views(node: Node) -> bool:
+    """Whether a tree is filters, maps and unions of windows, which keep no state of their own."""
+    if isinstance(node, query.Window):
+        return True
+    return isinstance(node, (query.Filter, query.Map, query.Union)) and all(map(only_views, node.inputs_of))
 
 
 def is_jumping(window: query.Window) -> bool:

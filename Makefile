@@ -1,0 +1,47 @@
+# `make check` is all that must pass; it makes .venv if there is none. Another Python: make check PYTHON=python3.12,
+# then with everything of `pip install '.[test]'` installed already.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+READY := $(if $(filter $(VENV)/bin/python,$(PYTHON)),$(VENV)/.ready)
+
+.PHONY: check lint types test long format docs bench clean
+.DEFAULT_GOAL := check
+
+check: lint types test
+
+lint: $(READY)
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+types: $(READY)
+	$(PYTHON) -m mypy
+
+test: $(READY)
+	$(PYTHON) -m pytest -q -n 2 -m "not long"
+
+long: $(READY)
+	$(PYTHON) -m pytest -q -n 2 -m long
+
+format: $(READY)
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+docs: $(READY)
+	$(PYTHON) -m pip install -q 'pdoc>=16'
+	$(PYTHON) -m pdoc -d markdown -o docs/api bridge bridge.query bridge.errors nfa
+
+bench: $(READY)
+	$(PYTHON) -m benchmarks
+
+clean:
+	rm -rf build dist docs/api *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find bridge windows nfa tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	python3 -m venv $(VENV)
+
+# Editable, so that what is tested is what is being edited.
+$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install -q -e '.[test]'
+	touch $@

@@ -1,0 +1,287 @@
+"""The command `cepbridge`: run queries over files of events, explain them, and a demonstration."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+import bridge
+from bridge.errors import BridgeError, ProcessorError, SourceError
+
+if TYPE_CHECKING:
+    from bridge.replay import Script
+    from bridge.results import Tables
+    from bridge.sources import Rejects, Source
+
+EVENTS_HELP = """Events of a stream: STREAM=FILE, or FILE alone where the queries read one stream. FILE is CSV, NDJSON or
+Parquet (CSV and NDJSON also gz-compressed), a pattern such as 'logs/*.csv', or - for standard input."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(bridge.__version__, prog_name="cepbridge")
+def main() -> None:
+    """Complex event processing on the database you already have."""
+
+
+@main.command()
+@click.argument("queries", type=click.Path(dir_okay=False))
+@click.option("-e", "--events", multiple=True, required=True, metavar="[STREAM=]FILE", help=EVENTS_HELP)
+@click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write one file a query into this directory.")
+@click.option("--format", "out_format", type=click.Choice(["ndjson", "csv", "parquet"]), help="Format of these files [parquet].")
+@click.option("--input-format", type=click.Choice(["csv", "ndjson", "parquet"]), help="Format of the events [by the file].")
+@click.option("--timestamp", multiple=True, metavar="[STREAM=]COLUMN", help="The column of the timestamps [guessed].")
+@click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
+              help="At a wrong line: stop, or keep it in a file of rejects and go on.")  # fmt: skip
+@click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
+def run(
+    queries: str, events: tuple[str, ...], db: str, out: Path | None, out_format: str | None, input_format: str | None,
+    timestamp: tuple[str, ...], on_error: str, until: str | None,
+) -> None:  # fmt: skip
+    """Run the queries of a file over files of events.
+
+    QUERIES holds CREATE STREAM and CREATE QUERY … AS SELECT … statements, or one SELECT, named after the file. Without
+    --out, results are NDJSON on standard output: query, ts (milliseconds), and the columns; dates are ISO texts, decimals
+    texts, NaN and infinities null.
+    """
+    if out_format and out is None:
+        raise click.UsageError("--format is the format of files: name their directory with --out")
+    with _ending():
+        from bridge.replay import open_sources, undeclared
+
+        script = _script(queries)
+        with bridge.connect(db) as cep:
+            end = None if until is None else _time(until)
+            named = _named(events, script, cep)
+            stamps = _stamps(timestamp, named)
+            sources = open_sources(script, named, stamps, input_format, _note)
+            script.install(cep, undeclared(script, sources))
+            with _results(out, out_format) as results:
+                results.attach(cep, script.queries)
+                _Run(cep, sources, results, _rejects(on_error, out, named)).go(end)
+
+
+@main.command()
+@click.argument("queries", type=click.Path(dir_okay=False))
+@click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
+@click.option("--schema", type=click.Path(dir_okay=False), help="A file of CREATE STREAM statements.")
+def explain(queries: str, db: str, schema: str | None) -> None:
+    """Show what becomes of the queries: tree, operators, SQL, automata."""
+    with _ending():
+        script = _script(queries)
+        if schema is not None:
+            script.streams.update(_script(schema).streams)
+        with bridge.connect(db) as cep:
+            script.install(cep, {})
+            for name in script.queries:
+                click.echo(cep.explain(name))
+
+
+@main.command()
+@click.option("--seed", default=7, show_default=True, help="The same seed, the same events.")
+@click.option("--events", default=400, show_default=True, type=click.IntRange(1), help="How many trades.")
+@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0), help="2: twice as fast; 0: no waiting.")
+@click.option("--db", default="sqlite://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
+def demo(seed: int, events: int, speed: float, db: str) -> None:
+    """Watch four queries over a made-up stock exchange, for some eight seconds.
+
+    SQLite is the fastest database for events one at a time; --db duckdb:// gives the same results.
+    """
+    with _ending():
+        from bridge.demo import show
+
+        show(seed, events, speed, db)
+
+
+# Endings ---------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _ending() -> Iterator[None]:
+    """Errors are told, not traced: exit code 1; Ctrl-C ends with 130; a reader that left (`| head`) is no error."""
+    try:
+        yield
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except ProcessorError as error:
+        _fail(error.errors[0])
+    except (BridgeError, OSError) as error:
+        _fail(error)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has nobody to read it
+        sys.exit(0)
+    notes = [f"\n  ({note})" for note in getattr(error, "__notes__", [])]
+    click.echo(f"error: {error}{''.join(notes)}", err=True)
+    sys.exit(1)
+
+
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
+
+
+# What the options say --------------------------------------------------------------------------------------------------
+
+
+def _script(path: str) -> Script:
+    """The queries of a file; a bare SELECT is named after it."""
+    from bridge.replay import Script
+
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}") from None
+    script = Script.of(text, Path(path).stem)
+    return script
+
+
+def _named(events: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[str, str]:
+    """Files by stream."""
+    named: dict[str, str] = {}
+    for option in events:
+        name, mark, path = option.partition("=")
+        if not mark or Path(option).exists():
+            name, path = _only_stream(option, script, cep), option
+        if name in named:
+            raise click.UsageError(f"--events {option}: {name} has events already ({named[name]}); 'a*.csv' takes several files")
+        named[name] = path
+    if list(named.values()).count("-") > 1:
+        raise click.UsageError("standard input can be only one stream's events")
+    return named
+
+
+def _only_stream(path: str, script: Script, cep: bridge.Bridge) -> str:
+    declared = {name.lower() for name in script.declared}
+    reads = [name for name in script.reads if name.lower() in declared or cep.database.relation(name) is None]
+    if len(reads) != 1:
+        there = ", ".join(reads) or "none"
+        raise click.UsageError(f"--events {path}: which stream? The queries read {there}: STREAM={path}")
+    return reads[0]
+
+
+def _stamps(options: tuple[str, ...], named: dict[str, str]) -> dict[str, str]:
+    """Timestamp columns by stream; a column alone is that of all streams."""
+    stamps: dict[str, str] = {}
+    for option in options:
+        stream, mark, column = option.partition("=")
+        found = [name for name in named if name.lower() == stream.lower()] if mark else list(named)
+        if not found:
+            raise click.UsageError(f"--timestamp {option}: --events names no stream {stream}")
+        stamps |= {name: column if mark else option for name in found}
+    return stamps
+
+
+def _time(text: str) -> int:
+    """Milliseconds, or an ISO date with a time (UTC where no zone is given)."""
+    import pyarrow as pa
+
+    from bridge.sources.convert import Unfit, to_times
+
+    try:
+        return int(to_times(pa.array([text]))[0].as_py())
+    except (Unfit, pa.ArrowException):
+        raise click.BadParameter(f"{text!r} is neither milliseconds nor an ISO time", param_hint="--until") from None
+
+
+def _rejects(on_error: str, out: Path | None, named: dict[str, str]) -> Rejects | None:
+    """Where wrong lines are kept: beside the results, or in the working directory by the name of the input."""
+    if on_error == "stop":
+        return None
+    from bridge.sources import Rejects
+
+    names = {stream: "stdin" if path == "-" else Path(path).name.replace("*", "_") for stream, path in named.items()}
+    beside = {stream: Path(f"{name}.rejects.ndjson") for stream, name in names.items()}
+    return Rejects(beside if out is None else dict.fromkeys(named, out / "rejects.ndjson"))
+
+
+def _results(out: Path | None, out_format: str | None) -> Tables:
+    from bridge.results import Lines, Results
+
+    return Lines(_write) if out is None else Results(out, out_format or "parquet")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+# The run ---------------------------------------------------------------------------------------------------------------
+
+
+class _Run:
+    """Feeds the sources, shows progress on a terminal, and sums up."""
+
+    def __init__(self, cep: bridge.Bridge, sources: dict[str, Source], results: Tables, rejects: Rejects | None) -> None:
+        self.cep, self.sources, self.results, self.rejects = cep, sources, results, rejects
+        self.events, self.started = 0, time.monotonic()
+
+    def go(self, end: int | None) -> None:
+        """Until all is read, or a bad row stops it: what precedes that is done and kept then."""
+        from bridge.replay import feed
+
+        stop: BaseException | None = None
+        try:
+            with _progress(self) as told:
+                feed(self.cep, self.sources, end, self.rejects, told)
+        except (SourceError, KeyboardInterrupt) as error:
+            stop = error
+        finally:
+            if self.rejects is not None:
+                self.rejects.close()
+        self.results.close()
+        self._sum_up()
+        if stop is not None:
+            raise stop
+
+    def _sum_up(self) -> None:
+        seconds = time.monotonic() - self.started
+        found = ", ".join(f"{name} {count:,}" for name, count in self.results.counts.items())
+        click.echo(f"{self.events:,} events, results: {found}; {seconds:.2f} s", err=True)
+        for path, count in self.rejects.counts.items() if self.rejects is not None else ():
+            click.echo(f"{count:,} wrong lines are in {path}", err=True)
+
+
+@contextlib.contextmanager
+def _progress(run: _Run) -> Iterator[Callable[[int], None]]:
+    """Counts events; draws a bar where standard error is a terminal and results do not go to the same one."""
+
+    def count(events: int) -> None:
+        run.events = events
+
+    from bridge.results import Lines
+
+    if not sys.stderr.isatty() or (isinstance(run.results, Lines) and sys.stdout.isatty()):
+        yield count
+        return
+    with _bar() as bar:
+        task = bar.add_task("events", total=None, events=0, rate=0)
+
+        def draw(events: int) -> None:
+            count(events)
+            fractions = [source.fraction for source in run.sources.values()]
+            done = None if None in fractions else min(f for f in fractions if f is not None)
+            rate = int(events / max(time.monotonic() - run.started, 1e-9))
+            bar.update(task, completed=done or 0, total=None if done is None else 1, events=events, rate=rate)
+
+        yield draw
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    text = "{task.fields[events]:,} events  {task.fields[rate]:,}/s"
+    return Progress(BarColumn(), TextColumn(text), TimeElapsedColumn(), console=Console(stderr=True), transient=True)

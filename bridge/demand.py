@@ -1,0 +1,203 @@
+"""Answers on demand: ordinary SQL of the database over what the bridge holds now.
+
+In FROM stand: a stream's name (its newest events: those of the last push), `stream WINDOW(…)` (a window that some query
+keeps), a continuous query's name (its present content), and any table of the database.
+
+A query's present content is what standard SQL gives over the present contents of its windows (Krämer & Seeger 2009).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import singledispatch
+from typing import cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from bridge import query
+from bridge.catalogue import Catalogue, QueryEntry
+from bridge.check import resolve
+from bridge.errors import QueryError
+from bridge.flow import OUT, Flow, Need, Selection, number, zero
+from bridge.frontends.clauses import window
+from bridge.frontends.cursor import Cursor, word_of
+from bridge.frontends.scalars import Names
+from bridge.query import Node
+from bridge.rewrite.aggregate import per_jump
+from bridge.rewrite.correlate import present
+from bridge.rewrite.network import Network
+from bridge.rows import Rows
+from windows.databases import Refused
+from windows.window import NEVER
+
+
+def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
+    """The rows of a SELECT; raises QueryError for a text that is none, or a name whose content is not kept."""
+    asked = _Asked(catalogue, network, now)
+    text = asked.rendered(sql)
+    try:
+        columns = network.database.columns_of(text)
+        arrow = network.database.arrow(text)
+    except Refused as error:
+        raise QueryError(f"the database refuses: {error}") from None
+    if arrow is not None:
+        pairs = [column.to_pylist() for column in arrow.columns]
+        return Rows(columns, list(zip(*pairs, strict=True)), arrow)
+    return Rows(columns, network.database.fetch(text))
+
+
+@dataclasses.dataclass
+class _Asked:
+    """One question: finds what its names stand for."""
+
+    catalogue: Catalogue
+    network: Network
+    now: int
+
+    def rendered(self, sql: str) -> str:
+        database = self.network.database
+        blanked, windows = self._windows(sql)
+        try:
+            trees = sqlglot.parse(blanked, dialect=database.dialect)
+        except SqlglotError as error:
+            raise QueryError(f"not understood: {str(error).splitlines()[0]}", sql) from None
+        if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
+            raise QueryError("cep.query answers one SELECT; for other statements use the database itself", sql)
+        tree = trees[0]
+        known = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        try:
+            found = [(item, self._content(item, windows, known)) for item in list(tree.find_all(exp.Table))]
+        except QueryError as error:
+            raise error.within(sql) from None
+        if not any(content for _, content in found):
+            return sql
+        for item, content in found:
+            if content is not None:
+                alias = item.alias or item.name
+                item.replace(exp.Subquery(this=content).as_(alias, quoted=True))
+        return tree.sql(database.dialect)
+
+    def _windows(self, sql: str) -> tuple[str, dict[int, query.Window]]:
+        """The text without its WINDOW(…) clauses, and each of them by the offset of the name before it."""
+        cursor, windows = Cursor(sql), {}
+        text = sql
+        for place, token in enumerate(cursor.tokens[:-1]):
+            follows = word_of(token) == "WINDOW" and word_of(cursor.tokens[place + 1]) == "("
+            if not follows or place == 0:
+                continue
+            name = cursor.tokens[place - 1]
+            cursor.at = place
+            clause = window(cursor)
+            end = cursor.tokens[cursor.at - 1].end + 1
+            node = clause(query.Stream(name.text), Names(None, ()))
+            windows[name.start] = cast("query.Window", node)
+            text = text[: token.start] + " " * (end - token.start) + text[end:]
+        return text, windows
+
+    def _content(
+        self, item: exp.Table, windows: dict[int, query.Window], ctes: set[str]
+    ) -> exp.Expression | None:
+        """What a FROM item stands for; None where it is the database's own."""
+        name = item.name if not item.db else f"{item.db}.{item.name}"
+        kept = windows.get(item.this.meta.get("start", -1)) if isinstance(item.this, exp.Identifier) else None
+        if kept is not None:
+            return self._select(self._window(kept))
+        if name.lower() in ctes:
+            return None
+        if entry := self.catalogue.queries.get(name.lower()):
+            return self._select(snapshot(entry.resolved.node, self, entry))
+        if stream := self.catalogue.streams.get(name.lower()):
+            flow = self.network.rewrite(query.Stream(stream.name), Need.RESULT)
+            return self._select(flow)
+        return None
+
+    def _select(self, flow: Flow) -> exp.Expression:
+        names = [name for name in flow.names if name not in flow.hidden]
+        return flow.arrivals.select(["ts", *names])
+
+    def _window(self, node: query.Window) -> Flow:
+        """The content of the oldest window of this kind; a window is kept where a query has one."""
+        resolved = resolve(node, self.catalogue).node
+        kept = self.network.kept(resolved)
+        if not kept:
+            raise QueryError(
+                f"no query keeps {resolved}: create one that has this window "
+                "(there are: " + (", ".join(map(str, self.network.windows())) or "none") + ")"
+            )
+        return self.now_valid(self.network.content_of(resolved, min(kept)))
+
+    def now_valid(self, flow: Flow) -> Flow:
+        """The rows of a window's content that are in it at this moment, as if they were arrivals."""
+        assert flow.content is not None
+        content = flow.content
+        conditions = [exp.GT(this=content.columns["_expires"].copy(), expression=number(self.now))]
+        if flow.counted:
+            conditions.append(exp.EQ(this=content.columns[OUT[1]].copy(), expression=number(NEVER)))
+        rows = dataclasses.replace(content, conditions=(*content.conditions, *conditions))
+        return dataclasses.replace(flow, arrivals=rows, content=None)
+
+
+@singledispatch
+def snapshot(node: Node, asked: _Asked, entry: QueryEntry) -> Flow:
+    """The present content of a node of a query's tree."""
+    raise QueryError(
+        f"the matches of {entry.name!r} are not kept: create a query over it that has a window, "
+        f"such as SELECT * FROM {entry.name} WINDOW(RANGE 1 H), and ask that"
+    )
+
+
+@snapshot.register
+def _(node: query.Stream, asked: _Asked, entry: QueryEntry) -> Flow:
+    if found := asked.catalogue.queries.get(node.name.lower()):
+        return snapshot(found.resolved.node, asked, found)
+    return asked.network.rewrite(node, Need.RESULT)
+
+
+@snapshot.register
+def _(node: query.Window, asked: _Asked, entry: QueryEntry) -> Flow:
+    return asked.now_valid(asked.network.content_of(node, entry.epoch))
+
+
+@snapshot.register
+def _(node: query.Filter, asked: _Asked, entry: QueryEntry) -> Flow:
+    return snapshot(node.input, asked, entry).where(node.condition)
+
+
+@snapshot.register
+def _(node: query.Map, asked: _Asked, entry: QueryEntry) -> Flow:
+    columns = {item.alias: item.this for item in node.columns}
+    return snapshot(node.input, asked, entry).change(tuple(columns), columns)
+
+
+@snapshot.register
+def _(node: query.Union, asked: _Asked, entry: QueryEntry) -> Flow:
+    flows = [snapshot(below, asked, entry) for below in node.inputs]
+    selects = [flow.arrivals.select(["ts", "seq", "_expires", *flow.names]) for flow in flows]
+    merged = exp.Subquery(this=exp.union(*selects, distinct=False))
+    return Flow(flows[0].names, Selection.of(merged, ["ts", "seq", "_expires", *flows[0].names]))
+
+
+@snapshot.register
+def _(node: query.Aggregate, asked: _Asked, entry: QueryEntry) -> Flow:
+    below = snapshot(node.input, asked, entry)
+    order = {f"_o_{name}": column for name, column in below.arrivals.columns.items() if name in below.key}
+    moment = {"ts": number(asked.now), "seq": zero(), "_expires": number(NEVER)}
+    columns = {**below.arrivals.columns, **order, **moment}
+    at_once = dataclasses.replace(
+        below, arrivals=dataclasses.replace(below.arrivals, columns=columns), order=tuple(order), jumping=True
+    )
+    select = exp.Subquery(this=per_jump(node, at_once, asked.network))
+    names = tuple(item.alias for item in node.columns)
+    keys = [f"_key{place}" for place in range(len(node.group_by))]
+    return Flow(names, Selection.of(select, ["ts", "seq", "_expires", "_place", *keys, *names]), order=("_place",))
+
+
+@snapshot.register
+def _(node: query.Correlate, asked: _Asked, entry: QueryEntry) -> Flow:
+    def part(below: Node) -> Flow | None:
+        return None if isinstance(below, query.Relation) else snapshot(below, asked, entry)
+
+    return present(node, [part(below) for _, below in node.inputs], asked.network)
+

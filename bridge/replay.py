@@ -1,0 +1,260 @@
+"""Replay: history in, results out, with the very queries that run live."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bridge import query as objects
+from bridge.engine import Bridge
+from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, nearest
+from bridge.frontends.extended import CreateStream, Query, parse, statements
+from bridge.intake import milliseconds
+from windows.schema import Schema, TypeMismatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bridge.results import Results
+    from bridge.sources import Rejects, Source
+
+
+@dataclasses.dataclass
+class Script:
+    """The streams and queries of a text or of a mapping, in order; `text` is what offsets in errors refer to.
+
+    >>> script = Script.of("CREATE STREAM s (a INTEGER); SELECT a FROM s", "high")
+    >>> list(script.queries), script.reads
+    (['high'], ['s'])
+    """
+
+    streams: dict[str, Schema]
+    queries: dict[str, tuple[objects.Node, str | None]]
+
+    @classmethod
+    def of(cls, source: Any, unnamed: str = "result") -> Script:
+        """Reads a script, or a mapping of names to SQL texts or query objects; `unnamed` names a bare SELECT."""
+        return _script(source, unnamed) if isinstance(source, str) else _mapping(source)
+
+    @property
+    def nodes(self) -> Iterator[objects.Stream]:
+        """Every stream that a query names."""
+        for node, _ in self.queries.values():
+            yield from (below for below in objects.walk(node) if isinstance(below, objects.Stream))
+
+    @property
+    def declared(self) -> dict[str, Schema]:
+        """The streams with a schema, by CREATE STREAM or in a query."""
+        inline = {node.name: node.schema for node in self.nodes if node.schema is not None}
+        return {**inline, **self.streams}
+
+    @property
+    def reads(self) -> list[str]:
+        """The streams declared, and the names that queries read and that are no queries: streams, or tables."""
+        queries = {name.lower() for name in self.queries}
+        names = [*self.declared, *(node.name for node in self.nodes)]
+        unique = {name.lower(): name for name in reversed(names) if name.lower() not in queries}
+        return list(reversed(unique.values()))
+
+    def install(self, cep: Bridge, inferred: Mapping[str, Schema]) -> None:
+        """Registers the streams, then creates the queries; errors point into the text."""
+        for name, schema in {**inferred, **self.streams}.items():
+            cep.register_stream(name, schema)
+        for name, (node, text) in self.queries.items():
+            try:
+                cep.create_query(name, node)
+            except QueryError as error:
+                raise (error.within(text) if text is not None else error) from None
+
+
+def replay(
+    source: Any,
+    queries: Any,
+    engine: str = "local",
+    *,
+    database: Any = "duckdb://",
+    timestamp: str | Mapping[str, str] | None = None,
+    schemas: Mapping[str, Any] | None = None,
+    relations: Mapping[str, Any] | None = None,
+    end: Any = None,
+    out: str | os.PathLike[str] | None = None,
+) -> dict[str, pa.Table]:
+    """Runs queries over history, with the results that pushing it would have had; gives them by query.
+
+    `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
+    (payload, timestamp); or it is an iterable of (stream, payload, timestamp). `queries` maps names to SQL texts or
+    query objects, or is one script. `timestamp` names the column of the timestamps where it is not guessed, `schemas`
+    the types where neither query nor file has them, `relations` maps table names to Arrow tables or frames. History
+    is read up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by
+    query, each complete when it appears, and the tables returned are views of these files.
+
+    Raises what `push_events` and `create_query` raise, and SourceError for what cannot be read.
+
+    >>> import pyarrow
+    >>> trades = pyarrow.table({"ts": [1, 2], "price": [9.0, 11.0]})
+    >>> replay({"trades": trades}, {"high": "SELECT price FROM trades WHERE price > 10"})["high"].to_pylist()
+    [{'ts': 2, 'price': 11.0}]
+    """
+    if engine != "local":
+        known = "engine='spark' is not there yet in this version" if engine == "spark" else f"unknown engine {engine!r}"
+        raise BridgeError(f"{known}; engine='local' is")
+    from bridge.results import Results, Tables
+
+    script = Script.of(queries)
+    script.streams.update({name: _schema(name, schema) for name, schema in (schemas or {}).items()})
+    results: Results | Tables = Tables() if out is None else Results(Path(out), "parquet")
+    with contextlib.ExitStack() as stack:
+        cep = stack.enter_context(_opened(database))
+        stack.enter_context(_with_relations(cep, relations or {}))
+        stack.enter_context(results)
+        _run(cep, script, source, timestamp, results, None if end is None else milliseconds(end))
+    return results.tables
+
+
+def _run(cep: Bridge, script: Script, source: Any, timestamp: Any, results: Any, end: int | None) -> None:
+    if not isinstance(source, Mapping):
+        script.install(cep, {})
+        results.attach(cep, script.queries)
+        cep.push_all(_before(source, end))
+        _finish(cep, end)
+        return
+    sources = open_sources(script, source, timestamp)
+    script.install(cep, undeclared(script, sources))
+    results.attach(cep, script.queries)
+    feed(cep, sources, end)
+
+
+def open_sources(
+    script: Script,
+    sources: Mapping[str, Any],
+    timestamp: str | Mapping[str, str] | None = None,
+    format: str | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> dict[str, Source]:
+    """Opens the events of each stream; raises UnknownName for a stream that no query reads."""
+    from bridge.sources import open_source
+
+    opened = {}
+    for name, what in sources.items():
+        stream = _known(name, script)
+        column = timestamp if isinstance(timestamp, str) or timestamp is None else timestamp.get(name)
+        schema = next((s for n, s in script.declared.items() if n.lower() == name.lower()), None)
+        opened[stream] = open_source(stream, what, schema, column, format, note)
+    return opened
+
+
+def undeclared(script: Script, sources: Mapping[str, Source]) -> dict[str, Schema]:
+    """The schemas that the sources gave because nothing declares them."""
+    declared = {name.lower() for name in script.declared}
+    return {name: source.schema for name, source in sources.items() if name.lower() not in declared}
+
+
+def feed(
+    cep: Bridge,
+    sources: Mapping[str, Source],
+    end: int | None = None,
+    rejects: Rejects | None = None,
+    progress: Callable[[int], None] = lambda events: None,
+) -> int:
+    """Pushes all sources, merged by time, equal times in their order, up to `end`; gives the number of events.
+
+    `progress` is told the number so far. A SourceError comes after all that precedes the bad row in time is in.
+    """
+    from bridge.sources.merge import merged, until
+
+    count = 0
+    for stretch in merged({name: until(s.tables(rejects), end) for name, s in sources.items()}):
+        count += cep.push_tables(stretch)
+        progress(count)
+    _finish(cep, end)
+    return count
+
+
+def _finish(cep: Bridge, end: int | None) -> None:
+    if end is not None and (cep.now is None or end > cep.now):
+        cep.advance_time(end)
+
+
+def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:
+    for event in events:
+        try:
+            _, _, timestamp = event
+        except (TypeError, ValueError):
+            raise SourceError(f"an event of several streams is (stream, payload, timestamp), not {event!r}") from None
+        if end is not None and milliseconds(timestamp) > end:
+            return
+        yield event
+
+
+def _known(name: str, script: Script) -> str:
+    """The stream as the script writes it."""
+    found = next((read for read in script.reads if read.lower() == name.lower()), None)
+    if found is None:
+        hint = nearest(name, script.reads)
+        raise UnknownName(f"no query reads a stream {name!r}{hint}")
+    return found
+
+
+def _script(text: str, unnamed: str) -> Script:
+    script = Script({}, {})
+    for statement in statements(text):
+        if isinstance(statement, CreateStream):
+            _once(statement.name, script)
+            script.streams[statement.name] = statement.schema
+        else:
+            name = unnamed if isinstance(statement, Query) else statement.name
+            _once(name, script)
+            script.queries[name] = (statement.node, text)
+    return script
+
+
+def _once(name: str, script: Script) -> None:
+    if name.lower() in {known.lower() for known in (*script.streams, *script.queries)}:
+        raise QueryError(f"{name!r} is created twice")
+
+
+def _mapping(source: Any) -> Script:
+    if not isinstance(source, Mapping):
+        raise QueryError(f"queries are a script or a mapping of names to queries, not {type(source).__name__}")
+    queries: dict[str, tuple[objects.Node, str | None]] = {}
+    for name, definition in source.items():
+        if isinstance(definition, str):
+            queries[name] = (parse(definition), definition)
+        elif isinstance(definition, objects.Node):
+            queries[name] = (definition, None)
+        else:
+            raise QueryError(f"query {name!r} is a text or a query object, not {type(definition).__name__}")
+    return Script({}, queries)
+
+
+def _schema(name: str, schema: Any) -> Schema:
+    try:
+        return Schema.of(schema)
+    except TypeMismatch as error:
+        raise SourceError(f"the schema of {name!r}: {error}") from None
+
+
+def _opened(database: Any) -> Bridge:
+    import bridge
+
+    return bridge.connect(database)
+
+
+@contextlib.contextmanager
+def _with_relations(cep: Bridge, relations: Mapping[str, Any]) -> Iterator[None]:
+    """The tables stand in the database as long as the replay runs."""
+    from bridge.sources.relations import create_relation, drop_relation
+
+    made: list[str] = []
+    try:
+        for name, data in relations.items():
+            create_relation(cep.database, name, data)
+            made.append(name)
+        yield
+    finally:
+        for name in made:
+            drop_relation(cep.database, name)

@@ -1,0 +1,149 @@
+"""Columns of a file as a stream takes them: attributes in the types of its schema, timestamps in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.intake import EARLIEST, LATEST, arrow_type
+from windows.schema import Attribute
+
+Array = Any
+"""An Arrow array, whole or in chunks."""
+
+_ZONE = r"(?:[Zz]|[+-]\d\d:?\d\d)\s*$"
+_DAY = 86_400_000
+_TO_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+
+
+class Unfit(ValueError):
+    """Rows that cannot be taken as they are; read one by one, they tell which and why."""
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow type holds text, in whichever layout."""
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def plain(column: Array) -> pa.Array:
+    """One array of a column's values, dictionaries and other layouts of text undone."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(whole, pa.ChunkedArray):  # what is empty stays in chunks
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
+    if pa.types.is_dictionary(whole.type):
+        whole = whole.cast(whole.type.value_type)
+    return whole.cast(pa.string()) if is_text(whole.type) else whole
+
+
+def to_attribute(column: Array, attribute: Attribute) -> pa.Array:
+    """A column in an attribute's type; raises `Unfit` where a value would be lost or is of another kind.
+
+    >>> to_attribute(pa.array(["2024-01-01T10:00+02:00"]), Attribute("at", "TIMESTAMP"))[0].as_py().hour
+    8
+    """
+    values, wanted = plain(column), arrow_type(attribute.type)
+    if is_text(values.type) and attribute.type == "TIMESTAMP":
+        return moments(values)
+    if pa.types.is_timestamp(values.type) and attribute.type == "TIMESTAMP":
+        return _cast(_cast(values, pa.timestamp("us", values.type.tz), safe=False), wanted)
+    if not convertible(values.type, attribute):
+        raise Unfit(f"it is {values.type}, not {attribute.type}")
+    whole_to_double = pa.types.is_integer(values.type) and attribute.type == "DOUBLE"
+    return _cast(values, wanted, safe=not whole_to_double)
+
+
+def convertible(kind: pa.DataType, attribute: Attribute) -> bool:
+    """Whether a column of this Arrow type can hold values of the attribute at all: numbers, texts, truths, times."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_null(kind):
+        return True
+    if is_text(kind):
+        return True
+    families: list[Callable[[pa.DataType], bool]] = [pa.types.is_boolean, _is_number, pa.types.is_temporal]
+    wanted = arrow_type(attribute.type)
+    return any(test(kind) and test(wanted) for test in families)
+
+
+def to_times(column: Array) -> pa.Array:
+    """Timestamps as whole milliseconds since 1970: whole numbers are such, times without a zone are UTC.
+
+    Raises `Unfit` for what is missing, out of range, or no time.
+
+    >>> to_times(pa.array(["1970-01-01 00:00:01", "1970-01-01T01:00:02+01:00"])).to_pylist()
+    [1000, 2000]
+    """
+    times = _milliseconds(plain(column))
+    if times.null_count:
+        raise Unfit("the timestamp is missing")
+    if len(times):
+        low, high = pc.min_max(times).as_py().values()
+        if low < EARLIEST or high > LATEST:
+            raise Unfit(f"the timestamp is out of range ({EARLIEST} to {LATEST} ms)")
+    return times
+
+
+def _milliseconds(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        times, divisor = _TO_MS[kind.unit]
+        return _scaled(values.cast(pa.int64()), times, divisor)
+    if pa.types.is_date(kind):
+        return _scaled(values.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()), _DAY, 1)
+    if is_text(kind):
+        return _of_texts(values)
+    if pa.types.is_null(kind) or _is_number(kind):
+        return _cast(values, pa.int64())
+    raise Unfit(f"a timestamp is whole milliseconds or a date with a time, not {kind}")
+
+
+def _of_texts(values: pa.Array) -> pa.Array:
+    """Whole numbers, or dates with times; a column may hold both."""
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        pass
+    whole = pc.match_substring_regex(values, r"^\s*-?\d{5,}\s*$")
+    numbers = _cast(pc.utf8_trim_whitespace(pc.if_else(whole, values, None)), pa.int64())
+    times = _scaled(moments(pc.if_else(whole, None, values)).cast(pa.int64()), 1, 1000)
+    return pc.coalesce(numbers, times)
+
+
+def moments(values: pa.Array) -> pa.Array:
+    """ISO texts as timestamps in UTC; digits beyond the microsecond are left out."""
+    short = pc.replace_substring_regex(pc.utf8_trim_whitespace(values), r"(\.\d{6})\d+", r"\1")
+    zoned = pc.match_substring_regex(short, _ZONE)
+    try:
+        local = pc.if_else(zoned, None, short).cast(pa.timestamp("us"))
+        if not pc.any(zoned).as_py():
+            return local
+        universal = pc.if_else(zoned, short, None).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        raise Unfit("it is no date with a time, such as 2024-12-31T23:59:59.999Z") from None
+    return pc.coalesce(local, universal)
+
+
+def _scaled(values: pa.Array, times: int, divisor: int) -> pa.Array:
+    """Rounded down, also before 1970; missing values stay missing."""
+    if times == divisor == 1:
+        return values
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    limit = 2**62 // times
+    if len(numbers) and (numbers.min() < -limit or numbers.max() > limit):
+        raise Unfit("the timestamp is out of range")
+    return pa.array(numbers * times // divisor, pa.int64(), mask=np.asarray(values.is_null()))
+
+
+def _cast(values: pa.Array, wanted: pa.DataType, safe: bool = True) -> pa.Array:
+    try:
+        return values.cast(wanted, safe=safe)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise Unfit(str(error).splitlines()[0]) from None
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

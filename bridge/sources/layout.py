@@ -1,0 +1,170 @@
+"""Which column of a file is what: the timestamp, the attributes, and what is left out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+
+import pyarrow as pa
+
+from bridge.errors import SourceError, nearest
+from bridge.sources.convert import Array, convertible, is_text, to_attribute, to_times
+from windows.schema import RESERVED, Attribute, Schema, TypeMismatch, canonical_type
+
+NAMES = ("ts", "timestamp", "time", "event_time", "datetime", "date")
+"""Names under which the timestamps are looked for, in this order, ignoring case."""
+
+Note = Callable[[str], None]
+"""Tells the user what was guessed or left out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The column of the timestamps, and each attribute with its column; `file` is for messages.
+
+    >>> layout = Layout("f.csv", "time", ((Attribute("a", "BIGINT"), "A"),))
+    >>> layout.conform(pa.table({"time": [1], "A": [2]})).to_pylist()
+    [{'ts': 1, 'a': 2}]
+    """
+
+    file: str
+    timestamp: str
+    attributes: tuple[tuple[Attribute, str], ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read, each once."""
+        return list(dict.fromkeys([self.timestamp, *(column for _, column in self.attributes)]))
+
+    def conform(self, raw: pa.Table) -> pa.Table:
+        """`ts` and the attributes of the file's columns; raises `Unfit` where any value does not fit."""
+        arrays = [to_times(raw.column(self.timestamp))]
+        arrays += [to_attribute(raw.column(column), attribute) for attribute, column in self.attributes]
+        return pa.Table.from_arrays(arrays, names=["ts", *(attribute.name for attribute, _ in self.attributes)])
+
+    def conversions(self) -> Iterable[tuple[str, str, Callable[[Array], pa.Array]]]:
+        """(column, wanted type, conversion) of the timestamp and of each attribute, to find what does not fit."""
+        yield self.timestamp, "timestamp", to_times
+        for attribute, column in self.attributes:
+            yield column, attribute.type, lambda values, attribute=attribute: to_attribute(values, attribute)
+
+
+def layout_of(
+    file: str,
+    columns: Mapping[str, pa.DataType],
+    schema: Schema | None,
+    timestamp: str | None,
+    note: Note,
+    typed: bool = False,
+) -> Layout:
+    """The layout of a file with these columns, the schema inferred where there is none.
+
+    `typed`: the columns' types are the file's own (Parquet, a frame), so each must suit its attribute.
+    Raises SourceError for a timestamp that cannot be found, a missing column, or one of another kind.
+    """
+    time = _named(file, columns, timestamp) if timestamp is not None else _guessed(file, columns, schema, note)
+    wanted = inferred(file, columns, time, note) if schema is None else schema
+    attributes = tuple((attribute, _column_of(file, attribute, columns)) for attribute in wanted)
+    for attribute, column in attributes if typed else ():
+        if not _suits(columns[column], attribute):
+            raise SourceError(f"{file}: column {column!r} is {columns[column]}, the stream's schema wants {attribute.type}")
+    extra = [name for name in columns if name != time and name not in {column for _, column in attributes}]
+    if extra and schema is not None:
+        note(f"{file}: left out, since the schema has no such attribute: {', '.join(map(repr, extra))}")
+    return Layout(file, time, attributes)
+
+
+def inferred(file: str, columns: Mapping[str, pa.DataType], timestamp: str, note: Note) -> Schema:
+    """The schema of a file's columns but its timestamp; what can be no attribute is left out with a note."""
+    attributes = []
+    for name, kind in columns.items():
+        if name == timestamp:
+            continue
+        reason = _unusable(name, kind)
+        if reason:
+            note(f"{file}: column {name!r} is left out: {reason}")
+        else:
+            attributes.append(Attribute(name, attribute_type(kind)))
+    if not attributes:
+        raise SourceError(f"{file} has no column beside the timestamps {timestamp!r}: an event needs an attribute")
+    try:
+        return Schema(tuple(attributes))
+    except TypeMismatch as error:
+        raise SourceError(f"{file}: {error}") from None
+
+
+def attribute_type(kind: pa.DataType) -> str:
+    """The attribute type that holds every value of an Arrow type; raises TypeMismatch where there is none."""
+    if pa.types.is_time(kind) or pa.types.is_binary(kind):
+        return "VARCHAR"
+    return Schema.of(pa.schema([("a", kind)])).attributes[0].type
+
+
+def _unusable(name: str, kind: pa.DataType) -> str | None:
+    if not name or name.lower() in RESERVED:
+        return "it has no name" if not name else "the bridge has a column of this name itself"
+    try:
+        canonical_type(attribute_type(kind))
+    except TypeMismatch as error:
+        return str(error)
+    return None
+
+
+def _named(file: str, columns: Mapping[str, pa.DataType], timestamp: str) -> str:
+    found = _find(timestamp, columns)
+    if found is None:
+        raise SourceError(f"{file} has no column {timestamp!r} with the timestamps{_there(timestamp, columns)}")
+    return found
+
+
+def _guessed(file: str, columns: Mapping[str, pa.DataType], schema: Schema | None, note: Note) -> str:
+    for name in NAMES:
+        if found := next((column for column in columns if column.lower() == name), None):
+            if found != "ts":
+                note(f"{file}: the timestamps are column {found!r} (a guess by its name)")
+            return found
+    typed = [name for name, kind in columns.items() if _is_time(name, kind, schema)]
+    if len(typed) == 1:
+        note(f"{file}: the timestamps are column {typed[0]!r} (a guess: the only one of a timestamp type)")
+        return typed[0]
+    why = f"{' and '.join(map(repr, typed))} are of a timestamp type" if typed else "none is of a timestamp type"
+    raise SourceError(
+        f"{file}: which column has the timestamps? None is called {', '.join(NAMES)}, and {why}; "
+        f"there are {_listed(columns)}. Name it: --timestamp COLUMN (timestamp= in Python)"
+    )
+
+
+def _is_time(name: str, kind: pa.DataType, schema: Schema | None) -> bool:
+    declared = schema.find(name) if schema else None
+    return bool(pa.types.is_timestamp(kind)) or (declared is not None and declared.type == "TIMESTAMP")
+
+
+def _column_of(file: str, attribute: Attribute, columns: Mapping[str, pa.DataType]) -> str:
+    found = _find(attribute.name, columns)
+    if found is None:
+        raise SourceError(f"{file} has no column {attribute.name!r}{_there(attribute.name, columns)}")
+    return found
+
+
+def _find(name: str, columns: Iterable[str]) -> str | None:
+    """The column of this name: as written, else ignoring case."""
+    there = list(columns)
+    return name if name in there else next((column for column in there if column.lower() == name.lower()), None)
+
+
+def _there(name: str, columns: Iterable[str]) -> str:
+    there = list(columns)
+    hint = nearest(name, there)
+    return (hint if "did you mean" in hint else "") + f"; there are {_listed(there)}"
+
+
+def _listed(columns: Iterable[str]) -> str:
+    shown = [repr(column if len(column) <= 40 else column[:37] + "…") for column in columns]
+    return ", ".join(shown[:30]) + (f" and {len(shown) - 30} more" if len(shown) > 30 else "")
+
+
+def _suits(kind: pa.DataType, attribute: Attribute) -> bool:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if is_text(inner):
+        return attribute.type in ("VARCHAR", "DATE", "TIMESTAMP")
+    return convertible(inner, attribute)

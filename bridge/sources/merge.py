@@ -1,0 +1,72 @@
+"""Several streams as one sequence of events in the order of time, a stretch at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+Stretch = dict[str, pa.Table]
+"""Tables by stream; their rows together come before all rows of later stretches."""
+
+
+def until(tables: Iterator[pa.Table], end: int | None) -> Iterator[pa.Table]:
+    """The rows up to and at `end`; nothing is read beyond it."""
+    for table in tables:
+        count = table.num_rows if end is None else int(np.searchsorted(_times(table), end, side="right"))
+        if count:
+            yield table.slice(0, count)
+        if count < table.num_rows:
+            return
+
+
+def merged(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Stretch]:
+    """Merges streams of tables by `ts`; rows of equal times come in the order of the streams.
+
+    Holds one table a stream. What a stream raises comes after all that precedes it in time was given.
+
+    >>> one, two = pa.table({"ts": [1, 4]}), pa.table({"ts": [2, 3]})
+    >>> for stretch in merged({"a": iter([one]), "b": iter([two])}):
+    ...     print({name: table["ts"].to_pylist() for name, table in stretch.items()})
+    {'a': [1], 'b': [2, 3]}
+    {'a': [4]}
+    """
+    heads = [_Head(name, tables) for name, tables in streams.items()]
+    for head in heads:
+        head.load()
+    while alive := [head for head in heads if head.times.size]:
+        newest = min(int(head.times[-1]) for head in alive)
+        first = next(place for place, head in enumerate(alive) if head.times[-1] == newest)
+        taken = ((head, head.take(newest, place <= first)) for place, head in enumerate(alive))
+        yield {head.name: table for head, table in taken if table.num_rows}
+        for head in alive:
+            if not head.times.size:
+                head.load()
+
+
+@dataclasses.dataclass
+class _Head:
+    """The table of a stream that is being merged; no times: the stream is at its end."""
+
+    name: str
+    tables: Iterator[pa.Table]
+    table: pa.Table = None
+    times: Any = None
+
+    def load(self) -> None:
+        """The next table that has rows."""
+        self.table = next((table for table in self.tables if table.num_rows), None)
+        self.times = np.array([], "int64") if self.table is None else _times(self.table)
+
+    def take(self, newest: int, equal: bool) -> pa.Table:
+        """The rows before `newest`, or up to it, which are gone from here then."""
+        count = int(np.searchsorted(self.times, newest, side="right" if equal else "left"))
+        taken, self.table, self.times = self.table.slice(0, count), self.table.slice(count), self.times[count:]
+        return taken
+
+
+def _times(table: pa.Table) -> Any:
+    return table.column(0).to_numpy()

@@ -1,0 +1,63 @@
+"""Tables of the database from Arrow tables and frames, for queries that read relations (rule O4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.errors import DatabaseError, SourceError
+from bridge.intake import as_arrow
+from bridge.sources.convert import to_attribute
+from windows.databases import Database, Refused
+from windows.schema import Schema, TypeMismatch
+
+
+def create_relation(database: Database, name: str, data: Any) -> None:
+    """A table `name` with the rows of an Arrow table or frame; raises DatabaseError where it is there already."""
+    tables = as_arrow(data)
+    if tables is None:
+        raise SourceError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")
+    whole = pa.concat_tables(list(tables))
+    try:
+        schema = Schema.of(whole.schema)
+    except TypeMismatch as error:
+        raise SourceError(f"the relation {name!r}: {error}") from None
+    arrays = [to_attribute(whole.column(attribute.name), attribute) for attribute in schema]
+    try:
+        database.begin()
+        database.execute(_create(database, name, schema))
+        _fill(database, _quoted(database, name), schema, pa.Table.from_arrays(arrays, names=schema.names))
+        database.commit()
+    except Refused as error:
+        database.rollback()
+        raise DatabaseError(str(error)) from None
+
+
+def drop_relation(database: Database, name: str) -> None:
+    """Removes such a table."""
+    database.execute(f"DROP TABLE {_quoted(database, name)}")
+
+
+def _create(database: Database, name: str, schema: Schema) -> str:
+    columns = (f"{_quoted(database, a.name)} {database.column_type(a)}" for a in schema)
+    return f"CREATE TABLE {_quoted(database, name)} ({', '.join(columns)})"
+
+
+def _fill(database: Database, table: str, schema: Schema, rows: pa.Table) -> None:
+    encoders = [database.encoder(attribute) for attribute in schema]
+    if not rows.num_rows:
+        return
+    if not any(encoders):
+        database.append(table, rows)
+        return
+    columns = [
+        [encode(value) if encode and value is not None else value for value in column.to_pylist()]
+        for encode, column in zip(encoders, rows.columns, strict=True)
+    ]
+    database.insert(table, len(columns), list(zip(*columns, strict=True)))
+
+
+def _quoted(database: Database, name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(database.dialect)

@@ -1,0 +1,165 @@
+"""Opens whatever holds the events of one stream, and reads it as tables in the order of time."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from bridge.errors import SourceError
+from bridge.intake import as_arrow
+from bridge.sources import csv, ndjson
+from bridge.sources.block import Block, Checker, Rejects
+from bridge.sources.layout import Layout, Note, layout_of
+from bridge.sources.tables import ROWS, PairsReader, ParquetReader, TableReader
+from bridge.sources.text import Bytes
+from windows.schema import Schema
+
+FORMATS = ("csv", "ndjson", "parquet")
+"""The formats of files, by their endings and by these names."""
+
+_ENDINGS = {
+    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson",
+    ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+
+
+class Reader(Protocol):
+    """One file or table: its columns with their types, and its rows in blocks."""
+
+    file: str
+    typed: bool
+    columns: dict[str, pa.DataType]
+
+    @property
+    def fraction(self) -> float | None: ...
+
+    def blocks(self, layout: Layout) -> Iterator[Block]: ...
+
+    def close(self) -> None: ...
+
+
+class Source:
+    """The events of one stream: `schema` declared or inferred, and `tables()` of `ts` and the attributes.
+
+    Several files are one stream, in the order given; they are opened one after the other.
+    """
+
+    def __init__(
+        self, stream: str, readers: Iterator[Reader], schema: Schema | None, timestamp: str | None, note: Note
+    ) -> None:
+        self.stream = stream
+        self._readers = readers
+        self._timestamp, self._note = timestamp, note
+        self._reader = next(readers)
+        self._layout = self._laid_out(schema)
+        self.schema = schema or self._schema_of_layout()
+
+    @property
+    def fraction(self) -> float | None:
+        """The part of the present file that has been read, where that is known."""
+        return self._reader.fraction
+
+    def tables(self, rejects: Rejects | None = None) -> Iterator[pa.Table]:
+        """Tables of at most 100,000 rows, time not going back; bad rows go to `rejects`.
+
+        Without it, the first bad row raises SourceError after the rows before it were given.
+        """
+        checker = Checker(self.stream, rejects)
+        layout = self._layout
+        while True:
+            for block in self._reader.blocks(layout) if layout else []:
+                for table in checker.tables(block):
+                    yield from _slices(table)
+            self.close()
+            following = next(self._readers, None)
+            if following is None:
+                return
+            self._reader = following
+            layout = self._laid_out(self.schema)
+
+    def close(self) -> None:
+        """Closes what is open."""
+        self._reader.close()
+
+    def _laid_out(self, schema: Schema | None) -> Layout | None:
+        """None for what has neither columns nor rows."""
+        reader = self._reader
+        if not reader.columns and schema is not None:
+            return None
+        if not reader.columns:
+            raise SourceError(f"{reader.file} is empty, and no schema of {self.stream!r} is declared")
+        return layout_of(reader.file, reader.columns, schema, self._timestamp, self._note, reader.typed)
+
+    def _schema_of_layout(self) -> Schema:
+        return Schema(tuple(attribute for attribute, _ in self._layout.attributes) if self._layout else ())
+
+
+def open_source(
+    stream: str,
+    source: Any,
+    schema: Schema | None = None,
+    timestamp: str | None = None,
+    format: str | None = None,
+    note: Note = lambda text: None,
+) -> Source:
+    """Opens the events of one stream: a path (also a pattern such as `logs/*.csv`, or `-`), an Arrow table, a frame,
+    or (payload, timestamp) pairs. `note` is told what was guessed.
+
+    Raises SourceError for what is not there, or not what it should be.
+
+    >>> source = open_source("s", pa.table({"time": [1, 2], "a": [5, 6]}))
+    >>> str(source.schema), [table.num_rows for table in source.tables()]
+    ('a BIGINT', [2])
+    """
+    if isinstance(source, (str, os.PathLike)):
+        readers = (open_file(path, format) for path in paths_of(os.fspath(source)))
+        return Source(stream, readers, schema, timestamp, note)
+    if (tables := as_arrow(source)) is not None:
+        return Source(stream, iter([TableReader(stream, tables)]), schema, timestamp, note)
+    try:
+        pairs = iter(source)
+    except TypeError:
+        raise SourceError(
+            f"the events of {stream!r} are a path, an Arrow table, a frame or (payload, timestamp) pairs, "
+            f"not {type(source).__name__}"
+        ) from None
+    reader = PairsReader(stream, pairs, schema)
+    return Source(stream, iter([reader]), reader.schema, "ts", note)
+
+
+def paths_of(path: str) -> list[str]:
+    """The files a path or a pattern stands for, by name."""
+    if path == "-" or Path(path).exists() or not glob.has_magic(path):
+        return [path]
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise SourceError(f"no file matches {path}")
+    return found
+
+
+def open_file(path: str, format: str | None = None) -> Reader:
+    """A reader of one file, by `format`, by its ending, or by its first characters."""
+    if Path(path).is_dir():
+        raise SourceError(f"{path} is a directory: name its files, such as '{path}/*.parquet'")
+    format = format or _ENDINGS.get(Path(path.removesuffix(".gz")).suffix.lower()) if path != "-" else format
+    if format == "parquet" and path == "-":
+        raise SourceError("Parquet cannot be read from standard input: name a file")
+    if format == "parquet":
+        return ParquetReader(path)
+    source = Bytes(path)
+    first = source.first_line()
+    if format is None and first.startswith(b"PAR1"):
+        source.close()
+        return open_file(path, "parquet")
+    if (format or ("ndjson" if first[:1] in (b"{", b"[", b"") else "csv")) == "ndjson":
+        return ndjson.Reader(source)
+    return csv.Reader(source)
+
+
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    return (table.slice(start, ROWS) for start in range(0, table.num_rows, ROWS))

@@ -1,0 +1,217 @@
+"""Parquet files, Arrow tables and frames, and pairs of Python: what has types already."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bridge.errors import BridgeError, SourceError
+from bridge.intake import arrow_type, milliseconds
+from bridge.sources.block import Block
+from bridge.sources.convert import Unfit
+from bridge.sources.layout import Layout, attribute_type
+from windows.schema import Reader as RowReader
+from windows.schema import Schema, TypeMismatch
+
+ROWS = 100_000
+"""Rows read at a time."""
+
+PAIRS = 10_000
+"""Pairs of Python taken at a time."""
+
+
+class ParquetReader:
+    """A Parquet file, read batch after batch and only in the columns wanted."""
+
+    typed = True
+
+    def __init__(self, path: str) -> None:
+        self.file = path
+        if os.path.exists(path) and os.path.getsize(path) == 0:
+            raise SourceError(f"{path} is empty: this is no Parquet file")
+        try:
+            self._parquet = pq.ParquetFile(path)
+        except FileNotFoundError:
+            raise SourceError(f"there is no file {path}") from None
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"{path} is no whole Parquet file: {_first_line(error)}") from None
+        schema = self._parquet.schema_arrow
+        self.columns = _unique(path, schema.names, schema.types)
+        self._read = 0
+
+    @property
+    def fraction(self) -> float | None:
+        """The part of the rows that has been read."""
+        return self._read / max(1, self._parquet.metadata.num_rows)
+
+    def blocks(self, layout: Layout) -> Iterator[Block]:
+        """The batches of the file."""
+        batches = self._parquet.iter_batches(batch_size=ROWS, columns=layout.columns)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                place = f"after row {self._read}"
+                raise SourceError(f"{self.file} is damaged {place}: {_first_line(error)}") from None
+            if batch is None:
+                return
+            yield TableBlock(layout, pa.Table.from_batches([batch]), self._read)
+            self._read += batch.num_rows
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._parquet.close()
+
+
+class TableReader:
+    """Arrow tables, one after the other, of one schema."""
+
+    typed = True
+
+    def __init__(self, name: str, tables: Iterator[pa.Table]) -> None:
+        self.file = name
+        first = next(tables, None)
+        self._tables = itertools.chain([] if first is None else [first], tables)
+        self.columns = {} if first is None else _unique(name, first.schema.names, first.schema.types)
+        self.fraction = None
+
+    def blocks(self, layout: Layout) -> Iterator[Block]:
+        """Slices of the tables."""
+        done = 0
+        for table in self._tables:
+            for start in range(0, table.num_rows, ROWS):
+                yield TableBlock(layout, table.slice(start, ROWS), done + start)
+            done += table.num_rows
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class TableBlock(Block):
+    """Rows of an Arrow table; `first` is the number of rows before them."""
+
+    word = "row"
+
+    def __init__(self, layout: Layout, table: pa.Table, first: int) -> None:
+        self.layout, self._table, self._before = layout, table, first
+
+    @property
+    def rows(self) -> int:
+        return int(self._table.num_rows)
+
+    def read(self, start: int, stop: int, columns: list[str]) -> pa.Table:
+        return self._table.select(columns).slice(start, stop - start)
+
+    def line(self, row: int) -> int:
+        return self._before + row + 1
+
+    def raw(self, row: int) -> str:
+        return str(self._table.slice(row, 1).to_pylist()[0])
+
+    def value(self, row: int, column: str) -> str:
+        return repr(self._table.column(column)[row].as_py())
+
+
+class PairsReader:
+    """(payload, timestamp) pairs, checked as `push_event` checks them; without a schema the first payloads give it."""
+
+    typed = False
+
+    def __init__(self, name: str, pairs: Iterable[tuple[Any, Any]], schema: Schema | None) -> None:
+        self.file = name
+        self.fraction = None
+        parts = _parts(iter(pairs))
+        first = next(parts, [])
+        self._parts = itertools.chain([first], parts)
+        self.schema = _schema_of(name, first) if schema is None else schema
+        self.columns = {"ts": pa.int64(), **{a.name: arrow_type(a.type) for a in self.schema}}
+
+    def blocks(self, layout: Layout) -> Iterator[Block]:
+        """Some thousand pairs at a time."""
+        done = 0
+        for part in self._parts:
+            if part:
+                yield PairsBlock(layout, self.schema, part, done)
+            done += len(part)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class PairsBlock(Block):
+    """Some (payload, timestamp) pairs."""
+
+    word = "event"
+
+    def __init__(self, layout: Layout, schema: Schema, pairs: list[Any], before: int) -> None:
+        self.layout, self._schema, self._pairs, self._before = layout, schema, pairs, before
+        self._row = RowReader.of(schema).row
+
+    @property
+    def rows(self) -> int:
+        return len(self._pairs)
+
+    def read(self, start: int, stop: int, columns: list[str]) -> pa.Table:
+        rows = [self._checked(pair) for pair in self._pairs[start:stop]]
+        types = [pa.int64(), *(arrow_type(attribute.type) for attribute in self._schema)]
+        arrays = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
+        return pa.Table.from_arrays(arrays, names=["ts", *self._schema.names])
+
+    def line(self, row: int) -> int:
+        return self._before + row + 1
+
+    def raw(self, row: int) -> str:
+        return repr(self._pairs[row])
+
+    def value(self, row: int, column: str) -> str:
+        return repr(self._pairs[row])
+
+    def syntax(self, row: int) -> tuple[str | None, str] | None:
+        try:
+            self._checked(self._pairs[row])
+        except Unfit as error:
+            return None, str(error)
+        return None
+
+    def _checked(self, pair: Any) -> tuple[Any, ...]:
+        try:
+            payload, timestamp = pair
+        except (TypeError, ValueError):
+            raise Unfit(f"an event is a pair (payload, timestamp), not {pair!r}") from None
+        try:
+            return (milliseconds(timestamp), *self._row(payload))
+        except (TypeMismatch, BridgeError) as error:
+            raise Unfit(str(error)) from None
+
+
+def _parts(pairs: Iterator[Any]) -> Iterator[list[Any]]:
+    while part := list(itertools.islice(pairs, PAIRS)):
+        yield part
+
+
+def _schema_of(name: str, pairs: list[Any]) -> Schema:
+    """The schema of the first payloads, which are mappings then."""
+    try:
+        table = pa.Table.from_pylist([payload for payload, _ in pairs])
+        types = {field.name: attribute_type(field.type) for field in table.schema}
+    except (AttributeError, TypeError, ValueError, pa.ArrowException):
+        types = {}
+    if not types:
+        raise SourceError(f"the schema of {name!r} cannot be seen from its events: give it (CREATE STREAM, or schemas=)")
+    return Schema.of(types)
+
+
+def _unique(file: str, names: list[str], types: list[pa.DataType]) -> dict[str, pa.DataType]:
+    for name in names:
+        if names.count(name) > 1:
+            raise SourceError(f"{file}: two columns are called {name!r}")
+    return dict(zip(names, types, strict=True))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

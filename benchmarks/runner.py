@@ -90,12 +90,10 @@ class Session:
     def batch(self, milliseconds: int) -> Callable[[], int]:
         """The next events, ready to be pushed at once; the call gives their number."""
         start, self.now = self.now, self.now + milliseconds
-        if len(self.workload.streams) > 1:
-            events = triples(self.workload.streams, start, self.now, self.count)
-            return lambda: self.cep.push_all(events)
-        stream = self.workload.streams[0]
-        arrow = table(stream, start, self.now, self.count)
-        return lambda: self.cep.push_events(stream, arrow)
+        tables = {stream: table(stream, start, self.now, self.count) for stream in self.workload.streams}
+        if len(tables) > 1:
+            return lambda: self.cep.push_tables(tables)
+        return lambda: self.cep.push_events(*next(iter(tables.items())))
 
     def single(self) -> Callable[[], int]:
         """The events of the next millisecond, ready to be pushed one by one."""

@@ -34,6 +34,12 @@ class Batch:
     rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
     table: pa.Table | None = None
 
+    def tuples(self) -> list[tuple[Any, ...]]:
+        """The rows, whichever form they have."""
+        if self.table is None:
+            return self.rows
+        return list(zip(*(column.to_pylist() for column in self.table.columns), strict=True))
+
     def insert(self, database: Database, inbox: str) -> None:
         if self.table is not None:
             database.append(inbox, self.table)
@@ -62,26 +68,37 @@ def milliseconds(timestamp: Any) -> int:
     return ts
 
 
-def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int) -> Iterator[Chunk]:
-    """The chunks of whatever `push_events` takes."""
-    if (tables := as_arrow(events)) is not None:
+def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int, ordered: bool = True) -> Iterator[Chunk]:
+    """The chunks of whatever `push_events` takes; where they need not be `ordered`, row by row."""
+    tables = as_arrow(events)
+    if tables is not None and ordered:
         return _arrow_chunks(stream, tables, timestamp, size)
-    return batches_of(((stream.name, *_pair(event)) for event in events), lambda _: stream, size)
+    pairs = events if tables is None else _pairs_of(tables, timestamp)
+    return batches_of(((stream.name, *_pair(event)) for event in pairs), lambda _: stream, size, ordered)
+
+
+def _pairs_of(tables: Iterable[pa.Table], timestamp: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    for table in tables:
+        if timestamp not in table.column_names:
+            raise SchemaError(f"no column {timestamp!r} with the timestamps; there are {table.column_names}")
+        for payload in table.to_pylist():
+            yield payload, payload.pop(timestamp)
 
 
 def batches_of(
-    events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int
+    events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int, ordered: bool = True
 ) -> Iterator[Chunk]:
     """Chunks of (stream, payload, timestamp) triples."""
     iterator = iter(events)
     while part := list(itertools.islice(iterator, size)):
-        yield _Rows(part, entry).numbered
+        yield _Rows(part, entry, ordered).numbered
 
 
 @dataclasses.dataclass
 class _Rows:
     events: list[tuple[str, Any, Any]]
     entry: Callable[[str], StreamEntry]
+    ordered: bool
 
     def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
         batches: dict[str, Batch] = {}
@@ -92,7 +109,7 @@ class _Rows:
                 ts, values = milliseconds(timestamp), stream.row(payload)
             except (TypeMismatch, SchemaError) as error:
                 raise SchemaError(f"event {place} of this chunk: {error}") from None
-            if ts < last:
+            if ts < last and self.ordered:
                 raise OrderError(f"event {place} of this chunk: time does not go back: {ts} is before {last}")
             last = ts
             batches.setdefault(stream.name, Batch(stream)).rows.append((ts, seq + place, *values))

@@ -112,10 +112,10 @@ EXPECTED = _table(GOOD).set_column(6, "at", _table(GOOD).column("at").cast(pa.ti
         ("bom.csv", b"\xef\xbb\xbf" + _csv_text(GOOD).encode()),
         ("no-last-line-end.csv", _csv_text(GOOD).rstrip("\n")),
         ("blank-lines.csv", "\n\n" + _csv_text(GOOD) + "\n\n"),
-        ("a.csv.gz", gzip.compress(_csv_text(GOOD).encode())),
+        ("a.csv.gz", gzip.compress(_csv_text(GOOD).encode(), mtime=0)),
         ("a.ndjson", _json_text(GOOD)),
         ("bom.ndjson", b"\xef\xbb\xbf" + _json_text(GOOD).encode()),
-        ("a.jsonl.gz", gzip.compress(_json_text(GOOD).encode())),
+        ("a.jsonl.gz", gzip.compress(_json_text(GOOD).encode(), mtime=0)),
         ("without-ending-csv", _csv_text(GOOD)),
         ("without-ending-json", _json_text(GOOD)),
     ],
@@ -362,7 +362,7 @@ def test_columns_that_can_be_no_attribute_are_left_out_with_a_note(tmp_path: Pat
         ("t.ndjson", b"ts,a\n1,2\n", "t.ndjson is no NDJSON"),
         ("t.parquet", b"", "t.parquet is empty: this is no Parquet file"),
         ("t.parquet", b"PAR1 and nothing else", "t.parquet is no whole Parquet file"),
-        ("t.csv.gz", gzip.compress(b"ts,a\n" + b"1,2\n" * 9)[:-9], "t.csv.gz is a damaged gz file"),
+        ("t.csv.gz", gzip.compress(b"ts,a\n" + b"1,2\n" * 9, mtime=0)[:-9], "t.csv.gz is a damaged gz file"),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -316,7 +316,8 @@ class Bridge:
     def _moment(self) -> int:
         if self._clock is None:
             raise SchemaError('an event needs its timestamp (or connect(clock="system"), which gives it the present)')
-        return max(self._clock.milliseconds(), self._runner.now)
+        present: int = self._clock.milliseconds()
+        return max(present, self._runner.now)
 
     def _reorder_buffer(self, lateness: Any) -> Any:
         if lateness == 0:

@@ -212,7 +212,9 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
     for stream, events in streams:
         parts = as_arrow(events)
         if parts is None:
-            raise SchemaError(f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}")
+            raise SchemaError(
+                f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}"
+            )
         tables.append((stream, _conformed(stream, pa.concat_tables(list(parts)), timestamp)))
     times = np.concatenate([np.array([], "int64"), *(table.column(0).to_numpy() for _, table in tables)])
     ranks = np.empty(len(times), "int64")
@@ -260,10 +262,10 @@ def _cast(column: Any, attribute: Attribute) -> Any:
 
     wanted = arrow_type(attribute.type)
     kind = column.type
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_temporal)
-    if any(test(kind) != test(wanted) for test in kinds[2:]) or _is_text(kind) != _is_text(wanted):
-        if not (pa.types.is_null(kind) or pa.types.is_dictionary(kind)):
-            raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
+    families = (_is_text, pa.types.is_boolean, pa.types.is_temporal)
+    open_kind = pa.types.is_null(kind) or pa.types.is_dictionary(kind)
+    if not open_kind and any(test(kind) != test(wanted) for test in families):
+        raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
     try:
         return column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -291,9 +293,8 @@ def _times(column: Any, name: str) -> Any:
         raise SchemaError(f"{column.null_count} timestamps in {name!r} are missing")
     if len(column) == 0:
         return column
-    extremes = pc.min_max(column).as_py()
-    for ts in (extremes["min"], extremes["max"]):
-        milliseconds(ts)
+    for extreme in (pc.min(column), pc.max(column)):
+        milliseconds(extreme.as_py())
     combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     later, earlier = combined.slice(1), combined.slice(0, len(combined) - 1)
     wrong = pc.index(pc.less(later, earlier), True).as_py()

@@ -17,15 +17,15 @@ class Table:
     """A table of state: its columns come with the SELECT that would fill it, so the database knows their types best."""
 
     name: str
-    like: exp.Expression
+    like: exp.Expr
     indexes: tuple[tuple[str, ...], ...] = ()
 
-    def create(self) -> exp.Expression:
+    def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""
         shape = exp.select("*").from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True)).where(exp.false())
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
-    def index(self) -> list[exp.Expression]:
+    def index(self) -> list[exp.Expr]:
         return [
             exp.Create(
                 kind="INDEX",
@@ -45,7 +45,7 @@ class Clear:
 
     table: str
 
-    def statement(self) -> exp.Expression:
+    def statement(self) -> exp.Expr:
         return exp.delete(table(self.table))
 
 
@@ -54,9 +54,9 @@ class Insert:
     """Adds the rows of a SELECT to a table of state."""
 
     table: str
-    select: exp.Expression
+    select: exp.Expr
 
-    def statement(self) -> exp.Expression:
+    def statement(self) -> exp.Expr:
         return exp.insert(self.select.copy(), table(self.table))
 
 
@@ -65,9 +65,9 @@ class Purge:
     """Removes rows that can take part in nothing any more: housekeeping, right at any time (DESIGN)."""
 
     table: str
-    condition: exp.Expression
+    condition: exp.Expr
 
-    def statement(self) -> exp.Expression:
+    def statement(self) -> exp.Expr:
         return exp.delete(table(self.table), where=self.condition.copy())
 
 

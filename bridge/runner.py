@@ -134,9 +134,7 @@ class Runner:
                 self.database.execute(self.database.render(index))
 
     def _forget_unused(self) -> list[Operator]:
-        return self.network.keep(
-            operator for entry in self.catalogue.queries.values() for operator in entry.operators
-        )
+        return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)
 
     def _drop(self, name: str) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))

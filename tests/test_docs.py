@@ -143,7 +143,9 @@ def test_commands_are_there(block: Block) -> None:
 def refusals() -> Iterator[pytest.ParameterSet]:
     """The rows of tables headed | refused | because |; `\\|` is a bar in a table."""
     for page in PAGES:
-        for table in re.findall(r"^\| refused \| because \|\n\|.*\n((?:\|.*\n?)*)", page.read_text("utf-8"), re.MULTILINE):
+        for table in re.findall(
+            r"^\| refused \| because \|\n\|.*\n((?:\|.*\n?)*)", page.read_text("utf-8"), re.MULTILINE
+        ):
             for row in table.splitlines():
                 sql, reason = (cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1])
                 yield pytest.param(sql.strip("`"), reason, id=sql[:60])

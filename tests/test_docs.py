@@ -1,9 +1,9 @@
 """What README and docs show is so: their code runs, their links lead somewhere, and every public name is explained.
 
-A block ```python is a doctest; the blocks of a page share their names. A block ```sql is a script, created in one bridge
-a page, beside a table `companies (symbol, name)`. A block ```console runs `$ cepbridge …` and wants the output below.
-A block ```sh is for commands that set things up: `.ci/run` does those; here they are looked up. A block ```text is prose.
-A table whose columns are headed `refused` and `because` is tried out, too.
+A block ```python is a doctest; the blocks of a page share their names. A block ```sql is a script; the blocks of a page
+are created in one bridge, beside a table `companies (symbol, name)`. A block ```console runs `$ cepbridge …` and wants
+the output below. A block ```sh sets things up, which `.ci/run` does; here its commands are looked up. A block ```text is
+prose. The rows of a table headed `refused` and `because` are tried out, too.
 """
 
 from __future__ import annotations
@@ -140,10 +140,13 @@ def test_commands_are_there(block: Block) -> None:
         assert command in main.commands
 
 
+REFUSALS = re.compile(r"^\| refused \| because \|\n\|.*\n((?:\|.*\n?)*)", re.MULTILINE)
+
+
 def refusals() -> Iterator[pytest.ParameterSet]:
     """The rows of tables headed | refused | because |; `\\|` is a bar in a table."""
     for page in PAGES:
-        for table in re.findall(r"^\| refused \| because \|\n\|.*\n((?:\|.*\n?)*)", page.read_text("utf-8"), re.MULTILINE):
+        for table in REFUSALS.findall(page.read_text(encoding="utf-8")):
             for row in table.splitlines():
                 sql, reason = (cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1])
                 yield pytest.param(sql.strip("`"), reason, id=sql[:60])

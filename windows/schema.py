@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
-import math
 import operator
 import re
+import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -72,8 +72,8 @@ class Schema:
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
         for name in self.names:
-            if not name:
-                raise TypeMismatch("an attribute needs a name")
+            if not isinstance(name, str) or not name or not is_text(name):
+                raise TypeMismatch(f"{name!r} cannot be the name of an attribute")
             if name.lower() in RESERVED:
                 raise TypeMismatch(f"the attribute name {name!r} is the bridge's own (every event has it): rename yours")
             if name.lower() in seen:
@@ -90,7 +90,11 @@ class Schema:
         if isinstance(source, Mapping):
             return cls(tuple(Attribute(name, _type_name(kind)) for name, kind in source.items()))
         if dataclasses.is_dataclass(source):
-            hints = typing.get_type_hints(source if isinstance(source, type) else type(source))
+            kind = source if isinstance(source, type) else type(source)
+            try:
+                hints = typing.get_type_hints(kind)
+            except (NameError, SyntaxError) as error:
+                raise TypeMismatch(f"the types of {kind.__name__} cannot be read: {error}") from None
             return cls(tuple(Attribute(f.name, _type_name(hints[f.name])) for f in dataclasses.fields(source)))
         if hasattr(source, "names") and hasattr(source, "types"):
             return cls(tuple(map(Attribute, source.names, map(_type_of_arrow, source.types))))
@@ -127,10 +131,11 @@ class Reader:
 
     schema: Schema
     checks: tuple[Callable[[Any], Any], ...]
+    names: frozenset[str]
 
     @classmethod
     def of(cls, schema: Schema) -> Reader:
-        return cls(schema, tuple(checker(attribute) for attribute in schema))
+        return cls(schema, tuple(checker(attribute) for attribute in schema), frozenset(schema.names))
 
     def row(self, payload: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
         """The values in schema order; an attribute that a mapping leaves out is NULL."""
@@ -139,10 +144,9 @@ class Reader:
 
     def _values(self, payload: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
         if isinstance(payload, Mapping):
-            values = [payload.get(name) for name in self.schema.names]
-            if len(payload) != len(values) - values.count(None) or not payload.keys() <= set(self.schema.names):
+            if not self.names.issuperset(payload):
                 self._refuse_unknown(payload)
-            return values
+            return [payload.get(name) for name in self.schema.names]
         if isinstance(payload, (str, bytes)) or not isinstance(payload, Sequence):
             raise TypeMismatch(f"a payload is a mapping or a sequence in schema order, not {type(payload).__name__}")
         if len(payload) != len(self.checks):
@@ -151,7 +155,7 @@ class Reader:
 
     def _refuse_unknown(self, payload: Mapping[str, Any]) -> None:
         for name in payload:
-            if name not in self.schema.names:
+            if name not in self.names:
                 raise TypeMismatch(f"unknown attribute {name!r}; the schema is ({self.schema})")
 
 
@@ -178,6 +182,11 @@ def quoted(name: str) -> str:
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
+def is_text(value: str) -> bool:
+    """Whether every database can hold it as a name: no lone surrogate, no NUL."""
+    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
 def decimal_size(type_name: str) -> tuple[int, int] | None:
     """Precision and scale of `DECIMAL(p, s)`, None for any other type."""
     match = re.fullmatch(r"DECIMAL\((\d+), (\d+)\)", type_name)
@@ -201,9 +210,14 @@ def checker(attribute: Attribute) -> Callable[[Any], Any]:
 
 
 def _to_boolean(value: Any) -> bool:
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+    if _is_boolean(value):
         return bool(value)
     raise TypeError
+
+
+def _is_boolean(value: Any) -> bool:
+    """Whether it is Python's or NumPy's."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
 
 
 def _to_integer(bits: int) -> Callable[[Any], int]:
@@ -221,7 +235,7 @@ def _to_integer(bits: int) -> Callable[[Any], int]:
 
 
 def _to_double(value: Any) -> float:
-    if isinstance(value, (bool, str, bytes)):
+    if _is_boolean(value) or isinstance(value, (str, bytes, bytearray)):
         raise TypeError
     return float(value)
 
@@ -240,9 +254,9 @@ def _to_decimal(precision: int, scale: int) -> Callable[[Any], decimal.Decimal]:
     def convert(value: Any) -> decimal.Decimal:
         if isinstance(value, bool):
             raise TypeError
-        if isinstance(value, float) and not math.isfinite(value):
-            raise TypeMismatch(f"DECIMAL has no {value}")
         number = value if isinstance(value, decimal.Decimal) else decimal.Decimal(str(value))
+        if not number.is_finite():
+            raise TypeMismatch(f"DECIMAL has no {value}")
         return number.quantize(unit, context=context)
 
     return convert
@@ -292,12 +306,12 @@ def _type_name(kind: Any) -> str:
     """The type of a mapping's value or a dataclass field: a text, a Python type (also `int | None`), an Arrow type."""
     if isinstance(kind, str):
         return kind
-    options = [option for option in typing.get_args(kind) if option is not type(None)]
-    if len(options) == 1:
-        return _type_name(options[0])
-    if kind in _PYTHON_TYPES:
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        options = [option for option in typing.get_args(kind) if option is not type(None)]
+        return _type_name(options[0]) if len(options) == 1 else _type_name(None)
+    if isinstance(kind, type) and kind in _PYTHON_TYPES:
         return _PYTHON_TYPES[kind]
-    if hasattr(kind, "bit_width") or hasattr(kind, "id"):
+    if type(kind).__module__.startswith("pyarrow"):
         return _type_of_arrow(kind)
     raise TypeMismatch(f"unknown type {kind!r}")
 

@@ -2,8 +2,8 @@
 
 A block ```python is a doctest; the blocks of a page share their names. A block ```sql is a script; the blocks of a page
 are created in one bridge, beside a table `companies (symbol, name)`. A block ```console runs `$ cepbridge …` and wants
-the output below. A block ```sh sets things up, which `.ci/run` does; here its commands are looked up. A block ```text is
-prose. The rows of a table headed `refused` and `because` are tried out, too.
+the output below. A block ```sh sets things up, which `.ci/run` does; here its commands are looked up. A block ```text
+is prose. The rows of a table headed `refused` and `because` are tried out, too.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Table:
 
     def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""
-        shape = exp.select("*").from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True)).where(exp.false())
+        shape = exp.select(*map(_shaped, self.like.named_selects)).from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True)).where(exp.false())
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
     def index(self) -> list[exp.Expr]:
@@ -37,6 +37,12 @@ class Table:
             )
             for number, columns in enumerate(self.indexes, 1)
         ]
+
+
+def _shaped(name: str) -> exp.Expression:
+    """A column of a new table. What is computed has no type in SQLite, and an index over it serves no comparison."""
+    column = exp.column(name, quoted=True)
+    return exp.alias_(exp.cast(column, "BIGINT"), name, quoted=True) if name == "_expires" else column
 
 
 @dataclasses.dataclass(frozen=True)

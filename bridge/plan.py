@@ -22,7 +22,11 @@ class Table:
 
     def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""
-        shape = exp.select(*map(_shaped, self.like.named_selects)).from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True)).where(exp.false())
+        shape = (
+            exp.select(*map(_shaped, self.like.named_selects))
+            .from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True))
+            .where(exp.false())
+        )
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
     def index(self) -> list[exp.Expr]:

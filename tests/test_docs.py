@@ -146,13 +146,7 @@ REFUSALS = re.compile(r"^\| refused \| because \|\n\|.*\n((?:\|.*\n?)*)", re.MUL
 def refusals() -> Iterator[pytest.ParameterSet]:
     """The rows of tables headed | refused | because |; `\\|` is a bar in a table."""
     for page in PAGES:
-<<<<<<< HEAD
-        for table in re.findall(
-            r"^\| refused \| because \|\n\|.*\n((?:\|.*\n?)*)", page.read_text("utf-8"), re.MULTILINE
-        ):
-=======
         for table in REFUSALS.findall(page.read_text(encoding="utf-8")):
->>>>>>> docs
             for row in table.splitlines():
                 sql, reason = (cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1])
                 yield pytest.param(sql.strip("`"), reason, id=sql[:60])

@@ -17,7 +17,7 @@ class Table:
     """A table of state: its columns come with the SELECT that would fill it, so the database knows their types best."""
 
     name: str
-    like: exp.Expr
+    like: exp.Query
     indexes: tuple[tuple[str, ...], ...] = ()
 
     def create(self) -> exp.Expr:
@@ -43,7 +43,7 @@ class Table:
         ]
 
 
-def _shaped(name: str) -> exp.Expression:
+def _shaped(name: str) -> exp.Expr:
     """A column of a new table. What is computed has no type in SQLite, and an index over it serves no comparison."""
     column = exp.column(name, quoted=True)
     return exp.alias_(exp.cast(column, "BIGINT"), name, quoted=True) if name == "_expires" else column

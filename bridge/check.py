@@ -164,6 +164,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         _check_grouped(expression, groups)
     if node.on_change:
         _check_on_change(below.node)
+    _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change)
     return Resolved(resolved, _fields_of(columns, scope), True)
 
@@ -430,6 +431,24 @@ def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
         raise QueryError(f"{expression.name!r} is neither in GROUP BY nor in an aggregate", position=place(expression))
     for child in expression.iter_expressions():
         _check_grouped(child, groups)
+
+
+def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
+    """A jump of a window per key renews one key's rows, so the aggregate must be per key, too."""
+    match node:
+        case query.Window(_, Rows(_, slide), keys) if slide is not None and not set(keys) <= set(groups):
+            wanted = ", ".join(key.sql() for key in keys)
+            raise QueryError(f"an aggregate over {node.extent} PARTITION BY {wanted} needs GROUP BY {wanted}")
+        case query.Filter():
+            _check_parts(node.input, groups)
+        case query.Map():
+            values = {item.alias: item.this for item in node.columns}
+            below = [group.copy().transform(lambda n: _through(n, values)) for group in groups]
+            _check_parts(node.input, below)
+
+
+def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
+    return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
 
 
 def _check_on_change(node: Node) -> None:

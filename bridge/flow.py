@@ -79,7 +79,8 @@ class Flow:
 
     `order` names the columns that order rows of one (ts, seq) (none: there is one row at most). `counted` content has
     `OUT`: which row pushed a row out of a ROWS window. `timed` rows may come with time alone and
-    then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content.
+    then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content;
+    `jump` names the columns that tell apart the jumps of one (ts, seq).
     `size` is the one time for which every row is valid, where there is one.
     """
 
@@ -90,6 +91,7 @@ class Flow:
     counted: bool = False
     timed: bool = False
     jumping: bool = False
+    jump: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     size: int | None = None
 
@@ -109,7 +111,7 @@ class Flow:
         def mapped(selection: Selection | None) -> Selection | None:
             if selection is None:
                 return None
-            system = {name: column(name) for name in selection.columns if name in _SYSTEM or name in self.order}
+            system = {name: column(name) for name in selection.columns if name in {*_SYSTEM, *self.order, *self.jump}}
             return selection.project({**system, **columns})
 
         return dataclasses.replace(

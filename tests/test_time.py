@@ -37,7 +37,9 @@ def events(seed: int, count: int = 60) -> list[tuple[str, tuple, int]]:
     made, ts = [], 100
     for _ in range(count):
         ts += rng.choice([0, 1, 1, 2, 5])
-        made.append(("s", (rng.choice("pq"), rng.randint(0, 3)), ts) if rng.random() < 0.7 else ("t", (rng.randint(0, 3),), ts))
+        made.append(
+            ("s", (rng.choice("pq"), rng.randint(0, 3)), ts) if rng.random() < 0.7 else ("t", (rng.randint(0, 3),), ts)
+        )
     return made
 
 

@@ -39,6 +39,19 @@ Values = Callable[[exp.Expr], exp.Expr]
 
 @rewrite.register
 def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
+    return _filtered(node, network, need) if node.having is not None else _aggregated(node, network, need)
+
+
+def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
+    """HAVING as a filter above: a result that it hides still replaces the one before it (W5)."""
+    assert node.having is not None
+    shown = exp.alias_(node.having.copy(), "_having", quoted=True)
+    whole = dataclasses.replace(node, having=None, columns=(*node.columns, shown))
+    flow = network.rewrite(whole, need).where(column("_having"))
+    return dataclasses.replace(flow, names=flow.names[:-1])
+
+
+def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.CONTENT)
         if below.jumping:
@@ -146,7 +159,7 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     """W3: the arrivals of one boundary are the whole content; a row per boundary and group, by their first rows."""
     rows = below.arrivals
     keys = [column(f"_key{place}") for place in range(len(node.group_by))]
-    inner = rows.select(["ts", "seq", "_expires", *below.order])
+    inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])
     inner = inner.select(*(named(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
     inner = inner.select(*(named(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
     ranked = exp.select("*", named(numbered(map(column, ("ts", "seq")), map(column, below.order)), "_rank"))
@@ -156,9 +169,9 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     def value(expression: exp.Expr) -> exp.Expr:
         return Selection(exp.null(), {**renamed, "ts": column("ts")}).value(expression, "w")
 
-    trigger = [of("w", name) for name in ("ts", "seq")]
+    trigger = [of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
     rest = Aggregation(
-        node, value, [qualified(key, "w") for key in keys], [*trigger, of("w", "_expires")], exp.Count(this=of("w", "seq")),
+        node, value, [qualified(key, "w") for key in keys], trigger, exp.Count(this=of("w", "seq")),
         first=exp.Min(this=of("w", "_rank")),
         newest=of("w", "_rank"),
     )  # fmt: skip
@@ -170,7 +183,7 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
 
 @dataclasses.dataclass(frozen=True)
 class Aggregation:
-    """The select list, GROUP BY and HAVING over a joined source whose window rows are called `w`.
+    """The select list and GROUP BY over a joined source whose window rows are called `w`.
 
     `first` orders the groups of one jump; FIRST, LAST and SQLite's STDDEV need a value per group that a window function
     computes below the grouping.
@@ -187,7 +200,6 @@ class Aggregation:
     def select(self, source: exp.Select, network: Network) -> exp.Select:
         helpers: dict[str, exp.Expr] = {}
         columns = [_called(self._final(item.this, helpers, network), item.alias) for item in self.node.columns]
-        having = [] if self.node.having is None else [self._final(self.node.having, helpers, network)]
         system: list[exp.Expr] = [_called(part.copy(), part.name) for part in self.trigger]
         if self.first is not None:
             rank = numbered([part.copy() for part in self.trigger[:2]], [self.first])
@@ -195,9 +207,8 @@ class Aggregation:
         groups = [_called(key.copy(), key.name) for key in self.keys]
         by = [part.copy() for part in (*self.trigger, *self.keys)]
         if helpers:
-            source = _with_helpers(source, helpers, [*columns, *having, *system, *groups, *by])
-        select = source.select(*system, *groups, *columns).group_by(*by)
-        return select.having(*having) if having else select
+            source = _with_helpers(source, helpers, [*columns, *system, *groups, *by])
+        return source.select(*system, *groups, *columns).group_by(*by)
 
     def _final(self, expression: exp.Expr, helpers: dict[str, exp.Expr], network: Network) -> exp.Expr:
         """An expression of the list: group keys become the trigger's, aggregates run over the window's rows."""

@@ -15,7 +15,7 @@ from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, numbe
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
-from windows.window import NEVER
+from windows.window import NEVER, Rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         streamed = sum(not isinstance(below, query.Relation) for _, below in node.inputs)
         parts = [
-            _part(place, alias, below, network, windowed=streamed > 1)
+            _part(place, alias, below, network, windowed=streamed > 1 or _by_rows(below))
             for place, (alias, below) in enumerate(node.inputs, 1)
         ]
         operator.result = _flow(node, parts, network)
@@ -50,6 +50,11 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
 
     operator = network.operator(node, build, "Correlate")
     return network.give(operator, node, need)
+
+
+def _by_rows(node: Node) -> bool:
+    """Whether rows of an input leave when others come, which only its window's content tells."""
+    return any(isinstance(below, query.Window) and isinstance(below.extent, Rows) for below in query.walk(node))
 
 
 def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:

@@ -25,9 +25,8 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     back = named(_back(partition, order, below.size), "_back")
     source = exp.select("*", back).from_(exp.Subquery(this=rows).as_("w", quoted=True))
     columns = [named(_final(item.this, node), item.alias) for item in node.columns]
-    having = [] if node.having is None else [named(_final(node.having, node), "_having")]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
-    computed = exp.select(*system, *columns, *having).from_(exp.Subquery(this=source).as_("f", quoted=True))
+    computed = exp.select(*system, *columns).from_(exp.Subquery(this=source).as_("f", quoted=True))
     computed.set("windows", [_frame(partition, order)])
     newest = exp.select(exp.Min(this=column("seq"))).from_(
         exp.Subquery(this=below.arrivals.select(["seq"])).as_("n", quoted=True)
@@ -35,7 +34,7 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     arrived = exp.GTE(this=column("seq"), expression=exp.Subquery(this=newest))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
     outer = outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived)
-    return outer.where(column("_having")) if having else outer
+    return outer
 
 
 def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Expr:

@@ -20,7 +20,7 @@ from bridge.rewrite.network import Network, add_table, clock, rewrite
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
 
-_DIGITS = 10**18
+_DIGITS = 2 * 10**18
 """Added to a number before it is written as text, so that texts of one width compare as the numbers do."""
 
 
@@ -185,8 +185,7 @@ class Matching:
 
     def _step(self, run: str | None) -> exp.Select:
         """The columns of a run after it took event `e` by move `m`; a run that begins has none before."""
-        key = ("ts", *self.order) if self.below.timed else ("seq", *self.order)
-        event = _text([_digits(of("e", name)) for name in key])
+        event = _text([_digits(of("e", name)) for name in self.below.key])
         letter: exp.Expr = exp.cast(exp.Add(this=of("m", "_symbol"), expression=number(100)), "VARCHAR")
         if run is not None:
             event, letter = _text([of(run, "_path"), event]), _text([of(run, "_letters"), letter])

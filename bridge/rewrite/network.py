@@ -247,7 +247,7 @@ def is_jumping(window: query.Window) -> bool:
     return isinstance(window.extent, (Range, Rows)) and window.extent.slide is not None
 
 
-def add_table(operator: Operator, name: str, like: exp.Expr, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
+def add_table(operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
     operator.tables.append(Table(name, like, indexes))
 
 

@@ -41,7 +41,6 @@ def _(node: query.Union, network: Network, need: Need) -> Flow:
         order=("_place",) if ranked else (),
         counted=counted,
         timed=any(flow.timed for flow in flows),
-        jumping=all(flow.jumping for flow in flows),
         size=sizes.pop() if len(sizes) == 1 else None,
     )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.engine import Bridge, Event
+from bridge.engine import Bridge, Event, LateEvent
 from bridge.errors import (
     BridgeError,
     Closed,
@@ -51,7 +51,7 @@ from windows.window import Now, Range, Rows, Unbounded
 __version__ = "0.1.0"
 
 
-def connect(database: Any = "duckdb://") -> Bridge:
+def connect(database: Any = "duckdb://", lateness: Any = 0, clock: str | None = None) -> Bridge:
     """Opens a bridge on a database: embedded DuckDB in memory, `duckdb:///file`, any SQLAlchemy URL or engine.
 
     >>> with connect("sqlite://") as cep:
@@ -62,14 +62,14 @@ def connect(database: Any = "duckdb://") -> Bridge:
     from windows.databases import Refused, open_database
 
     try:
-        return Bridge(open_database(database))
+        return Bridge(open_database(database), lateness, clock)
     except Refused as error:
         raise DatabaseError(str(error)) from None
 
 
 __all__ = [
     "Aggregate", "Attribute", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
-    "Filter", "InUse", "Map", "Match", "NameTaken", "Now", "OrderError", "Output", "ProcessorError", "QueryError",
+    "Filter", "InUse", "LateEvent", "Map", "Match", "NameTaken", "Now", "OrderError", "Output", "ProcessorError", "QueryError",
     "Range", "Relation", "Rows", "Schema", "SchemaError", "SourceError", "Stream", "Unbounded", "Union", "UnknownName",
     "Window", "col", "connect", "lit", "replay",
 ]  # fmt: skip

@@ -77,7 +77,7 @@ class Catalogue:
         self.queries: dict[str, QueryEntry] = {}
 
     def known(self) -> list[str]:
-        return [entry.name for entry in (*self.streams.values(), *self.queries.values())]
+        return [e.name for e in self.streams.values()] + [e.name for e in self.queries.values()]
 
     def free(self, name: str) -> str:
         """The name, if nothing has it yet."""
@@ -125,9 +125,7 @@ class Catalogue:
             return Source(tuple(entry.schema.names), inbox=entry.inbox, sources=key)
         if found := self.queries.get(name.lower()):
             names = tuple(field.name for field in found.fields)
-            return Source(
-                names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed
-            )
+            return Source(names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed)
         schema = self.database.relation(name)
         return Source(tuple(schema.names) if schema else ())
 

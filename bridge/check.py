@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Protocol, cast
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -22,9 +22,14 @@ from windows.schema import RESERVED
 from windows.window import Rows
 
 VOLATILE = frozenset(
-    "now random rand uuid gen_random_uuid newid current_timestamp current_date current_time localtime localtimestamp "
-    "sysdate today clock_timestamp nextval random_normal setseed".split()
-)
+    (
+        "now", "random", "rand", "uuid", "gen_random_uuid", "newid", "current_timestamp", "current_date",
+        "current_time", "localtime", "localtimestamp", "sysdate", "today", "clock_timestamp", "nextval",
+        "random_normal", "setseed",
+    )
+)  # fmt: skip
+"""Functions whose value is not given by their arguments."""
+
 _VOLATILE_NODES = (exp.Rand, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Uuid)
 _SPELLED = {exp.CurrentTimestamp: ["now"], exp.Rand: ["random"]}
 _NOT_SCALAR = {
@@ -159,6 +164,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         _check_grouped(expression, groups)
     if node.on_change:
         _check_on_change(below.node)
+    _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change)
     return Resolved(resolved, _fields_of(columns, scope), True)
 
@@ -188,7 +194,9 @@ def _(node: query.Match, names: Names) -> Resolved:
         if defined.count(symbol) > 1:
             raise QueryError(f"symbol {symbol!r} is defined twice")
         if symbol not in known:
-            raise QueryError(f"symbol {symbol!r} is defined but not in PATTERN {node.pattern}{nearest(symbol, list(known))}")
+            raise QueryError(
+                f"symbol {symbol!r} is defined but not in PATTERN {node.pattern}{nearest(symbol, list(known))}"
+            )
     for attribute in node.measures:
         if any(f.name.lower() == attribute.name.lower() for f in below.fields):
             raise QueryError(f"the variable {attribute.name!r} has the name of an attribute of the stream: rename it")
@@ -246,11 +254,11 @@ def _named_so(pool: Sequence[Field], name: str, qualified: bool) -> list[Field]:
     return [f for f in pool if f.origin and f.origin[1].lower() == name.lower() and not f.hidden]
 
 
-def _scalar(expression: exp.Expression, scope: _Scope, aggregates: bool = False) -> exp.Expression:
+def _scalar(expression: exp.Expr, scope: _Scope, aggregates: bool = False) -> exp.Expr:
     """The expression in normal form, its names and types checked."""
     _refuse_unscalar(expression, aggregates)
 
-    def normal(node: exp.Expression) -> exp.Expression:
+    def normal(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
         found = column(scope.find(node).name)
@@ -269,7 +277,7 @@ def column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _refuse_unscalar(expression: exp.Expression, aggregates: bool) -> None:
+def _refuse_unscalar(expression: exp.Expr, aggregates: bool) -> None:
     for node in expression.walk():
         for kind, reason in _NOT_SCALAR.items():
             if isinstance(node, kind):
@@ -288,7 +296,7 @@ def _refuse_unscalar(expression: exp.Expression, aggregates: bool) -> None:
             raise QueryError("a star stands alone in the list of columns", position=place(node))
 
 
-def _volatile(node: exp.Expression) -> list[str]:
+def _volatile(node: exp.Expr) -> list[str]:
     """The names of a function whose value is not given by its arguments; empty for all others."""
     if isinstance(node, _VOLATILE_NODES):
         names = [name.lower() for name in type(node).sql_names()]
@@ -298,7 +306,7 @@ def _volatile(node: exp.Expression) -> list[str]:
     return []
 
 
-def _condition(expression: exp.Expression, scope: _Scope, clause: str, aggregates: bool = False) -> exp.Expression:
+def _condition(expression: exp.Expr, scope: _Scope, clause: str, aggregates: bool = False) -> exp.Expr:
     resolved = _scalar(expression, scope, aggregates)
     kind = type_of(resolved, scope.type_of)
     if kind not in ("BOOLEAN", UNKNOWN):
@@ -320,9 +328,9 @@ def _definition(definition: query.Definition, scope: _Scope, node: query.Match) 
     return query.Definition(definition.symbol, condition, tuple(assignments))
 
 
-def _expand(columns: Sequence[exp.Expression], scope: _Scope) -> list[exp.Expression]:
+def _expand(columns: Sequence[exp.Expr], scope: _Scope) -> list[exp.Expr]:
     """The list of columns with every star replaced by the columns it stands for."""
-    expanded: list[exp.Expression] = []
+    expanded: list[exp.Expr] = []
     for item in columns:
         if isinstance(item, exp.Star):
             expanded += [column(field.name) for field in scope.fields if not field.hidden]
@@ -340,7 +348,7 @@ def _of_input(item: exp.Column, scope: _Scope) -> list[Field]:
     return fields
 
 
-def _columns(columns: Sequence[exp.Expression], scope: _Scope) -> tuple[exp.Alias, ...]:
+def _columns(columns: Sequence[exp.Expr], scope: _Scope) -> tuple[exp.Alias, ...]:
     """The columns in normal form: each an alias with its exact output name, no name twice, none of the bridge's own."""
     result: list[exp.Alias] = []
     for item in _expand(columns, scope):
@@ -353,11 +361,13 @@ def _columns(columns: Sequence[exp.Expression], scope: _Scope) -> tuple[exp.Alia
         if name.lower() in [other.alias.lower() for other in result]:
             raise QueryError(f"two columns are called {name!r}: rename one with AS", position=place(item))
         value = item.this if isinstance(item, exp.Alias) else item
-        result.append(exp.alias_(_scalar(value, scope, aggregates=True), name, quoted=True))
+        result.append(
+            exp.Alias(this=_scalar(value, scope, aggregates=True), alias=exp.to_identifier(name, quoted=True))
+        )
     return tuple(result)
 
 
-def _output_name(item: exp.Expression, scope: _Scope) -> str:
+def _output_name(item: exp.Expr, scope: _Scope) -> str:
     if isinstance(item, exp.Alias):
         return str(item.alias)
     if isinstance(item, exp.Column):
@@ -397,32 +407,48 @@ def _renamed(part: Resolved, head: Sequence[Field]) -> Node:
     return query.Map(part.node, tuple(exp.alias_(column(mine.name), its.name, quoted=True) for mine, its in pairs))
 
 
-def _group(key: exp.Expression, columns: Sequence[exp.Expression], scope: _Scope) -> exp.Expression:
+def _group(key: exp.Expr, columns: Sequence[exp.Expr], scope: _Scope) -> exp.Expr:
     return _scalar(_without_aliases(key, columns, scope), scope)
 
 
-def _without_aliases(
-    expression: exp.Expression, columns: Sequence[exp.Expression], scope: _Scope
-) -> exp.Expression:
+def _without_aliases(expression: exp.Expr, columns: Sequence[exp.Expr], scope: _Scope) -> exp.Expr:
     """GROUP BY and HAVING may name a column of the list by its alias, where the input has no column of that name."""
     own = {field.name.lower() for field in scope.fields}
     values = {c.alias.lower(): c.this for c in columns if isinstance(c, exp.Alias) and c.alias.lower() not in own}
 
-    def replaced(node: exp.Expression) -> exp.Expression:
+    def replaced(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in values:
-            return cast("exp.Expression", exp.paren(values[node.name.lower()].copy()))
+            return exp.paren(values[node.name.lower()].copy())
         return node
 
     return expression.copy().transform(replaced) if values else expression
 
 
-def _check_grouped(expression: exp.Expression, groups: Sequence[exp.Expression]) -> None:
+def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
     if expression in groups or isinstance(expression, exp.AggFunc):
         return
     if isinstance(expression, exp.Column):
         raise QueryError(f"{expression.name!r} is neither in GROUP BY nor in an aggregate", position=place(expression))
     for child in expression.iter_expressions():
-        _check_grouped(cast("exp.Expression", child), groups)
+        _check_grouped(child, groups)
+
+
+def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
+    """A jump of a window per key renews one key's rows, so the aggregate must be per key, too."""
+    match node:
+        case query.Window(_, Rows(_, slide), keys) if slide is not None and not set(keys) <= set(groups):
+            wanted = ", ".join(key.sql() for key in keys)
+            raise QueryError(f"an aggregate over {node.extent} PARTITION BY {wanted} needs GROUP BY {wanted}")
+        case query.Filter():
+            _check_parts(node.input, groups)
+        case query.Map():
+            values = {item.alias: item.this for item in node.columns}
+            below = [group.copy().transform(lambda n: _through(n, values)) for group in groups]
+            _check_parts(node.input, below)
+
+
+def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
+    return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
 
 
 def _check_on_change(node: Node) -> None:
@@ -456,10 +482,9 @@ def _no_window(what: str, node: Node, alias: str | None = None) -> str:
     return f"{what} needs a window: write {name} WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"
 
 
-def _first_place(expressions: Sequence[exp.Expression]) -> int | None:
+def _first_place(expressions: Sequence[exp.Expr]) -> int | None:
     return min((p for p in map(place, expressions) if p is not None), default=None)
 
 
 def _listed(fields: Sequence[Field]) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in fields)
-

@@ -1,4 +1,4 @@
-"""The bridge itself: takes events, runs the plans over them in one transaction a push, hands out results."""
+"""The bridge itself: the JEPC interface and what came with the years, over the runner."""
 
 from __future__ import annotations
 
@@ -6,50 +6,28 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar
-
-from sqlglot import exp
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from bridge import query as objects
-from bridge.catalogue import Catalogue, Processor, QueryEntry, StreamEntry
-from bridge.check import resolve
+from bridge.catalogue import Processor
+from bridge.delivery import Event, LateEvent, call_all, deliver
 from bridge.errors import (
     BridgeError,
     Closed,
     DatabaseError,
     InUse,
     OrderError,
-    ProcessorError,
     QueryError,
     SchemaError,
     UnknownName,
 )
-from bridge.intake import Batch, batches_of, chunks, merged_chunks, milliseconds
-from bridge.plan import Operator
-from bridge.rewrite import Flow, Need, Network
-from bridge.rewrite.network import CLOCK
-from bridge.flow import ascending, table
+from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
+from bridge.runner import BEGINNING, Runner
 from windows.databases import Database, Refused
-from windows.schema import Reader, Schema, TypeMismatch
+from windows.schema import Schema, TypeMismatch
 
-PURGE_EVERY = 1_000
-"""Events between two purges: often enough to keep windows small, rarely enough to cost nothing."""
-
-BEGINNING = -(2**60)
-"""The time before every event."""
-
-
-class Event(NamedTuple):
-    """One result: its payload by column name, and its timestamp in milliseconds.
-
-    >>> event = Event({"a": 1}, 1000)
-    >>> event.payload["a"], event.timestamp
-    (1, 1000)
-    """
-
-    payload: dict[str, Any]
-    timestamp: int
-
+if TYPE_CHECKING:
+    from bridge.rows import Rows
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,6 +46,8 @@ def _locked(method: Callable[P, R]) -> Callable[P, R]:
                 return method(*args, **kwargs)
             except Refused as error:
                 raise DatabaseError(str(error)) from None
+            except TypeMismatch as error:
+                raise SchemaError(str(error)) from None
 
     return call
 
@@ -75,6 +55,10 @@ def _locked(method: Callable[P, R]) -> Callable[P, R]:
 class Bridge:
     """Event processing on one database: the JEPC interface (paper, Table 1) and what came with the years.
 
+    `lateness`: so many milliseconds (or "5 S") events may come out of order (rule T2). `clock="system"`: time also
+    passes by the wall clock, and is an event's timestamp where none is given (rule T4).
+
+    >>> from windows.databases import open_database
     >>> cep = Bridge(open_database())
     >>> cep.register_stream("trades", {"symbol": "VARCHAR", "price": "DOUBLE"})
     >>> cep.create_query("high", "SELECT symbol, price FROM trades WHERE price > 10")
@@ -84,20 +68,15 @@ class Bridge:
     >>> cep.close()
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, lateness: Any = 0, clock: str | None = None) -> None:
         self.database = database
-        self.now: int | None = None
-        self._seq = 0
         self._lock = threading.RLock()
         self._closed = False
-        self._catalogue = Catalogue(database)
-        self._network = Network(database, self._catalogue.source)
-        self._texts: dict[str, str] = {}
-        self._filled: set[str] = set()
-        self._since_purge = 0
-        self._tables: list[str] = []
-        with self._transaction():
-            self._create_clock()
+        self._runner = Runner(database)
+        self._catalogue = self._runner.catalogue
+        self._late_processors: list[Callable[[LateEvent], Any]] = []
+        self._reorder = self._reorder_buffer(lateness)
+        self._clock = self._system_clock(clock)
 
     # Streams and queries ----------------------------------------------------------------------------------------------
 
@@ -105,10 +84,13 @@ class Bridge:
     def register_stream(self, name: str, schema: Any) -> None:
         """Registers an event stream; `schema` maps attribute names to types (or see `Schema.of`)."""
         self._catalogue.free(name)
-        with _as_schema_errors():
-            attributes = Schema.of(schema)
-            with self._transaction():
-                self._add_stream(name, attributes)
+        attributes = Schema.of(schema)
+        try:
+            with self._runner.transaction():
+                self._runner.add_stream(name, attributes)
+        except Exception:
+            self._runner.undo("", [name])
+            raise
 
     @_locked
     def create_query(self, name: str, definition: objects.Node | str, language: str = "sql") -> None:
@@ -117,14 +99,16 @@ class Bridge:
         Raises QueryError, with the place in the text, for what cannot be; then nothing is left behind.
         """
         self._catalogue.free(name)
-        node = self._parsed(definition, language)
+        node = _parsed(definition, language)
         text = definition if isinstance(definition, str) else str(definition)
-        with self._pointing(definition), _as_schema_errors(), self._transaction():
+        known = set(self._catalogue.streams)
+        with _pointing(definition):
             try:
-                self._register_inline(node)
-                self._add_query(name, node, text)
+                with self._runner.transaction():
+                    self._register_inline(node)
+                    self._runner.add_query(self._catalogue.free(name), node, text)
             except Exception:
-                self._forget_half_made(name)
+                self._runner.undo(name, set(self._catalogue.streams) - known)
                 raise
 
     @_locked
@@ -132,18 +116,16 @@ class Bridge:
         """Removes a query with its processors; refused while another query reads it."""
         entry = self._catalogue.query_entry(name)
         self._refuse_if_read(entry.name)
-        del self._catalogue.queries[entry.name.lower()]
-        self._drop_unused()
+        self._runner.remove_query(entry)
 
     @_locked
     def remove_stream(self, name: str) -> None:
-        """Removes a stream; refused while a query reads it."""
+        """Removes a stream; refused while a query reads it, or events of it wait to be put in order."""
         entry = self._catalogue.stream_entry(name)
         self._refuse_if_read(entry.name)
-        del self._catalogue.streams[entry.name.lower()]
-        self._filled.discard(entry.inbox)
-        with self._transaction():
-            self._drop(entry.inbox)
+        if self._reorder is not None and self._reorder.waiting(entry.name):
+            raise InUse(f"events of {name!r} still wait in the reorder buffer: advance_time lets them through")
+        self._runner.remove_stream(entry)
 
     @_locked
     def add_output_processor(self, query: str, function: Callable[[Any], Any], batch: bool = False) -> Processor:
@@ -165,17 +147,19 @@ class Bridge:
                 return
         raise UnknownName("this output processor is not there (any more)")
 
+    @_locked
+    def add_late_processor(self, function: Callable[[LateEvent], Any]) -> None:
+        """Calls `function(LateEvent)` for every event that comes after the watermark has passed it."""
+        self._late_processors.append(function)
+
     # Events -----------------------------------------------------------------------------------------------------------
 
     @_locked
-    def push_event(self, stream: str, payload: Mapping[str, Any] | Sequence[Any], timestamp: Any) -> None:
+    def push_event(self, stream: str, payload: Mapping[str, Any] | Sequence[Any], timestamp: Any = None) -> None:
         """Pushes one event; timestamps are milliseconds or aware datetimes, and do not go back (rule T2)."""
         entry = self._catalogue.stream_entry(stream)
-        ts = milliseconds(timestamp)
-        self._in_order(ts)
-        with _as_schema_errors():
-            values = entry.row(payload)
-        self._take([Batch(entry, rows=[(ts, self._seq + 1, *values)])], 1, ts)
+        ts = self._moment() if timestamp is None else milliseconds(timestamp)
+        self._take([Batch(entry, rows=[(ts, self._runner.seq + 1, *entry.row(payload))])], 1, ts, ts)
 
     @_locked
     def push_events(self, stream: str, events: Any, timestamp: str = "ts") -> int:
@@ -185,12 +169,13 @@ class Bridge:
         Each chunk is one transaction: on a wrong event nothing of its chunk is in, and the error says how many are.
         """
         entry = self._catalogue.stream_entry(stream)
-        return self._push_chunks(chunks(entry, events, timestamp, self.database.chunk))
+        return self._push_chunks(chunks(entry, events, timestamp, self.database.chunk, self._reorder is None))
 
     @_locked
     def push_all(self, events: Iterable[tuple[str, Any, Any]]) -> int:
         """Pushes (stream, payload, timestamp) triples of several streams, ordered by time; gives their number."""
-        return self._push_chunks(batches_of(events, self._catalogue.stream_entry, self.database.chunk))
+        entry = self._catalogue.stream_entry
+        return self._push_chunks(batches_of(events, entry, self.database.chunk, self._reorder is None))
 
     @_locked
     def push_tables(self, tables: Mapping[str, Any], timestamp: str = "ts") -> int:
@@ -203,26 +188,27 @@ class Bridge:
 
     @_locked
     def advance_time(self, timestamp: Any) -> None:
-        """Time passes without an event (rule T3): windows expire, boundaries and deadlines fire."""
+        """Time passes without an event (rule T3): windows expire, boundaries and deadlines fire, buffers drain."""
         ts = milliseconds(timestamp)
         self._in_order(ts)
-        self._take([], 0, ts)
+        if self._reorder is None:
+            self._take([], 0, ts, ts)
+        else:
+            self._take_reordered([], ts)
 
     @_locked
     def purge(self) -> None:
         """Removes what has expired from the state, now; otherwise that happens every so many events."""
-        with self._transaction():
-            self._set_clock(self._time, self._time)
-            self._purge()
+        self._runner.purge()
 
     # Looking at it ----------------------------------------------------------------------------------------------------
 
     @_locked
-    def query(self, sql: str) -> Any:
-        """Answers a SELECT on demand, over window contents, streams, queries and tables; see `demand.answer`."""
+    def query(self, sql: str) -> Rows:
+        """Answers a SELECT on demand, over window contents, streams, queries and tables; see `bridge.demand`."""
         from bridge.demand import answer
 
-        return answer(sql, self._catalogue, self._network, self._time)
+        return answer(sql, self._catalogue, self._runner.network, self._runner.now)
 
     @_locked
     def explain(self, query: str) -> str:
@@ -230,6 +216,11 @@ class Bridge:
         from bridge.explain import explanation
 
         return explanation(self._catalogue.query_entry(query), self._catalogue, self.database)
+
+    @property
+    def now(self) -> int | None:
+        """The newest time seen, in milliseconds; None before the first event."""
+        return None if self._runner.now == BEGINNING else self._runner.now
 
     @property
     def streams(self) -> dict[str, Schema]:
@@ -248,11 +239,13 @@ class Bridge:
                 return
             self._closed = True
             try:
-                with self._transaction():
-                    for name in self._tables:
-                        self.database.execute(self._text(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
+                self._runner.close()
+            except Refused as error:
+                raise DatabaseError(str(error)) from None
             finally:
                 self.database.close()
+        if self._clock is not None:
+            self._clock.stop()
 
     def __enter__(self) -> Bridge:
         return self
@@ -260,273 +253,126 @@ class Bridge:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # How queries come and go ------------------------------------------------------------------------------------------
-
-    def _parsed(self, definition: objects.Node | str, language: str) -> objects.Node:
-        if isinstance(definition, objects.Node):
-            return definition
-        if not isinstance(definition, str):
-            raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
-        if language != "sql":
-            raise QueryError(f"unknown language {language!r}; there is 'sql'")
-        from bridge.frontends.extended import parse
-
-        return parse(definition)
+    # Within -----------------------------------------------------------------------------------------------------------
 
     def _register_inline(self, node: objects.Node) -> None:
         """Stand-alone SQL: a stream with its schema in the query is registered on first use."""
         for below in objects.walk(node):
             if isinstance(below, objects.Stream) and below.schema and self._catalogue.stream(below.name) is None:
-                self._add_stream(self._catalogue.free(below.name), below.schema)
-
-    def _add_stream(self, name: str, schema: Schema) -> None:
-        inbox = self._network.name("inbox", objects.Stream(name))
-        columns = [exp.ColumnDef(this=exp.to_identifier(c, quoted=True), kind=exp.DataType.build("BIGINT")) for c in ("ts", "seq")]
-        for attribute in schema:
-            kind = exp.DataType.build(self.database.column_type(attribute), dialect=self.database.dialect)
-            columns.append(exp.ColumnDef(this=exp.to_identifier(attribute.name, quoted=True), kind=kind))
-        create = exp.Create(kind="TABLE", this=exp.Schema(this=table(inbox), expressions=columns))
-        self.database.execute(self._text(create))
-        self._tables.append(inbox)
-        encoders = tuple(self.database.encoder(attribute) for attribute in schema)
-        self._catalogue.streams[name.lower()] = StreamEntry(name, schema, inbox, Reader.of(schema), encoders)
-
-    def _add_query(self, name: str, node: objects.Node, text: str) -> None:
-        resolved = resolve(node, self._catalogue)
-        known = {id(operator): len(operator.tables) for operator in self._network.operators}
-        flow, operators = self._network.plan(resolved.node, self._seq)
-        for operator in self._network.operators:
-            self._create_tables(operator, known.get(id(operator), 0))
-        emit = self._emission(flow, [field.name for field in resolved.visible])
-        sources, timed = self._network.concerns(resolved.node)
-        decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
-        self.database.fetch(emit)  # a name or type that only the database knows is wrong here, not at the first event
-        self._catalogue.queries[name.lower()] = QueryEntry(
-            name, text, resolved, self._seq, flow, operators, sources, timed, emit, decoders
-        )
-
-    def _emission(self, flow: Flow, names: Sequence[str]) -> str:
-        order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
-        rows = flow.arrivals.select(["ts", "seq", *flow.order, *names])
-        columns = [exp.column(c, quoted=True) for c in ("ts", *names)]
-        select = exp.select(*columns).from_(exp.Subquery(this=rows).as_("r", quoted=True)).order_by(*order)
-        return self.database.render(select)
-
-    def _create_tables(self, operator: Operator, done: int) -> None:
-        for made in operator.tables[done:]:
-            self.database.execute(self._text(made.create()))
-            self._tables.append(made.name)
-            for index in made.index() if self.database.indexes else []:
-                self.database.execute(self._text(index))
-
-    def _forget_half_made(self, name: str) -> None:
-        """After a refusal: the transaction removes the tables, this the operators and streams that stood on them."""
-        kept = [operator for entry in self._catalogue.queries.values() for operator in entry.operators]
-        self._network.keep(kept)
-        self._catalogue.queries.pop(name.lower(), None)
-
-    def _drop_unused(self) -> None:
-        kept = [operator for entry in self._catalogue.queries.values() for operator in entry.operators]
-        with self._transaction():
-            for operator in self._network.keep(kept):
-                self._filled -= set(operator.inboxes)
-                for made in operator.tables:
-                    self._drop(made.name)
-
-    def _drop(self, name: str) -> None:
-        self.database.execute(self._text(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
-        self._tables.remove(name)
+                self._runner.add_stream(self._catalogue.free(below.name), below.schema)
 
     def _refuse_if_read(self, name: str) -> None:
         if readers := self._catalogue.readers(name):
             raise InUse(f"{name!r} is read by {', '.join(map(repr, readers))}: remove that first")
 
-    # How events go through --------------------------------------------------------------------------------------------
-
-    @property
-    def _time(self) -> int:
-        return BEGINNING if self.now is None else self.now
-
     def _in_order(self, ts: int) -> None:
-        if ts < self._time:
-            raise OrderError(f"time does not go back: {ts} is before {self.now}, the newest time seen")
+        if ts < self._runner.now:
+            raise OrderError(f"time does not go back: {ts} is before {self._runner.now}, the newest time seen")
 
-    def _push_chunks(self, parts: Iterator[Any]) -> int:
+    def _push_chunks(self, parts: Iterator[Chunk]) -> int:
         """Takes chunk after chunk; what is wrong in one says how many events the ones before brought in."""
         taken = 0
-        while True:
-            try:
-                with _as_schema_errors():
-                    part = next(parts, None)
-                    if part is None:
-                        return taken
-                    batches, count, first, last = part(self._seq)
-                self._in_order(first)
-                self._take(batches, count, last)
-            except BridgeError as error:
-                error.accepted = taken  # type: ignore[attr-defined]
-                if taken:
-                    error.add_note(f"{taken} events before this chunk are in")
-                raise
-            taken += count
-
-    def _take(self, batches: Sequence[Batch], count: int, ts: int) -> None:
-        """One push: inboxes, operators in order, results, purge; all of it or nothing, then the processors."""
-        streams = frozenset(batch.stream.name.lower() for batch in batches)
-        filled: set[str] = set()
-        with self._transaction():
-            for inbox in self._filled:
-                self.database.execute(self._clear(inbox))
-            for batch in batches:
-                batch.insert(self.database, self._quoted(batch.stream.inbox))
-                filled.add(batch.stream.inbox)
-            due = self._since_purge + count >= PURGE_EVERY
-            if due or any(operator.timed for operator in self._network.operators):
-                self._set_clock(self._time, ts)
-            for operator in self._network.operators:
-                if operator.concerned(streams):
-                    for step in operator.steps:
-                        self.database.execute(self._step_text(step))
-                    filled.update(operator.inboxes)
-            results = self._results(streams)
-            if due:
-                self._purge()
-        self._filled = filled
-        self._since_purge = 0 if due else self._since_purge + count
-        self._seq += count
-        self.now = ts
-        self._hand_out(results)
-
-    def _results(self, streams: frozenset[str]) -> list[tuple[QueryEntry, list[tuple[Any, ...]]]]:
-        results = []
-        for entry in self._catalogue.queries.values():
-            if entry.processors and entry.concerned(streams):
-                rows = self.database.fetch(entry.emit)
-                if rows:
-                    results.append((entry, rows))
-        return results
-
-    def _hand_out(self, results: list[tuple[QueryEntry, list[tuple[Any, ...]]]]) -> None:
-        """Every processor gets its results, whatever another one raised."""
-        errors: list[Exception] = []
-        for entry, rows in results:
-            decoded = [_decoded(row, entry.decoders) for row in rows] if any(entry.decoders) else rows
-            names = [field.name for field in entry.fields]
-            for processor in list(entry.processors):
-                try:
-                    _call(processor, names, decoded, entry)
-                except Exception as error:
-                    errors.append(error)
-        if errors:
-            first = errors[0]
-            raise ProcessorError(
-                f"an output processor raised {type(first).__name__}: {first} (the events are in; "
-                f"{len(errors)} calls failed, all others ran)",
-                errors,
-            ) from first
-
-    def _purge(self) -> None:
-        for operator in self._network.operators:
-            for purge in operator.purges:
-                self.database.execute(self._step_text(purge))
-
-    def _create_clock(self) -> None:
-        time = exp.select(
-            exp.alias_(exp.cast(exp.Literal.number(0), "BIGINT"), "before", quoted=True),
-            exp.alias_(exp.cast(exp.Literal.number(0), "BIGINT"), "now", quoted=True),
-        )
-        self.database.execute(self._text(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))
-        self.database.execute(self._text(exp.Create(kind="TABLE", this=table(CLOCK), expression=time)))
-        self._tables.append(CLOCK)
-        self._set_clock(BEGINNING, BEGINNING)
-
-    def _set_clock(self, before: int, now: int) -> None:
-        clock, quote = self._quoted(CLOCK), self._quoted
-        self.database.execute(f"UPDATE {clock} SET {quote('before')} = {before}, {quote('now')} = {now}")
-
-    # Text and transactions --------------------------------------------------------------------------------------------
-
-    def _text(self, statement: exp.Expression) -> str:
-        return self.database.render(statement)
-
-    def _step_text(self, step: Any) -> str:
-        text = self._step_texts.get(id(step))
-        if text is None:
-            text = self._step_texts[id(step)] = self._text(step.statement())
-            self._kept_steps.append(step)
-        return text
-
-    @functools.cached_property
-    def _step_texts(self) -> dict[int, str]:
-        return {}
-
-    @functools.cached_property
-    def _kept_steps(self) -> list[Any]:
-        """Keeps rendered steps alive, so that their ids stay theirs."""
-        return []
-
-    def _clear(self, inbox: str) -> str:
-        text = self._texts.get(inbox)
-        if text is None:
-            text = self._texts[inbox] = self._text(exp.delete(table(inbox)))
-        return text
-
-    def _quoted(self, name: str) -> str:
-        return self._text(exp.to_identifier(name, quoted=True))
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self.database.begin()
         try:
-            yield
-            self.database.commit()
+            for part in parts:
+                batches, count, first, last = part(self._runner.seq)
+                self._take(batches, count, first, last)
+                taken += count
+        except (BridgeError, TypeMismatch, Refused) as problem:
+            error = _own(problem)
+            error.accepted = taken
+            if taken:
+                error.add_note(f"{taken} events before this chunk are in")
+            raise error from None
+        return taken
+
+    def _take(self, batches: Sequence[Batch], count: int, first: int, last: int) -> None:
+        """One push: all of it or nothing; then the processors."""
+        if self._reorder is not None:
+            self._take_reordered(batches, BEGINNING)
+            return
+        self._in_order(first)
+        with self._runner.transaction():
+            results = self._runner.take(batches, count, last)
+        deliver(results)
+
+    def _take_reordered(self, batches: Sequence[Batch], watermark: int) -> None:
+        """One push through the reorder buffer: what the watermark has reached goes on."""
+        reorder = self._reorder
+        assert reorder is not None
+        remembered = reorder.remembered()
+        try:
+            with self._runner.transaction():
+                late = reorder.sift(batches)
+                ready, count = reorder.release(max(watermark, reorder.watermark))
+                results = self._runner.take(ready, count, max(self._runner.now, reorder.watermark))
         except BaseException:
-            with contextlib.suppress(Refused):
-                self.database.rollback()
+            reorder.restore(remembered)
             raise
-
-    @contextlib.contextmanager
-    def _pointing(self, definition: objects.Node | str) -> Iterator[None]:
-        """Errors of the check point into the text of the query, where it is one."""
         try:
-            yield
-        except QueryError as error:
-            raise (error.within(definition) if isinstance(definition, str) else error) from None
-        except Refused as error:
-            raise QueryError(f"the database refuses this query: {error}") from None
+            deliver(results)
+        finally:
+            call_all([(function, event) for event in late for function in self._late_processors])
+
+    def _moment(self) -> int:
+        if self._clock is None:
+            raise SchemaError('an event needs its timestamp (or connect(clock="system"), which gives it the present)')
+        present: int = self._clock.milliseconds()
+        return max(present, self._runner.now)
+
+    def _reorder_buffer(self, lateness: Any) -> Any:
+        if lateness == 0:
+            return None
+        from bridge.lateness import Reorder
+        from windows.window import duration
+
+        try:
+            return Reorder(self._runner, duration(lateness))
+        except ValueError as error:
+            raise SchemaError(f"lateness: {error}") from None
+
+    def _system_clock(self, clock: str | None) -> Any:
+        if clock is None:
+            return None
+        if clock != "system":
+            raise SchemaError(f'clock is None or "system", not {clock!r}')
+        from bridge.clock import SystemClock
+
+        return SystemClock(self._pass_time)
+
+    def _pass_time(self, ts: int) -> None:
+        """What the clock does at each tick; events may have been ahead of it."""
+        if not self._closed:
+            self.advance_time(max(ts, self._runner.now))
 
 
-def _call(processor: Processor, names: list[str], rows: Sequence[tuple[Any, ...]], entry: QueryEntry) -> None:
-    if processor.batch:
-        from bridge.rows import arrow_table
+def _parsed(definition: objects.Node | str, language: str) -> objects.Node:
+    if isinstance(definition, objects.Node):
+        return definition
+    if not isinstance(definition, str):
+        raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
+    if language != "sql":
+        raise QueryError(f"unknown language {language!r}; there is 'sql'")
+    from bridge.frontends.extended import parse
 
-        processor.function(arrow_table(entry.fields, rows))
-        return
-    for ts, *values in rows:
-        processor.function(Event(dict(zip(names, values, strict=True)), ts))
-
-
-def _decoded(row: tuple[Any, ...], decoders: Sequence[Callable[[Any], Any] | None]) -> tuple[Any, ...]:
-    values = [
-        decode(value) if decode is not None and value is not None else value
-        for decode, value in zip(decoders, row[1:], strict=True)
-    ]
-    return (row[0], *values)
+    return parse(definition)
 
 
 @contextlib.contextmanager
-def _as_schema_errors() -> Iterator[None]:
+def _pointing(definition: objects.Node | str) -> Iterator[None]:
+    """Errors of the check point into the text of the query, where it is one."""
     try:
         yield
-    except TypeMismatch as error:
-        raise SchemaError(str(error)) from None
+    except QueryError as error:
+        raise (error.within(definition) if isinstance(definition, str) else error) from None
+    except Refused as error:
+        raise QueryError(f"the database refuses this query: {error}") from None
 
 
-def open_database(target: Any = "duckdb://") -> Database:
-    """The database of a URL, engine or connection."""
-    from windows.databases import open_database as opened
+def _own(problem: Exception) -> BridgeError:
+    """The error of ours that says the same."""
+    if isinstance(problem, BridgeError):
+        return problem
+    return SchemaError(str(problem)) if isinstance(problem, TypeMismatch) else DatabaseError(str(problem))
 
-    return opened(target)
 
-
-__all__ = ["Bridge", "Event", "Need"]
+__all__ = ["Bridge", "Event", "LateEvent"]

@@ -9,7 +9,12 @@ from collections.abc import Iterable
 
 
 class BridgeError(Exception):
-    """The common parent: `except bridge.BridgeError` catches whatever the bridge refuses."""
+    """The common parent: `except bridge.BridgeError` catches whatever the bridge refuses.
+
+    `accepted`: of a push of many events, how many were in before the error.
+    """
+
+    accepted: int = 0
 
 
 class QueryError(BridgeError):

@@ -74,7 +74,7 @@ def _title(node: Node) -> str:
             return type(node).__name__
 
 
-def _list(expressions: tuple[exp.Expression, ...]) -> str:
+def _list(expressions: tuple[exp.Expr, ...]) -> str:
     return ", ".join(expression.sql() for expression in expressions)
 
 
@@ -96,7 +96,11 @@ def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Itera
 
 def _operator(number: int, operator: Operator, database: Database) -> Iterator[str]:
     notes = f" ({'; '.join(operator.notes)})" if operator.notes else ""
-    when = "at each push and when time passes" if operator.timed else f"at a push into {', '.join(sorted(operator.sources))}"
+    when = (
+        "at each push and when time passes"
+        if operator.timed
+        else f"at a push into {', '.join(sorted(operator.sources))}"
+    )
     yield f"-- {number}. {operator.title}{notes}, {when}"
     yield from (f"{database.render(exp.delete(table(inbox)))};" for inbox in operator.inboxes)
     yield from _statements(operator.steps, database)

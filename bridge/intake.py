@@ -34,6 +34,12 @@ class Batch:
     rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
     table: pa.Table | None = None
 
+    def tuples(self) -> list[tuple[Any, ...]]:
+        """The rows, whichever form they have."""
+        if self.table is None:
+            return self.rows
+        return list(zip(*(column.to_pylist() for column in self.table.columns), strict=True))
+
     def insert(self, database: Database, inbox: str) -> None:
         if self.table is not None:
             database.append(inbox, self.table)
@@ -62,26 +68,37 @@ def milliseconds(timestamp: Any) -> int:
     return ts
 
 
-def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int) -> Iterator[Chunk]:
-    """The chunks of whatever `push_events` takes."""
-    if (tables := as_arrow(events)) is not None:
+def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int, ordered: bool = True) -> Iterator[Chunk]:
+    """The chunks of whatever `push_events` takes; where they need not be `ordered`, row by row."""
+    tables = as_arrow(events)
+    if tables is not None and ordered:
         return _arrow_chunks(stream, tables, timestamp, size)
-    return batches_of(((stream.name, *_pair(event)) for event in events), lambda _: stream, size)
+    pairs = events if tables is None else _pairs_of(tables, timestamp)
+    return batches_of(((stream.name, *_pair(event)) for event in pairs), lambda _: stream, size, ordered)
+
+
+def _pairs_of(tables: Iterable[pa.Table], timestamp: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    for table in tables:
+        if timestamp not in table.column_names:
+            raise SchemaError(f"no column {timestamp!r} with the timestamps; there are {table.column_names}")
+        for payload in table.to_pylist():
+            yield payload, payload.pop(timestamp)
 
 
 def batches_of(
-    events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int
+    events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int, ordered: bool = True
 ) -> Iterator[Chunk]:
     """Chunks of (stream, payload, timestamp) triples."""
     iterator = iter(events)
     while part := list(itertools.islice(iterator, size)):
-        yield _Rows(part, entry).numbered
+        yield _Rows(part, entry, ordered).numbered
 
 
 @dataclasses.dataclass
 class _Rows:
     events: list[tuple[str, Any, Any]]
     entry: Callable[[str], StreamEntry]
+    ordered: bool
 
     def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
         batches: dict[str, Batch] = {}
@@ -92,7 +109,7 @@ class _Rows:
                 ts, values = milliseconds(timestamp), stream.row(payload)
             except (TypeMismatch, SchemaError) as error:
                 raise SchemaError(f"event {place} of this chunk: {error}") from None
-            if ts < last:
+            if ts < last and self.ordered:
                 raise OrderError(f"event {place} of this chunk: time does not go back: {ts} is before {last}")
             last = ts
             batches.setdefault(stream.name, Batch(stream)).rows.append((ts, seq + place, *values))
@@ -195,7 +212,9 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
     for stream, events in streams:
         parts = as_arrow(events)
         if parts is None:
-            raise SchemaError(f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}")
+            raise SchemaError(
+                f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}"
+            )
         tables.append((stream, _conformed(stream, pa.concat_tables(list(parts)), timestamp)))
     times = np.concatenate([np.array([], "int64"), *(table.column(0).to_numpy() for _, table in tables)])
     ranks = np.empty(len(times), "int64")
@@ -243,10 +262,10 @@ def _cast(column: Any, attribute: Attribute) -> Any:
 
     wanted = arrow_type(attribute.type)
     kind = column.type
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_temporal)
-    if any(test(kind) != test(wanted) for test in kinds[2:]) or _is_text(kind) != _is_text(wanted):
-        if not (pa.types.is_null(kind) or pa.types.is_dictionary(kind)):
-            raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
+    families = (_is_text, pa.types.is_boolean, pa.types.is_temporal)
+    open_kind = pa.types.is_null(kind) or pa.types.is_dictionary(kind)
+    if not open_kind and any(test(kind) != test(wanted) for test in families):
+        raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
     try:
         return column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -274,9 +293,8 @@ def _times(column: Any, name: str) -> Any:
         raise SchemaError(f"{column.null_count} timestamps in {name!r} are missing")
     if len(column) == 0:
         return column
-    extremes = pc.min_max(column).as_py()
-    for ts in (extremes["min"], extremes["max"]):
-        milliseconds(ts)
+    for extreme in (pc.min(column), pc.max(column)):
+        milliseconds(extreme.as_py())
     combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     later, earlier = combined.slice(1), combined.slice(0, len(combined) - 1)
     wrong = pc.index(pc.less(later, earlier), True).as_py()

@@ -17,15 +17,19 @@ class Table:
     """A table of state: its columns come with the SELECT that would fill it, so the database knows their types best."""
 
     name: str
-    like: exp.Expression
+    like: exp.Query
     indexes: tuple[tuple[str, ...], ...] = ()
 
-    def create(self) -> exp.Expression:
+    def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""
-        shape = exp.select("*").from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True)).where(exp.false())
+        shape = (
+            exp.select(*map(_shaped, self.like.named_selects))
+            .from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True))
+            .where(exp.false())
+        )
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
-    def index(self) -> list[exp.Expression]:
+    def index(self) -> list[exp.Expr]:
         return [
             exp.Create(
                 kind="INDEX",
@@ -39,13 +43,19 @@ class Table:
         ]
 
 
+def _shaped(name: str) -> exp.Expr:
+    """A column of a new table. What is computed has no type in SQLite, and an index over it serves no comparison."""
+    column = exp.column(name, quoted=True)
+    return exp.alias_(exp.cast(column, "BIGINT"), name, quoted=True) if name == "_expires" else column
+
+
 @dataclasses.dataclass(frozen=True)
 class Clear:
     """Empties an inbox before it is filled again."""
 
     table: str
 
-    def statement(self) -> exp.Expression:
+    def statement(self) -> exp.Expr:
         return exp.delete(table(self.table))
 
 
@@ -54,9 +64,9 @@ class Insert:
     """Adds the rows of a SELECT to a table of state."""
 
     table: str
-    select: exp.Expression
+    select: exp.Expr
 
-    def statement(self) -> exp.Expression:
+    def statement(self) -> exp.Expr:
         return exp.insert(self.select.copy(), table(self.table))
 
 
@@ -65,9 +75,9 @@ class Purge:
     """Removes rows that can take part in nothing any more: housekeeping, right at any time (DESIGN)."""
 
     table: str
-    condition: exp.Expression
+    condition: exp.Expr
 
-    def statement(self) -> exp.Expression:
+    def statement(self) -> exp.Expr:
         return exp.delete(table(self.table), where=self.condition.copy())
 
 

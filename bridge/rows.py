@@ -44,7 +44,7 @@ class Row(tuple[Any, ...]):
 class Rows(Sequence[Row]):
     """The rows of an answer, in order, with `.columns`."""
 
-    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], arrow: Any = None) -> None:
+    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], arrow: pa.Table | None = None) -> None:
         self.columns = tuple(columns)
         self._rows = [Row.of(self.columns, row) for row in rows]
         self._arrow = arrow

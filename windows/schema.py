@@ -75,7 +75,9 @@ class Schema:
             if not isinstance(name, str) or not name or not is_text(name):
                 raise TypeMismatch(f"{name!r} cannot be the name of an attribute")
             if name.lower() in RESERVED:
-                raise TypeMismatch(f"the attribute name {name!r} is the bridge's own (every event has it): rename yours")
+                raise TypeMismatch(
+                    f"the attribute name {name!r} is the bridge's own (every event has it): rename yours"
+                )
             if name.lower() in seen:
                 raise TypeMismatch(f"duplicate attribute {name!r}: names that differ only in case are one name in SQL")
             seen[name.lower()] = name
@@ -98,7 +100,9 @@ class Schema:
             return cls(tuple(Attribute(f.name, _type_name(hints[f.name])) for f in dataclasses.fields(source)))
         if hasattr(source, "names") and hasattr(source, "types"):
             return cls(tuple(map(Attribute, source.names, map(_type_of_arrow, source.types))))
-        raise TypeMismatch(f"a schema is a mapping, a text, a dataclass or a pyarrow schema, not {type(source).__name__}")
+        raise TypeMismatch(
+            f"a schema is a mapping, a text, a dataclass or a pyarrow schema, not {type(source).__name__}"
+        )
 
     @property
     def names(self) -> list[str]:
@@ -140,7 +144,9 @@ class Reader:
     def row(self, payload: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
         """The values in schema order; an attribute that a mapping leaves out is NULL."""
         values = self._values(payload)
-        return tuple([None if value is None else check(value) for check, value in zip(self.checks, values, strict=True)])
+        return tuple(
+            [None if value is None else check(value) for check, value in zip(self.checks, values, strict=True)]
+        )
 
     def _values(self, payload: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
         if isinstance(payload, Mapping):
@@ -204,7 +210,9 @@ def checker(attribute: Attribute) -> Callable[[Any], Any]:
         except TypeMismatch as error:
             raise TypeMismatch(f"attribute {name!r}: {error}") from None
         except (TypeError, ValueError, ArithmeticError):
-            raise TypeMismatch(f"attribute {name!r} is {kind}: {value!r} ({type(value).__name__}) does not fit") from None
+            raise TypeMismatch(
+                f"attribute {name!r} is {kind}: {value!r} ({type(value).__name__}) does not fit"
+            ) from None
 
     return check
 
@@ -287,19 +295,22 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s*(:)?')
+_TYPE = re.compile(r"\s*([^\W\d][^,(]*(?:\([^)]*\))?)\s*(?:(,)|$)")
+
+
 def _attributes_of_text(text: str) -> Iterator[Attribute]:
     """`a INTEGER, "b c" DECIMAL(10, 2)` (a colon may stand between name and type)."""
-    pattern = re.compile(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s*:?\s+?([^,(]+(?:\([^)]*\))?)\s*(,|$)|\s*(?:"((?:[^"]|"")+)"|(\w+))\s*:\s*([^,(]+(?:\([^)]*\))?)\s*(,|$)')
-    position = 0
-    while position < len(text) or not text.strip():
-        match = pattern.match(text, position)
-        if not match:
-            raise TypeMismatch(f"a schema reads 'name TYPE, name TYPE, ...'; not understood: {text[position:].strip()!r}")
-        name = (match[1] or match[5] or "").replace('""', '"') or match[2] or match[6]
-        yield Attribute(name, match[3] or match[7])
-        position = match.end()
-        if position >= len(text) and (match[4] or match[8]) != ",":
-            return
+    position, more = 0, True
+    while more:
+        name = _NAME.match(text, position)
+        kind = _TYPE.match(text, name.end()) if name else None
+        if not name or not kind:
+            raise TypeMismatch(
+                f"a schema reads 'name TYPE, name TYPE, ...'; not understood: {text[position:].strip()!r}"
+            )
+        yield Attribute(name[1].replace('""', '"') if name[1] else name[2], kind[1])
+        position, more = kind.end(), kind[2] is not None
 
 
 def _type_name(kind: Any) -> str:

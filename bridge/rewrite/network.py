@@ -12,10 +12,10 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
-from bridge.plan import Insert, Operator, Purge, Table
-from bridge.query import Node
 from bridge.errors import QueryError
 from bridge.flow import OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, table
+from bridge.plan import Insert, Operator, Purge, Table
+from bridge.query import Node
 from windows.databases.base import Database
 from windows.window import NEVER, Range, Rows
 
@@ -91,7 +91,7 @@ class Network:
     def content_of(self, node: Node, epoch: int) -> Flow:
         """The content of a window made in this epoch."""
         operator = self._by_node.get((node, epoch))
-        flow = operator and (operator.contents.get(epoch) or operator.arrivals)
+        flow = operator.contents.get(epoch) or operator.arrivals if operator else None
         if flow is None or flow.content is None:
             raise QueryError(f"the content of {node} is not kept: no operator needs it")
         return flow
@@ -138,7 +138,7 @@ class Network:
     def _materialised(self, operator: Operator, node: Node, result: Flow) -> Flow:
         """The result in an inbox, its rows of one event numbered in the operator's order."""
         inbox = self.name("inbox", node)
-        order: dict[str, exp.Expression] = {}
+        order: dict[str, exp.Expr] = {}
         if result.order == ("_place",):
             order = {"_place": column("_place")}
         elif result.order:
@@ -202,13 +202,13 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
     assert flow.content is not None
     own = [name for name in flow.content.columns if name not in OUT]
     joined = exp.select(*(of("d", name) for name in own)).from_(flow.content.item("d"))
-    leave = {name: of("d", name) for name in OUT} if flow.counted else None
+    leave: dict[str, exp.Expr] | None = {name: of("d", name) for name in OUT} if flow.counted else None
     for place, (origin, pairs) in enumerate(origins, 1):
         alias = f"o{place}"
         rows = exp.Subquery(this=cast("Selection", origin.content).select([*pairs, *OUT]))
         on = exp.and_(*(exp.EQ(this=of(alias, theirs), expression=of("d", mine)) for theirs, mine in pairs.items()))
         joined = joined.join(rows.as_(alias, quoted=True), on=on)
-        out = {name: of(alias, name) for name in OUT}
+        out: dict[str, exp.Expr] = {name: of(alias, name) for name in OUT}
         if any(theirs != mine for theirs, mine in pairs.items()):
             out[OUT[2]] = number(0)  # a part's place says nothing of the results' places: they begin after it
         leave = out if leave is None else _first(leave, out)
@@ -217,7 +217,7 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
     return dataclasses.replace(flow, content=content, counted=True)
 
 
-def _first(left: Mapping[str, exp.Expression], right: Mapping[str, exp.Expression]) -> dict[str, exp.Expression]:
+def _first(left: Mapping[str, exp.Expr], right: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
     """The one that comes first of two rows."""
     earlier = before([(left[name].copy(), right[name].copy()) for name in OUT])
     return {name: exp.Case().when(earlier.copy(), left[name].copy()).else_(right[name].copy()) for name in OUT}
@@ -247,11 +247,11 @@ def is_jumping(window: query.Window) -> bool:
     return isinstance(window.extent, (Range, Rows)) and window.extent.slide is not None
 
 
-def add_table(operator: Operator, name: str, like: exp.Expression, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
+def add_table(operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
     operator.tables.append(Table(name, like, indexes))
 
 
-def clock(name: str) -> exp.Expression:
+def clock(name: str) -> exp.Expr:
     """The time `now`, or `before` the push."""
     return exp.Subquery(this=exp.select(column(name)).from_(table(CLOCK)))
 
@@ -260,12 +260,12 @@ def expired(name: str) -> Purge:
     return Purge(name, exp.LTE(this=column("_expires"), expression=clock("now")))
 
 
-def order_columns(flow: Flow) -> dict[str, exp.Expression]:
+def order_columns(flow: Flow) -> dict[str, exp.Expr]:
     """The order columns a window table copies from its input."""
     return {name: column(name) for name in flow.order}
 
 
-def row_columns(flow: Flow, expires: exp.Expression) -> dict[str, exp.Expression]:
+def row_columns(flow: Flow, expires: exp.Expr) -> dict[str, exp.Expr]:
     """The columns of a window table over a flow: the rows as they are, with another expiry."""
     return {
         "ts": column("ts"),
@@ -274,4 +274,3 @@ def row_columns(flow: Flow, expires: exp.Expression) -> dict[str, exp.Expression
         **order_columns(flow),
         **{name: column(name) for name in flow.names},
     }
-

@@ -34,7 +34,7 @@ def _alchemy(target: Any) -> Database:
     from windows.databases.alchemy import Alchemy
 
     try:
-        engine = target if isinstance(target, sa.Engine) else sa.create_engine(target)
+        engine = target if isinstance(target, sa.Engine) else _engine(sa.make_url(target))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise Refused(f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, …)", str(target)) from None
     if engine.dialect.name == "sqlite":
@@ -42,3 +42,11 @@ def _alchemy(target: Any) -> Database:
 
         return SQLite(engine)
     return Alchemy(engine)
+
+
+def _engine(url: Any) -> Any:
+    """The engine of a URL; Python's SQLite keeps only 128 statements prepared unless told otherwise."""
+    import sqlalchemy as sa
+
+    prepared = {"cached_statements": 100_000} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}
+    return sa.create_engine(url, connect_args=prepared)

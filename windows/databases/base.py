@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import Dialect, ErrorLevel, exp
 
@@ -72,15 +72,15 @@ class Database(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None: ...
 
-    def render(self, statement: exp.Expression, pretty: bool = False) -> str:
+    def render(self, statement: exp.Expr, pretty: bool = False) -> str:
         """The text of a neutral statement in this database's SQL; raises `Refused` for what it cannot say."""
         try:
-            tree = cast("exp.Expression", statement.copy().transform(self.adapt))
+            tree = statement.copy().transform(self.adapt)
             return tree.sql(self.dialect, identify=True, pretty=pretty, unsupported_level=ErrorLevel.RAISE)
         except Exception as error:
             raise Refused(error, statement.sql()) from None
 
-    def adapt(self, node: exp.Expression) -> exp.Expression:
+    def adapt(self, node: exp.Expr) -> exp.Expr:
         """One node of a statement as this database wants it; called for every node, parents first."""
         if isinstance(node, exp.Ordered) and node.args.get("nulls_first") is None:
             node.set("nulls_first", self._null_order[bool(node.args.get("desc"))])
@@ -119,7 +119,7 @@ class Database(abc.ABC):
         return False
 
 
-def neutral(node: exp.Expression) -> exp.Expression:
+def neutral(node: exp.Expr) -> exp.Expr:
     """What no database is asked for because they differ: division by zero (NULL here), the type of `1.5` (DOUBLE here)."""
     if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
         node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))

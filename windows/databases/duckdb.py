@@ -43,7 +43,7 @@ class DuckDB(Database):
 
         try:
             relation = self.connection.sql(sql)
-            table = relation.to_arrow_table()
+            table: pa.Table = relation.to_arrow_table()
         except duckdb.Error as error:
             raise Refused(error, sql) from None
         for place, kind in enumerate(relation.types):
@@ -94,7 +94,7 @@ class DuckDB(Database):
         if self._owned:
             self.connection.close()
 
-    def adapt(self, node: exp.Expression) -> exp.Expression:
+    def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in DuckDB, a DOUBLE elsewhere
         return super().adapt(node)

@@ -74,7 +74,7 @@ class SQLite(Alchemy):
         }
         return decoders.get(type_name)
 
-    def adapt(self, node: exp.Expression) -> exp.Expression:
+    def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
             kind = node.to.this
             if kind == exp.DataType.Type.DATE:

@@ -1,0 +1,42 @@
+"""Time by the wall clock (rule T4): a thread that lets it pass when no event does."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from bridge.errors import BridgeError, Closed
+
+TICK = 0.1
+"""Seconds between two ticks."""
+
+
+class SystemClock:
+    """Calls `tick(milliseconds since 1970)` ten times a second, from a thread that ends with the bridge."""
+
+    def __init__(self, tick: Callable[[int], None]) -> None:
+        self._tick = tick
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="cep-bridge clock", daemon=True)
+        self._thread.start()
+
+    @staticmethod
+    def milliseconds() -> int:
+        return time.time_ns() // 1_000_000
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        """An error in an output processor must not end time; it is logged."""
+        while not self._stopped.wait(TICK):
+            try:
+                self._tick(self.milliseconds())
+            except Closed:
+                return
+            except BridgeError:
+                logging.getLogger("bridge").exception("while time passed by the clock")

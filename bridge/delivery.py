@@ -1,0 +1,79 @@
+"""Results on their way out: to every output processor, whatever another one raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from bridge.catalogue import Processor, QueryEntry
+from bridge.errors import ProcessorError
+
+
+class Event(NamedTuple):
+    """One result: its payload by column name, and its timestamp in milliseconds.
+
+    >>> event = Event({"a": 1}, 1000)
+    >>> event.payload["a"], event.timestamp
+    (1, 1000)
+    """
+
+    payload: dict[str, Any]
+    timestamp: int
+
+
+class LateEvent(NamedTuple):
+    """An event that came after time had passed it, as the `late_events` table keeps it too."""
+
+    stream: str
+    payload: dict[str, Any]
+    timestamp: int
+    watermark: int
+    reason: str
+
+
+def deliver(results: Sequence[tuple[QueryEntry, list[tuple[Any, ...]]]]) -> None:
+    """Hands each processor its results in order; raises ProcessorError at the end if any of them raised."""
+    calls = [
+        (processor.function, event)
+        for entry, rows in results
+        for processor in list(entry.processors)
+        for event in events_for(processor, entry, rows)
+    ]
+    call_all(calls)
+
+
+def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
+    """Makes all calls; those that raise do not keep the others from running."""
+    errors: list[Exception] = []
+    for function, argument in calls:
+        try:
+            function(argument)
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        first = errors[0]
+        raise ProcessorError(
+            f"an output processor raised {type(first).__name__}: {first} "
+            f"(the events are in; {len(errors)} of {len(calls)} calls failed, the others ran)",
+            errors,
+        ) from first
+
+
+def events_for(processor: Processor, entry: QueryEntry, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The results as this processor takes them: event by event, or as one Arrow table."""
+    if any(entry.decoders):
+        rows = [_decoded(row, entry.decoders) for row in rows]
+    if processor.batch:
+        from bridge.rows import arrow_table
+
+        return [arrow_table(entry.fields, rows)]
+    names = [field.name for field in entry.fields]
+    return [Event(dict(zip(names, row[1:], strict=True)), row[0]) for row in rows]
+
+
+def _decoded(row: tuple[Any, ...], decoders: Sequence[Callable[[Any], Any] | None]) -> tuple[Any, ...]:
+    values = [
+        decode(value) if decode is not None and value is not None else value
+        for decode, value in zip(decoders, row[1:], strict=True)
+    ]
+    return (row[0], *values)

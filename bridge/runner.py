@@ -1,0 +1,236 @@
+"""Runs the plans in the database: tables that come and go, and one transaction a push (DESIGN, "One event")."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
+from bridge.check import resolve
+from bridge.flow import Flow, ascending, table
+from bridge.intake import Batch
+from bridge.plan import Operator, Step
+from bridge.query import Node, Stream
+from bridge.rewrite import Network
+from bridge.rewrite.network import CLOCK
+from windows.databases import Database, Refused
+from windows.schema import Reader, Schema
+
+PURGE_EVERY = 1_000
+"""Events between two purges: often enough to keep windows small, rarely enough to cost nothing."""
+
+BEGINNING = -(2**60)
+"""The time before every event."""
+
+Results = list[tuple[QueryEntry, list[tuple[Any, ...]]]]
+
+
+class Runner:
+    """The state in one database and the statements over it. `now` and `seq`: time and number of the newest event."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.catalogue = Catalogue(database)
+        self.network = Network(database, self.catalogue.source)
+        self.now = BEGINNING
+        self.seq = 0
+        self._tables: list[str] = []
+        self._filled: set[str] = set()
+        self._since_purge = 0
+        self._texts: dict[Any, str] = {}
+        with self.transaction():
+            self._create_clock()
+
+    # Streams and queries ----------------------------------------------------------------------------------------------
+
+    def add_stream(self, name: str, schema: Schema) -> StreamEntry:
+        """Makes the inbox of a stream and enters it in the catalogue."""
+        inbox = self.network.name("inbox", Stream(name))
+        self.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._columns(schema)])
+        encoders = tuple(self.database.encoder(attribute) for attribute in schema)
+        entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders)
+        self.catalogue.streams[name.lower()] = entry
+        return entry
+
+    def add_buffer(self, name: str) -> str:
+        """Makes the table in which a stream's events wait; gives its quoted name."""
+        buffer = self.network.name("buffer", Stream(name))
+        schema = self.catalogue.streams[name.lower()].schema
+        self.create(buffer, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._columns(schema)])
+        return self._quoted(buffer)
+
+    def remove_stream(self, entry: StreamEntry) -> None:
+        del self.catalogue.streams[entry.name.lower()]
+        self._filled.discard(entry.inbox)
+        with self.transaction():
+            self._drop(entry.inbox)
+
+    def add_query(self, name: str, node: Node, text: str) -> None:
+        """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
+        resolved = resolve(node, self.catalogue)
+        known = {id(operator): len(operator.tables) for operator in self.network.operators}
+        flow, operators = self.network.plan(resolved.node, self.seq)
+        for operator in self.network.operators:
+            self._create_tables(operator, known.get(id(operator), 0))
+        emit = self._emission(flow, [field.name for field in resolved.visible])
+        self.database.fetch(emit)  # a name or type that only the database knows is wrong here, not at the first event
+        sources, timed = self.network.concerns(resolved.node)
+        decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
+        self.catalogue.queries[name.lower()] = QueryEntry(
+            name, text, resolved, self.seq, flow, operators, sources, timed, emit, decoders
+        )
+
+    def remove_query(self, entry: QueryEntry) -> None:
+        """Drops the tables that no other query needs."""
+        del self.catalogue.queries[entry.name.lower()]
+        with self.transaction():
+            for operator in self._forget_unused():
+                self._filled -= set(operator.inboxes)
+                for made in operator.tables:
+                    self._drop(made.name)
+
+    def undo(self, name: str, streams: Iterable[str]) -> None:
+        """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
+        self.catalogue.queries.pop(name.lower(), None)
+        for stream in streams:
+            self.catalogue.streams.pop(stream.lower(), None)
+        self._forget_unused()
+        self._texts.clear()
+
+    def close(self) -> None:
+        """Removes all tables of this runner from the database."""
+        with self.transaction():
+            for name in list(self._tables):
+                self._drop(name)
+
+    def create(self, name: str, columns: Sequence[tuple[str, str]]) -> None:
+        """Makes a table of these columns, with types in the database's words."""
+        definitions = [
+            exp.ColumnDef(this=_id(column), kind=exp.DataType.build(kind, dialect=self.database.dialect, udt=True))
+            for column, kind in columns
+        ]
+        create = exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions))
+        self.database.execute(self.database.render(create))
+        self._tables.append(name)
+
+    def _columns(self, schema: Schema) -> list[tuple[str, str]]:
+        return [(attribute.name, self.database.column_type(attribute)) for attribute in schema]
+
+    def _emission(self, flow: Flow, names: Sequence[str]) -> str:
+        order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
+        rows = flow.arrivals.select(["ts", "seq", *flow.order, *names])
+        columns = [exp.column(c, quoted=True) for c in ("ts", *names)]
+        select = exp.select(*columns).from_(exp.Subquery(this=rows).as_("r", quoted=True)).order_by(*order)
+        return self.database.render(select)
+
+    def _create_tables(self, operator: Operator, done: int) -> None:
+        for made in operator.tables[done:]:
+            self.database.execute(self.database.render(made.create()))
+            self._tables.append(made.name)
+            for index in made.index() if self.database.indexes else []:
+                self.database.execute(self.database.render(index))
+
+    def _forget_unused(self) -> list[Operator]:
+        return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)
+
+    def _drop(self, name: str) -> None:
+        self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
+        self._tables.remove(name)
+
+    # A push -----------------------------------------------------------------------------------------------------------
+
+    def take(self, batches: Sequence[Batch], count: int, ts: int) -> Results:
+        """One push inside the caller's transaction: inboxes, operators in order, results, purge."""
+        streams = frozenset(batch.stream.name.lower() for batch in batches)
+        filled: set[str] = set()
+        for inbox in self._filled:
+            self.database.execute(self._clearing(inbox))
+        for batch in batches:
+            batch.insert(self.database, self._quoted(batch.stream.inbox))
+            filled.add(batch.stream.inbox)
+        due = self._since_purge + count >= PURGE_EVERY
+        if due or any(operator.timed for operator in self.network.operators):
+            self._set_clock(self.now, ts)
+        for operator in self.network.operators:
+            if operator.concerned(streams):
+                for step in operator.steps:
+                    self.database.execute(self._text(step))
+                filled.update(operator.inboxes)
+        results = self._results(streams)
+        if due:
+            self._purge()
+        self._filled, self._since_purge = filled, 0 if due else self._since_purge + count
+        self.seq += count
+        self.now = ts
+        return results
+
+    def purge(self) -> None:
+        """Removes what has expired from all tables."""
+        with self.transaction():
+            self._set_clock(self.now, self.now)
+            self._purge()
+
+    def _results(self, streams: frozenset[str]) -> Results:
+        found = []
+        for entry in self.catalogue.queries.values():
+            if entry.processors and entry.concerned(streams):
+                rows = self.database.fetch(entry.emit)
+                if rows:
+                    found.append((entry, rows))
+        return found
+
+    def _purge(self) -> None:
+        for operator in self.network.operators:
+            for step in operator.purges:
+                self.database.execute(self._text(step))
+
+    def _create_clock(self) -> None:
+        self.database.execute(self.database.render(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))
+        self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT")])
+        self.database.insert(self._quoted(CLOCK), 2, [(BEGINNING, BEGINNING)])
+
+    def _set_clock(self, before: int, now: int) -> None:
+        clock, quote = self._quoted(CLOCK), self._quoted
+        self.database.execute(f"UPDATE {clock} SET {quote('before')} = {before}, {quote('now')} = {now}")
+
+    # Text and transactions --------------------------------------------------------------------------------------------
+
+    def _text(self, step: Step) -> str:
+        """A step in the database's SQL, rendered once. The step is kept with its text, so its id stays its own."""
+        text = self._texts.get(id(step))
+        if text is None:
+            text = self._texts[id(step)] = self.database.render(step.statement())
+            self._texts[step, "kept"] = ""
+        return text
+
+    def _clearing(self, inbox: str) -> str:
+        if inbox not in self._texts:
+            self._texts[inbox] = self.database.render(exp.delete(table(inbox)))
+        return self._texts[inbox]
+
+    def _quoted(self, name: str) -> str:
+        key = (name, "quoted")
+        if key not in self._texts:
+            self._texts[key] = self.database.render(_id(name))
+        return self._texts[key]
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the block or nothing: on an error also what this object remembers goes back."""
+        remembered = (set(self._filled), self._since_purge, self.seq, self.now, list(self._tables))
+        self.database.begin()
+        try:
+            yield
+            self.database.commit()
+        except BaseException:
+            self._filled, self._since_purge, self.seq, self.now, self._tables = remembered
+            with contextlib.suppress(Refused):
+                self.database.rollback()
+            raise
+
+
+def _id(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)

@@ -212,7 +212,12 @@ def before(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
 
 def same(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Equal, NULL being equal to NULL, as in GROUP BY."""
-    return exp.NullSafeEQ(this=left, expression=right)
+    return exp.NullSafeEQ(this=whole(left), expression=whole(right))
+
+
+def whole(value: exp.Expr) -> exp.Expr:
+    """The value in parentheses, unless it is one word anyway."""
+    return value if isinstance(value, (exp.Column, exp.Literal, exp.Paren)) else exp.paren(value)
 
 
 def numbered(partition: Iterable[exp.Expr], order: Iterable[exp.Expr]) -> exp.Expr:

@@ -6,6 +6,7 @@ A step holds a neutral sqlglot statement; its text in the database's SQL is rend
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -72,6 +73,7 @@ class Purge:
 
 
 Step = Insert | Purge
+Origin = tuple[Flow, dict[str, str]]
 
 
 @dataclasses.dataclass
@@ -79,8 +81,8 @@ class Operator:
     """What one distinct (sub-)query does at each push: its tables and its steps in order.
 
     `inboxes` are emptied at the next push. `sources`: the streams whose events concern it; `timed`: time alone does too.
-    `origins`: the contents of ROWS windows that its results come from, with pairs of their columns and the results'; a
-    result leaves its derived window with the first of these rows (W5).
+    `origins` gives the contents that its results come from whose rows leave when others come, with pairs of their columns
+    and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5).
     """
 
     title: str
@@ -93,7 +95,8 @@ class Operator:
     result: Flow | None = None
     arrivals: Flow | None = None
     contents: dict[int, Flow] = dataclasses.field(default_factory=dict)
-    origins: list[tuple[Flow, dict[str, str]]] = dataclasses.field(default_factory=list)
+    keys: tuple[str, ...] = ()
+    origins: Callable[[], list[Origin]] = list
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def concerned(self, streams: frozenset[str]) -> bool:

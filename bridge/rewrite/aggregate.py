@@ -64,7 +64,8 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         operator.notes.append(f"aggregate by {form}")
         operator.result = _flow(node, below, select)
         if below.counted and not below.jumping:
-            operator.origins.append((below, {key: key for key in below.key}))
+            operator.keys = below.key
+            operator.origins = lambda: [(below, {key: key for key in below.key})]
 
     operator = network.operator(node, build, "Aggregate")
     return network.give(operator, node, need)
@@ -106,24 +107,41 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     trigger = [of("t", name) for name in ("ts", "seq", *order)]
     expires = of("t", "_expires")
     oldest = exp.Min(this=as_text(of("w", name) for name in ("ts", "seq", *below.order)))
+    empty_too = node.on_change and not node.group_by
     rest = Aggregation(
         node,
-        lambda e: content.value(e, "w"),
+        lambda e: content.value(_guarded(e, content) if empty_too else e, "w"),
         keys,
         [*trigger, expires],
         exp.Count(this=of("w", "seq")),
         order=[of("t", "_place"), oldest] if node.on_change else (),
     )
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
-    empty_too = node.on_change and not node.group_by
     kind = "left" if empty_too else "inner"
     join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
     return rest.select(join, network)
 
 
+def _guarded(expression: exp.Expr, content: Selection) -> exp.Expr:
+    """The arguments of an aggregate, NULL where the outer join found no row: a window that expiry has emptied."""
+    here = exp.Not(this=exp.Is(this=column("seq"), expression=exp.null()))
+
+    def guarded(value: exp.Expr) -> exp.Expr:
+        return exp.Case().when(here.copy(), value.copy())
+
+    if not isinstance(expression, exp.AggFunc):
+        return guarded(expression)
+    call = expression.copy()
+    if isinstance(call.this, exp.Distinct):
+        call.this.set("expressions", [guarded(value) for value in call.this.expressions])
+    else:
+        call.set("this", guarded(call.this))
+    return call
+
+
 def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
     """Whether `w` stands not after `t`; an expiry (seq 0) stands before the events of its ts."""
-    if not node.on_change:
+    if below.timed or not node.on_change:
         return not_later("w", "t", below.order, below.timed)
     before = exp.LT(this=of("w", "ts"), expression=of("t", "ts"))
     return exp.or_(before, not_later("w", "t", below.order, timed=False))

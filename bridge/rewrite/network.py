@@ -144,8 +144,8 @@ class Network:
         elif result.order:
             order = {"_place": numbered(map(column, ("ts", "seq")), map(column, result.order))}
         rows = Selection.of(exp.Subquery(this=result.arrivals.select()), result.arrivals.columns)
-        kept = {own for _, pairs in operator.origins for own in pairs.values()}
-        names = [name for name in rows.columns if name not in result.order or (name in kept and name not in order)]
+        kept = {name for name in operator.keys if name not in order}
+        names = [name for name in rows.columns if name not in result.order or name in kept]
         rows = rows.project({**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}})
         add_table(operator, inbox, rows.select())
         operator.inboxes.append(inbox)
@@ -162,8 +162,8 @@ class Network:
         operator.purges.append(expired(name))
         content = Selection.of(table(name), arrivals.arrivals.columns)
         flow = derived_content(node, dataclasses.replace(arrivals, content=content))
-        if operator.origins:
-            flow = leaving_with(flow, operator.origins)
+        if origins := operator.origins():
+            flow = leaving_with(flow, origins)
             operator.purges.append(_purge_left(name, flow))
         return flow
 

@@ -11,7 +11,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, qualified, valid, zero
+from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, of, qualified, valid, zero
 from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
@@ -154,6 +154,12 @@ def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str,
         *valid("w", "t", part.flow, timed=timed, bounded=indexed),
     ]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
+
+
+def _of_one_event(timed: bool) -> exp.Expr:
+    """Rows of one event all take part in its combinations, also where one of them pushes another out."""
+    names = ("ts", "seq") if timed else ("seq",)
+    return exp.and_(*(exp.EQ(this=of("w", name), expression=of("t", name)) for name in names))
 
 
 def _bound(condition: exp.Expr, part: Part, trigger: Part, rows: dict[str, Selection]) -> exp.Expr:

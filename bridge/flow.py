@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterable, Mapping
 from typing import cast
 
@@ -238,6 +239,20 @@ def over(
         order=exp.Order(expressions=ordered) if ordered else None,
         spec=spec,
     )
+
+
+SHIFT = 2 * 10**18
+"""Added to a number before it is written as text, so that texts of one width compare as the numbers do."""
+
+
+def as_text(values: Iterable[exp.Expr]) -> exp.Expr:
+    """Whole numbers as one text that compares as they do, one after the other."""
+    digits = [exp.cast(exp.paren(exp.Add(this=value, expression=number(SHIFT))), "VARCHAR") for value in values]
+    return joined_text(digits)
+
+
+def joined_text(parts: Iterable[exp.Expr]) -> exp.Expr:
+    return functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right, safe=True), parts)
 
 
 def ascending(expression: exp.Expr) -> exp.Ordered:

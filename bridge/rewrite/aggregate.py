@@ -17,6 +17,7 @@ from bridge.flow import (
     Flow,
     Need,
     Selection,
+    as_text,
     named,
     not_later,
     number,
@@ -104,7 +105,15 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     ]
     trigger = [of("t", name) for name in ("ts", "seq", *order)]
     expires = of("t", "_expires")
-    rest = Aggregation(node, lambda e: content.value(e, "w"), keys, [*trigger, expires], exp.Count(this=of("w", "seq")))
+    oldest = exp.Min(this=as_text(of("w", name) for name in ("ts", "seq", *below.order)))
+    rest = Aggregation(
+        node,
+        lambda e: content.value(e, "w"),
+        keys,
+        [*trigger, expires],
+        exp.Count(this=of("w", "seq")),
+        order=[of("t", "_place"), oldest] if node.on_change else (),
+    )
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
     empty_too = node.on_change and not node.group_by
     kind = "left" if empty_too else "inner"
@@ -144,9 +153,8 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
         ),
     )
     distinct = exp.Subquery(this=moments.select().distinct()).as_("x", quoted=True)
-    rank = numbered([column("ts")], map(column, keys)) if keys else zero()
     expiries = exp.select(
-        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(rank, "_place"),
+        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(zero(), "_place"),
         *map(column, keys),
     ).from_(distinct)  # fmt: skip
     return exp.Subquery(this=exp.union(arrivals, expiries, distinct=False))
@@ -172,7 +180,7 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     trigger = [of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
     rest = Aggregation(
         node, value, [qualified(key, "w") for key in keys], trigger, exp.Count(this=of("w", "seq")),
-        first=exp.Min(this=of("w", "_rank")),
+        order=[exp.Min(this=of("w", "_rank"))],
         newest=of("w", "_rank"),
     )  # fmt: skip
     return rest.select(exp.select().from_(exp.Subquery(this=source).as_("w", quoted=True)), network)
@@ -185,8 +193,8 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
 class Aggregation:
     """The select list and GROUP BY over a joined source whose window rows are called `w`.
 
-    `first` orders the groups of one jump; FIRST, LAST and SQLite's STDDEV need a value per group that a window function
-    computes below the grouping.
+    `order` ranks the rows of one (ts, seq), where the arrivals do not. FIRST, LAST and SQLite's STDDEV need a value per
+    group that a window function computes below the grouping.
     """
 
     node: query.Aggregate
@@ -194,16 +202,16 @@ class Aggregation:
     keys: Sequence[exp.Expr]
     trigger: Sequence[exp.Expr]
     rows: exp.Expr
-    first: exp.Expr | None = None
+    order: Sequence[exp.Expr] = ()
     newest: exp.Expr | None = None
 
     def select(self, source: exp.Select, network: Network) -> exp.Select:
         helpers: dict[str, exp.Expr] = {}
         columns = [_called(self._final(item.this, helpers, network), item.alias) for item in self.node.columns]
         system: list[exp.Expr] = [_called(part.copy(), part.name) for part in self.trigger]
-        if self.first is not None:
-            rank = numbered([part.copy() for part in self.trigger[:2]], [self.first])
-            system.append(named(rank, "_place"))
+        if self.order:
+            rank = numbered([part.copy() for part in self.trigger[:2]], self.order)
+            system = [part for part in system if part.alias != "_place"] + [named(rank, "_place")]
         groups = [_called(key.copy(), key.name) for key in self.keys]
         by = [part.copy() for part in (*self.trigger, *self.keys)]
         if helpers:

@@ -167,10 +167,6 @@ def zero() -> exp.Expr:
     return exp.cast(number(0), "BIGINT")
 
 
-def subquery(select: exp.Expr) -> exp.Subquery:
-    return exp.Subquery(this=select)
-
-
 def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expr:
     """Whether the row of alias `row` stands before the one of alias `than`, or is the same one.
 

@@ -50,16 +50,6 @@ def _shaped(name: str) -> exp.Expr:
 
 
 @dataclasses.dataclass(frozen=True)
-class Clear:
-    """Empties an inbox before it is filled again."""
-
-    table: str
-
-    def statement(self) -> exp.Expr:
-        return exp.delete(table(self.table))
-
-
-@dataclasses.dataclass(frozen=True)
 class Insert:
     """Adds the rows of a SELECT to a table of state."""
 
@@ -81,7 +71,7 @@ class Purge:
         return exp.delete(table(self.table), where=self.condition.copy())
 
 
-Step = Clear | Insert | Purge
+Step = Insert | Purge
 
 
 @dataclasses.dataclass

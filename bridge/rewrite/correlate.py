@@ -149,10 +149,10 @@ def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str,
     """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen."""
     assert part.flow is not None and trigger.flow is not None
     timed = part.flow.timed or trigger.flow.timed
-    conditions = [
-        not_later("w", "t", (), timed, strictly=right),
-        *valid("w", "t", part.flow, timed=timed, bounded=indexed),
-    ]
+    inside = valid("w", "t", part.flow, timed=timed, bounded=indexed)
+    if part.flow.counted and part.flow.order:
+        inside[-1] = exp.or_(inside[-1], _of_one_event(timed))
+    conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
 
 

@@ -13,7 +13,7 @@ from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
 from windows.databases import Database
-from windows.schema import Reader, Schema
+from windows.schema import Reader, Schema, is_text
 
 
 @dataclasses.dataclass
@@ -45,6 +45,7 @@ class QueryEntry:
     epoch: int
     flow: Flow
     operators: list[Operator]
+    derived: frozenset[str]
     sources: frozenset[str]
     timed: bool
     emit: str
@@ -81,7 +82,7 @@ class Catalogue:
 
     def free(self, name: str) -> str:
         """The name, if nothing has it yet."""
-        if not isinstance(name, str) or not name.strip() or "\0" in name:
+        if not isinstance(name, str) or not name.strip() or not is_text(name):
             raise SchemaError(f"{name!r} cannot be a name")
         if name.lower() in self.streams or name.lower() in self.queries:
             kind = "stream" if name.lower() in self.streams else "query"

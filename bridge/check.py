@@ -18,7 +18,7 @@ from bridge.errors import QueryError, nearest
 from bridge.query import Node
 from bridge.types import UNKNOWN, check_types, place, type_of
 from nfa.pattern import symbols
-from windows.schema import RESERVED
+from windows.schema import is_reserved
 from windows.window import Rows
 
 VOLATILE = frozenset(
@@ -353,7 +353,7 @@ def _columns(columns: Sequence[exp.Expr], scope: _Scope) -> tuple[exp.Alias, ...
     result: list[exp.Alias] = []
     for item in _expand(columns, scope):
         name = _output_name(item, scope)
-        if name.lower() in RESERVED:
+        if is_reserved(name):
             raise QueryError(
                 f"{name!r} is the bridge's own name (every result has its ts): give the column another one with AS",
                 position=place(item),

@@ -82,7 +82,8 @@ class Operator:
 
     `inboxes` are emptied at the next push. `sources`: the streams whose events concern it; `timed`: time alone does too.
     `origins` gives the contents that its results come from whose rows leave when others come, with pairs of their columns
-    and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5).
+    and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5). `derived`: the
+    inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
     """
 
     title: str
@@ -95,9 +96,25 @@ class Operator:
     result: Flow | None = None
     arrivals: Flow | None = None
     contents: dict[int, Flow] = dataclasses.field(default_factory=dict)
+    derived: dict[str, int | None] = dataclasses.field(default_factory=dict)
     keys: tuple[str, ...] = ()
     origins: Callable[[], list[Origin]] = list
     notes: list[str] = dataclasses.field(default_factory=list)
+
+    def forget_derived(self, kept: set[str]) -> list[str]:
+        """Gives up the inbox and windows of its results that are not among `kept`; their names."""
+        gone = [name for name in self.derived if name not in kept]
+        for name in gone:
+            reader = self.derived.pop(name)
+            if reader is None:
+                self.arrivals = None
+            else:
+                del self.contents[reader]
+        self.tables = [made for made in self.tables if made.name not in gone]
+        self.steps = [step for step in self.steps if step.table not in gone]
+        self.purges = [step for step in self.purges if step.table not in gone]
+        self.inboxes = [inbox for inbox in self.inboxes if inbox not in gone]
+        return gone
 
     def concerned(self, streams: frozenset[str]) -> bool:
         """Whether a push into these streams (or time alone) means work."""

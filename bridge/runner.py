@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
-from bridge.check import resolve
+from bridge.check import Resolved, resolve
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
 from bridge.plan import Operator, Step
@@ -71,26 +71,34 @@ class Runner:
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
         resolved = resolve(node, self.catalogue)
+        back = self.network.remember()
+        try:
+            self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+        except Exception:
+            back()
+            raise
+
+    def _planned(self, name: str, resolved: Resolved, text: str) -> QueryEntry:
         known = {id(operator): len(operator.tables) for operator in self.network.operators}
-        flow, operators = self.network.plan(resolved.node, self.seq)
+        flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), 0))
         emit = self._emission(flow, [field.name for field in resolved.visible])
         self.database.fetch(emit)  # a name or type that only the database knows is wrong here, not at the first event
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
-        self.catalogue.queries[name.lower()] = QueryEntry(
-            name, text, resolved, self.seq, flow, operators, sources, timed, emit, decoders
-        )
+        return QueryEntry(name, text, resolved, self.seq, flow, operators, derived, sources, timed, emit, decoders)
 
     def remove_query(self, entry: QueryEntry) -> None:
         """Drops the tables that no other query needs."""
         del self.catalogue.queries[entry.name.lower()]
         with self.transaction():
-            for operator in self._forget_unused():
-                self._filled -= set(operator.inboxes)
-                for made in operator.tables:
-                    self._drop(made.name)
+            gone = [made.name for operator in self._forget_unused() for made in operator.tables]
+            used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
+            gone += self.network.keep_derived(used)
+            self._filled -= set(gone)
+            for name in gone:
+                self._drop(name)
 
     def undo(self, name: str, streams: Iterable[str]) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""

@@ -12,8 +12,12 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-RESERVED = ("ts", "seq", "_place", "_expires", "_out")
-"""Names of the bridge's own columns: an event's time and number, and what the windows add (SEMANTICS T1, W)."""
+_RESERVED = re.compile(
+    r"ts|seq|_place|_expires|_out|_out_ts|_out_place|_zero|_rank|_number|_jump|_boundary|_before|_first|_first_seq|_state"
+    r"|_path|_letters|_new|_key\d+|_helper\d+|_by_.*|_o_(ts|seq|_.*)|(_t)+_place",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Names of the bridge's own columns: an event's time and number, and what windows and operators add to rows."""
 
 TYPES = {
     "BOOLEAN": "BOOL LOGICAL",
@@ -74,7 +78,7 @@ class Schema:
         for name in self.names:
             if not isinstance(name, str) or not name or not is_text(name):
                 raise TypeMismatch(f"{name!r} cannot be the name of an attribute")
-            if name.lower() in RESERVED:
+            if is_reserved(name):
                 raise TypeMismatch(
                     f"the attribute name {name!r} is the bridge's own (every event has it): rename yours"
                 )
@@ -186,6 +190,11 @@ def canonical_type(text: str) -> str:
 def quoted(name: str) -> str:
     """`name` as SQL writes it: as it is where that is safe, else in double quotes."""
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def is_reserved(name: str) -> bool:
+    """Whether the bridge has columns of this name, so that no attribute and no result can be called so."""
+    return _RESERVED.fullmatch(name) is not None
 
 
 def is_text(value: str) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bridge.errors import SourceError, nearest
 from bridge.sources.convert import Array, convertible, to_attribute, to_times
-from windows.schema import RESERVED, Attribute, Schema, TypeMismatch, canonical_type
+from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, is_reserved
 
 NAMES = ("ts", "timestamp", "time", "event_time", "datetime", "date")
 """Names under which the timestamps are looked for, in this order, ignoring case."""
@@ -109,7 +109,7 @@ def attribute_type(kind: pa.DataType) -> str:
 
 
 def _unusable(name: str, kind: pa.DataType) -> str | None:
-    if not name or name.lower() in RESERVED:
+    if not name or is_reserved(name):
         return "it has no name" if not name else "the bridge has a column of this name itself"
     try:
         canonical_type(attribute_type(kind))

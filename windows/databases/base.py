@@ -61,6 +61,10 @@ class Database(abc.ABC):
         """The columns of a table or view, None where there is none; a type we have no name for reads `UNKNOWN`."""
 
     @abc.abstractmethod
+    def table_names(self) -> list[str]:
+        """The names of all tables and views there are: those that a new table cannot have."""
+
+    @abc.abstractmethod
     def begin(self) -> None: ...
 
     @abc.abstractmethod
@@ -123,9 +127,13 @@ def neutral(node: exp.Expr) -> exp.Expr:
     """What no database is asked for because they differ: division by zero (NULL here), the type of `1.5` (DOUBLE here)."""
     if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
         node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
-    elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and node.expression.sql() in ("0", "0.0"):
+    elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and _is_zero(node.expression):
         return exp.null()
     return node
+
+
+def _is_zero(value: exp.Expression) -> bool:
+    return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0
 
 
 def schema_of(columns: Sequence[tuple[str, str]]) -> Schema:

@@ -89,6 +89,9 @@ class SQLite(Alchemy):
         columns = self.fetch(f"PRAGMA {prefix}table_xinfo({_quoted(table)})")
         return schema_of([(column[1], column[2]) for column in columns]) if columns else None
 
+    def table_names(self) -> list[str]:
+        return [name for (name,) in self.fetch("SELECT name FROM sqlite_master")]
+
     def is_aggregate(self, function: str) -> bool:
         return function.lower() in ("group_concat", "total", "json_group_array", "json_group_object")
 

@@ -80,7 +80,7 @@ def _list(expressions: tuple[exp.Expr, ...]) -> str:
 
 def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
     """The statements that make the tables: the clock, the inboxes of the streams, the operators' tables."""
-    clock = exp.select(*(exp.alias_(exp.cast("0", "BIGINT"), name, quoted=True) for name in ("before", "now")))
+    clock = exp.select(*(exp.alias_(exp.cast("0", "BIGINT"), name, quoted=True) for name in ("before", "now", "seq")))
     yield database.render(exp.Create(kind="TABLE", this=table(CLOCK), expression=clock), pretty=True) + ";"
     for name in sorted(entry.sources):
         stream = catalogue.streams[name]

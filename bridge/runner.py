@@ -40,7 +40,8 @@ class Runner:
         self._tables: list[str] = []
         self._filled: set[str] = set()
         self._since_purge = 0
-        self._texts: dict[Any, str] = {}
+        self._texts: dict[str | tuple[str, str], str] = {}
+        self._steps: dict[int, tuple[Step, str]] = {}
         with self.transaction():
             self._create_clock()
 
@@ -107,6 +108,7 @@ class Runner:
             self.catalogue.streams.pop(stream.lower(), None)
         self._forget_unused()
         self._texts.clear()
+        self._steps.clear()
 
     def close(self) -> None:
         """Removes all tables of this runner from the database."""
@@ -160,8 +162,8 @@ class Runner:
             batch.insert(self.database, self._quoted(batch.stream.inbox))
             filled.add(batch.stream.inbox)
         due = self._since_purge + count >= PURGE_EVERY
-        if due or any(operator.timed for operator in self.network.operators):
-            self._set_clock(self.now, ts)
+        if due or not batches or any(operator.timed for operator in self.network.operators):
+            self._set_clock(self.now, ts, self.seq + count)
         for operator in self.network.operators:
             if operator.concerned(streams):
                 for step in operator.steps:
@@ -178,7 +180,7 @@ class Runner:
     def purge(self) -> None:
         """Removes what has expired from all tables."""
         with self.transaction():
-            self._set_clock(self.now, self.now)
+            self._set_clock(self.now, self.now, self.seq)
             self._purge()
 
     def _results(self, streams: frozenset[str]) -> Results:
@@ -197,22 +199,23 @@ class Runner:
 
     def _create_clock(self) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))
-        self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT")])
-        self.database.insert(self._quoted(CLOCK), 2, [(BEGINNING, BEGINNING)])
+        self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
+        self.database.insert(self._quoted(CLOCK), 3, [(BEGINNING, BEGINNING, 0)])
 
-    def _set_clock(self, before: int, now: int) -> None:
-        clock, quote = self._quoted(CLOCK), self._quoted
-        self.database.execute(f"UPDATE {clock} SET {quote('before')} = {before}, {quote('now')} = {now}")
+    def _set_clock(self, before: int, now: int, seq: int) -> None:
+        """Time and number of the newest event, for statements and, with what the inboxes hold, for a restart."""
+        values = {"before": before, "now": now, "seq": seq}
+        settings = ", ".join(f"{self._quoted(name)} = {value}" for name, value in values.items())
+        self.database.execute(f"UPDATE {self._quoted(CLOCK)} SET {settings}")
 
     # Text and transactions --------------------------------------------------------------------------------------------
 
     def _text(self, step: Step) -> str:
         """A step in the database's SQL, rendered once. The step is kept with its text, so its id stays its own."""
-        text = self._texts.get(id(step))
-        if text is None:
-            text = self._texts[id(step)] = self.database.render(step.statement())
-            self._texts[step, "kept"] = ""
-        return text
+        known = self._steps.get(id(step))
+        if known is None:
+            known = self._steps[id(step)] = (step, self.database.render(step.statement()))
+        return known[1]
 
     def _clearing(self, inbox: str) -> str:
         if inbox not in self._texts:

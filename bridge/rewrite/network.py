@@ -21,7 +21,7 @@ from windows.databases.base import Database
 from windows.window import NEVER, Range, Rows
 
 CLOCK = "cep_clock"
-"""One row: `before` and `now`, the newest times before and since the push."""
+"""One row: `before` and `now`, the newest times before and since the push, and `seq`, the newest event's number."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,7 +109,8 @@ class Catalogue:
             fields = tuple(Field(a.name, a.type) for a in entry.schema)
             return Resolved(query.Stream(entry.name), fields, windowed=False)
         if found := self.queries.get(name.lower()):
-            return Resolved(query.Stream(found.name), found.fields, found.resolved.windowed)
+            known = found.resolved
+            return Resolved(query.Stream(found.name), found.fields, known.windowed, known.expiring)
         return None
 
     def relation(self, name: str) -> Resolved | None:

@@ -55,11 +55,15 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
-    """A node in normal form, the columns it gives, and whether it has a window (W5)."""
+    """A node in normal form, the columns it gives, and whether it has a window (W5).
+
+    `expiring`: each row has an instant at which it leaves the window, known when it arrives.
+    """
 
     node: Node
     fields: tuple[Field, ...]
     windowed: bool
+    expiring: bool = False
 
     @property
     def visible(self) -> tuple[Field, ...]:
@@ -112,7 +116,8 @@ def _(node: query.Window, names: Names) -> Resolved:
     keys = tuple(_scalar(key, _Scope(below.fields)) for key in node.partition_by)
     if not isinstance(node.extent, Rows):
         keys = ()  # a time window holds the same rows with and without keys (W2)
-    return Resolved(query.Window(below.node, node.extent, keys), below.fields, True)
+    expiring = not isinstance(node.extent, Rows) and getattr(node.extent, "slide", None) is None
+    return Resolved(query.Window(below.node, node.extent, keys), below.fields, True, expiring)
 
 
 @_resolve.register
@@ -130,7 +135,7 @@ def _(node: query.Map, names: Names) -> Resolved:
     for column in columns:
         if aggregate := column.this.find(exp.AggFunc):
             raise QueryError(f"{aggregate.sql()} is an aggregate: use Aggregate", position=place(aggregate))
-    return Resolved(query.Map(below.node, columns), _fields_of(columns, scope), below.windowed)
+    return Resolved(query.Map(below.node, columns), _fields_of(columns, scope), below.windowed, below.expiring)
 
 
 @_resolve.register
@@ -145,7 +150,8 @@ def _(node: query.Union, names: Names) -> Resolved:
             )
     renamed = [_renamed(part, head) for part in parts]
     fields = tuple(dataclasses.replace(field, origin=None) for field in head)
-    return Resolved(query.Union(tuple(renamed)), fields, all(part.windowed for part in parts))
+    union = query.Union(tuple(renamed))
+    return Resolved(union, fields, all(part.windowed for part in parts), all(part.expiring for part in parts))
 
 
 @_resolve.register
@@ -162,8 +168,8 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         having = _condition(_without_aliases(node.having, raw, scope), scope, "HAVING", aggregates=True)
     for expression in (*(column.this for column in columns), *([having] if having else [])):
         _check_grouped(expression, groups)
-    if node.on_change:
-        _check_on_change(below.node)
+    if node.on_change and not below.expiring:
+        raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change)
     return Resolved(resolved, _fields_of(columns, scope), True)
@@ -181,7 +187,8 @@ def _(node: query.Correlate, names: Names) -> Resolved:
     fields = _joined_fields(parts)
     condition = None if node.condition is None else _condition(node.condition, _Scope(fields), "WHERE or ON")
     resolved = query.Correlate(tuple((alias, part.node) for alias, part in parts), condition)
-    return Resolved(resolved, fields, all(part.windowed for _, part in streaming))
+    windowed, expiring = (all(getattr(part, name) for _, part in streaming) for name in ("windowed", "expiring"))
+    return Resolved(resolved, fields, windowed, expiring)
 
 
 @_resolve.register
@@ -203,7 +210,7 @@ def _(node: query.Match, names: Names) -> Resolved:
     define = tuple(_definition(definition, scope, node) for definition in node.define)
     keys = tuple(_scalar(key, _Scope(below.fields)) for key in node.partition_by)
     resolved = query.Match(below.node, node.pattern, node.within, node.measures, define, keys)
-    return Resolved(resolved, tuple(Field(a.name, a.type) for a in node.measures), True)
+    return Resolved(resolved, tuple(Field(a.name, a.type) for a in node.measures), True, True)
 
 
 # Names and scalars -----------------------------------------------------------------------------------------------------
@@ -449,22 +456,6 @@ def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
 
 def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
     return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
-
-
-def _check_on_change(node: Node) -> None:
-    """EMIT ON CHANGE reports at instants of expiry, so every row must have one when it arrives."""
-    match node:
-        case query.Window():
-            expires = not isinstance(node.extent, Rows) and getattr(node.extent, "slide", None) is None
-        case query.Aggregate() | query.Stream():
-            expires = False
-        case _:
-            for below in node.inputs_of:
-                if not isinstance(below, query.Relation):
-                    _check_on_change(below)
-            return
-    if not expires:
-        raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
 
 
 def _streaming(node: Node, names: Names) -> Resolved:

@@ -13,7 +13,7 @@ from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
 from windows.databases import Database
-from windows.schema import Reader, Schema
+from windows.schema import Reader, Schema, is_text
 
 
 @dataclasses.dataclass
@@ -45,6 +45,7 @@ class QueryEntry:
     epoch: int
     flow: Flow
     operators: list[Operator]
+    derived: frozenset[str]
     sources: frozenset[str]
     timed: bool
     emit: str
@@ -77,11 +78,11 @@ class Catalogue:
         self.queries: dict[str, QueryEntry] = {}
 
     def known(self) -> list[str]:
-        return [entry.name for entry in (*self.streams.values(), *self.queries.values())]
+        return [e.name for e in self.streams.values()] + [e.name for e in self.queries.values()]
 
     def free(self, name: str) -> str:
         """The name, if nothing has it yet."""
-        if not isinstance(name, str) or not name.strip() or "\0" in name:
+        if not isinstance(name, str) or not name.strip() or not is_text(name):
             raise SchemaError(f"{name!r} cannot be a name")
         if name.lower() in self.streams or name.lower() in self.queries:
             kind = "stream" if name.lower() in self.streams else "query"
@@ -108,7 +109,8 @@ class Catalogue:
             fields = tuple(Field(a.name, a.type) for a in entry.schema)
             return Resolved(query.Stream(entry.name), fields, windowed=False)
         if found := self.queries.get(name.lower()):
-            return Resolved(query.Stream(found.name), found.fields, found.resolved.windowed)
+            known = found.resolved
+            return Resolved(query.Stream(found.name), found.fields, known.windowed, known.expiring)
         return None
 
     def relation(self, name: str) -> Resolved | None:
@@ -125,9 +127,7 @@ class Catalogue:
             return Source(tuple(entry.schema.names), inbox=entry.inbox, sources=key)
         if found := self.queries.get(name.lower()):
             names = tuple(field.name for field in found.fields)
-            return Source(
-                names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed
-            )
+            return Source(names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed)
         schema = self.database.relation(name)
         return Source(tuple(schema.names) if schema else ())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Protocol, cast
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -18,13 +18,18 @@ from bridge.errors import QueryError, nearest
 from bridge.query import Node
 from bridge.types import UNKNOWN, check_types, place, type_of
 from nfa.pattern import symbols
-from windows.schema import RESERVED
+from windows.schema import is_reserved
 from windows.window import Rows
 
 VOLATILE = frozenset(
-    "now random rand uuid gen_random_uuid newid current_timestamp current_date current_time localtime localtimestamp "
-    "sysdate today clock_timestamp nextval random_normal setseed".split()
-)
+    (
+        "now", "random", "rand", "uuid", "gen_random_uuid", "newid", "current_timestamp", "current_date",
+        "current_time", "localtime", "localtimestamp", "sysdate", "today", "clock_timestamp", "nextval",
+        "random_normal", "setseed",
+    )
+)  # fmt: skip
+"""Functions whose value is not given by their arguments."""
+
 _VOLATILE_NODES = (exp.Rand, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Uuid)
 _SPELLED = {exp.CurrentTimestamp: ["now"], exp.Rand: ["random"]}
 _NOT_SCALAR = {
@@ -50,11 +55,15 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
-    """A node in normal form, the columns it gives, and whether it has a window (W5)."""
+    """A node in normal form, the columns it gives, and whether it has a window (W5).
+
+    `expiring`: each row has an instant at which it leaves the window, known when it arrives.
+    """
 
     node: Node
     fields: tuple[Field, ...]
     windowed: bool
+    expiring: bool = False
 
     @property
     def visible(self) -> tuple[Field, ...]:
@@ -107,7 +116,8 @@ def _(node: query.Window, names: Names) -> Resolved:
     keys = tuple(_scalar(key, _Scope(below.fields)) for key in node.partition_by)
     if not isinstance(node.extent, Rows):
         keys = ()  # a time window holds the same rows with and without keys (W2)
-    return Resolved(query.Window(below.node, node.extent, keys), below.fields, True)
+    expiring = not isinstance(node.extent, Rows) and getattr(node.extent, "slide", None) is None
+    return Resolved(query.Window(below.node, node.extent, keys), below.fields, True, expiring)
 
 
 @_resolve.register
@@ -125,7 +135,7 @@ def _(node: query.Map, names: Names) -> Resolved:
     for column in columns:
         if aggregate := column.this.find(exp.AggFunc):
             raise QueryError(f"{aggregate.sql()} is an aggregate: use Aggregate", position=place(aggregate))
-    return Resolved(query.Map(below.node, columns), _fields_of(columns, scope), below.windowed)
+    return Resolved(query.Map(below.node, columns), _fields_of(columns, scope), below.windowed, below.expiring)
 
 
 @_resolve.register
@@ -140,7 +150,8 @@ def _(node: query.Union, names: Names) -> Resolved:
             )
     renamed = [_renamed(part, head) for part in parts]
     fields = tuple(dataclasses.replace(field, origin=None) for field in head)
-    return Resolved(query.Union(tuple(renamed)), fields, all(part.windowed for part in parts))
+    union = query.Union(tuple(renamed))
+    return Resolved(union, fields, all(part.windowed for part in parts), all(part.expiring for part in parts))
 
 
 @_resolve.register
@@ -157,8 +168,9 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         having = _condition(_without_aliases(node.having, raw, scope), scope, "HAVING", aggregates=True)
     for expression in (*(column.this for column in columns), *([having] if having else [])):
         _check_grouped(expression, groups)
-    if node.on_change:
-        _check_on_change(below.node)
+    if node.on_change and not below.expiring:
+        raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
+    _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change)
     return Resolved(resolved, _fields_of(columns, scope), True)
 
@@ -175,7 +187,8 @@ def _(node: query.Correlate, names: Names) -> Resolved:
     fields = _joined_fields(parts)
     condition = None if node.condition is None else _condition(node.condition, _Scope(fields), "WHERE or ON")
     resolved = query.Correlate(tuple((alias, part.node) for alias, part in parts), condition)
-    return Resolved(resolved, fields, all(part.windowed for _, part in streaming))
+    windowed, expiring = (all(getattr(part, name) for _, part in streaming) for name in ("windowed", "expiring"))
+    return Resolved(resolved, fields, windowed, expiring)
 
 
 @_resolve.register
@@ -188,14 +201,16 @@ def _(node: query.Match, names: Names) -> Resolved:
         if defined.count(symbol) > 1:
             raise QueryError(f"symbol {symbol!r} is defined twice")
         if symbol not in known:
-            raise QueryError(f"symbol {symbol!r} is defined but not in PATTERN {node.pattern}{nearest(symbol, list(known))}")
+            raise QueryError(
+                f"symbol {symbol!r} is defined but not in PATTERN {node.pattern}{nearest(symbol, list(known))}"
+            )
     for attribute in node.measures:
         if any(f.name.lower() == attribute.name.lower() for f in below.fields):
             raise QueryError(f"the variable {attribute.name!r} has the name of an attribute of the stream: rename it")
     define = tuple(_definition(definition, scope, node) for definition in node.define)
     keys = tuple(_scalar(key, _Scope(below.fields)) for key in node.partition_by)
     resolved = query.Match(below.node, node.pattern, node.within, node.measures, define, keys)
-    return Resolved(resolved, tuple(Field(a.name, a.type) for a in node.measures), True)
+    return Resolved(resolved, tuple(Field(a.name, a.type) for a in node.measures), True, True)
 
 
 # Names and scalars -----------------------------------------------------------------------------------------------------
@@ -246,11 +261,11 @@ def _named_so(pool: Sequence[Field], name: str, qualified: bool) -> list[Field]:
     return [f for f in pool if f.origin and f.origin[1].lower() == name.lower() and not f.hidden]
 
 
-def _scalar(expression: exp.Expression, scope: _Scope, aggregates: bool = False) -> exp.Expression:
+def _scalar(expression: exp.Expr, scope: _Scope, aggregates: bool = False) -> exp.Expr:
     """The expression in normal form, its names and types checked."""
     _refuse_unscalar(expression, aggregates)
 
-    def normal(node: exp.Expression) -> exp.Expression:
+    def normal(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
         found = column(scope.find(node).name)
@@ -269,7 +284,7 @@ def column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _refuse_unscalar(expression: exp.Expression, aggregates: bool) -> None:
+def _refuse_unscalar(expression: exp.Expr, aggregates: bool) -> None:
     for node in expression.walk():
         for kind, reason in _NOT_SCALAR.items():
             if isinstance(node, kind):
@@ -288,7 +303,7 @@ def _refuse_unscalar(expression: exp.Expression, aggregates: bool) -> None:
             raise QueryError("a star stands alone in the list of columns", position=place(node))
 
 
-def _volatile(node: exp.Expression) -> list[str]:
+def _volatile(node: exp.Expr) -> list[str]:
     """The names of a function whose value is not given by its arguments; empty for all others."""
     if isinstance(node, _VOLATILE_NODES):
         names = [name.lower() for name in type(node).sql_names()]
@@ -298,7 +313,7 @@ def _volatile(node: exp.Expression) -> list[str]:
     return []
 
 
-def _condition(expression: exp.Expression, scope: _Scope, clause: str, aggregates: bool = False) -> exp.Expression:
+def _condition(expression: exp.Expr, scope: _Scope, clause: str, aggregates: bool = False) -> exp.Expr:
     resolved = _scalar(expression, scope, aggregates)
     kind = type_of(resolved, scope.type_of)
     if kind not in ("BOOLEAN", UNKNOWN):
@@ -320,9 +335,9 @@ def _definition(definition: query.Definition, scope: _Scope, node: query.Match) 
     return query.Definition(definition.symbol, condition, tuple(assignments))
 
 
-def _expand(columns: Sequence[exp.Expression], scope: _Scope) -> list[exp.Expression]:
+def _expand(columns: Sequence[exp.Expr], scope: _Scope) -> list[exp.Expr]:
     """The list of columns with every star replaced by the columns it stands for."""
-    expanded: list[exp.Expression] = []
+    expanded: list[exp.Expr] = []
     for item in columns:
         if isinstance(item, exp.Star):
             expanded += [column(field.name) for field in scope.fields if not field.hidden]
@@ -340,12 +355,12 @@ def _of_input(item: exp.Column, scope: _Scope) -> list[Field]:
     return fields
 
 
-def _columns(columns: Sequence[exp.Expression], scope: _Scope) -> tuple[exp.Alias, ...]:
+def _columns(columns: Sequence[exp.Expr], scope: _Scope) -> tuple[exp.Alias, ...]:
     """The columns in normal form: each an alias with its exact output name, no name twice, none of the bridge's own."""
     result: list[exp.Alias] = []
     for item in _expand(columns, scope):
         name = _output_name(item, scope)
-        if name.lower() in RESERVED:
+        if is_reserved(name):
             raise QueryError(
                 f"{name!r} is the bridge's own name (every result has its ts): give the column another one with AS",
                 position=place(item),
@@ -353,11 +368,13 @@ def _columns(columns: Sequence[exp.Expression], scope: _Scope) -> tuple[exp.Alia
         if name.lower() in [other.alias.lower() for other in result]:
             raise QueryError(f"two columns are called {name!r}: rename one with AS", position=place(item))
         value = item.this if isinstance(item, exp.Alias) else item
-        result.append(exp.alias_(_scalar(value, scope, aggregates=True), name, quoted=True))
+        result.append(
+            exp.Alias(this=_scalar(value, scope, aggregates=True), alias=exp.to_identifier(name, quoted=True))
+        )
     return tuple(result)
 
 
-def _output_name(item: exp.Expression, scope: _Scope) -> str:
+def _output_name(item: exp.Expr, scope: _Scope) -> str:
     if isinstance(item, exp.Alias):
         return str(item.alias)
     if isinstance(item, exp.Column):
@@ -397,48 +414,48 @@ def _renamed(part: Resolved, head: Sequence[Field]) -> Node:
     return query.Map(part.node, tuple(exp.alias_(column(mine.name), its.name, quoted=True) for mine, its in pairs))
 
 
-def _group(key: exp.Expression, columns: Sequence[exp.Expression], scope: _Scope) -> exp.Expression:
+def _group(key: exp.Expr, columns: Sequence[exp.Expr], scope: _Scope) -> exp.Expr:
     return _scalar(_without_aliases(key, columns, scope), scope)
 
 
-def _without_aliases(
-    expression: exp.Expression, columns: Sequence[exp.Expression], scope: _Scope
-) -> exp.Expression:
+def _without_aliases(expression: exp.Expr, columns: Sequence[exp.Expr], scope: _Scope) -> exp.Expr:
     """GROUP BY and HAVING may name a column of the list by its alias, where the input has no column of that name."""
     own = {field.name.lower() for field in scope.fields}
     values = {c.alias.lower(): c.this for c in columns if isinstance(c, exp.Alias) and c.alias.lower() not in own}
 
-    def replaced(node: exp.Expression) -> exp.Expression:
+    def replaced(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in values:
-            return cast("exp.Expression", exp.paren(values[node.name.lower()].copy()))
+            return exp.paren(values[node.name.lower()].copy())
         return node
 
     return expression.copy().transform(replaced) if values else expression
 
 
-def _check_grouped(expression: exp.Expression, groups: Sequence[exp.Expression]) -> None:
+def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
     if expression in groups or isinstance(expression, exp.AggFunc):
         return
     if isinstance(expression, exp.Column):
         raise QueryError(f"{expression.name!r} is neither in GROUP BY nor in an aggregate", position=place(expression))
     for child in expression.iter_expressions():
-        _check_grouped(cast("exp.Expression", child), groups)
+        _check_grouped(child, groups)
 
 
-def _check_on_change(node: Node) -> None:
-    """EMIT ON CHANGE reports at instants of expiry, so every row must have one when it arrives."""
+def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
+    """A jump of a window per key renews one key's rows, so the aggregate must be per key, too."""
     match node:
-        case query.Window():
-            expires = not isinstance(node.extent, Rows) and getattr(node.extent, "slide", None) is None
-        case query.Aggregate() | query.Stream():
-            expires = False
-        case _:
-            for below in node.inputs_of:
-                if not isinstance(below, query.Relation):
-                    _check_on_change(below)
-            return
-    if not expires:
-        raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
+        case query.Window(_, Rows(_, slide), keys) if slide is not None and not set(keys) <= set(groups):
+            wanted = ", ".join(key.sql() for key in keys)
+            raise QueryError(f"an aggregate over {node.extent} PARTITION BY {wanted} needs GROUP BY {wanted}")
+        case query.Filter():
+            _check_parts(node.input, groups)
+        case query.Map():
+            values = {item.alias: item.this for item in node.columns}
+            below = [group.copy().transform(lambda n: _through(n, values)) for group in groups]
+            _check_parts(node.input, below)
+
+
+def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
+    return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
 
 
 def _streaming(node: Node, names: Names) -> Resolved:
@@ -456,10 +473,9 @@ def _no_window(what: str, node: Node, alias: str | None = None) -> str:
     return f"{what} needs a window: write {name} WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"
 
 
-def _first_place(expressions: Sequence[exp.Expression]) -> int | None:
+def _first_place(expressions: Sequence[exp.Expr]) -> int | None:
     return min((p for p in map(place, expressions) if p is not None), default=None)
 
 
 def _listed(fields: Sequence[Field]) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in fields)
-

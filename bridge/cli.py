@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import bridge
-from bridge.errors import BridgeError, ProcessorError, SourceError
+from bridge.errors import BridgeError, DatabaseError, ProcessorError, SourceError
 
 if TYPE_CHECKING:
     from bridge.replay import Script
     from bridge.results import Tables
     from bridge.sources import Rejects, Source
 
-EVENTS_HELP = """Events of a stream: STREAM=FILE, or FILE alone where the queries read one stream. FILE is CSV, NDJSON or
-Parquet (CSV and NDJSON also gz-compressed), a pattern such as 'logs/*.csv', or - for standard input."""
+FORMATS = ("csv", "ndjson", "parquet")
+EVENTS_HELP = """Events of a stream: STREAM=FILE, or FILE alone where the queries read one stream. FILE is CSV, NDJSON
+or Parquet (CSV and NDJSON also gz-compressed), a pattern such as 'logs/*.csv', or - for standard input."""
+OUT_HELP = "Write one file a query into this directory."
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,9 +36,15 @@ def main() -> None:
 @click.argument("queries", type=click.Path(dir_okay=False))
 @click.option("-e", "--events", multiple=True, required=True, metavar="[STREAM=]FILE", help=EVENTS_HELP)
 @click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write one file a query into this directory.")
-@click.option("--format", "out_format", type=click.Choice(["ndjson", "csv", "parquet"]), help="Format of these files [parquet].")
-@click.option("--input-format", type=click.Choice(["csv", "ndjson", "parquet"]), help="Format of the events [by the file].")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Write one file a query into this directory."
+)
+@click.option(
+    "--format", "out_format", type=click.Choice(["ndjson", "csv", "parquet"]), help="Format of these files [parquet]."
+)
+@click.option(
+    "--input-format", type=click.Choice(["csv", "ndjson", "parquet"]), help="Format of the events [by the file]."
+)
 @click.option("--timestamp", multiple=True, metavar="[STREAM=]COLUMN", help="The column of the timestamps [guessed].")
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
               help="At a wrong line: stop, or keep it in a file of rejects and go on.")  # fmt: skip
@@ -48,8 +56,8 @@ def run(
     """Run the queries of a file over files of events.
 
     QUERIES holds CREATE STREAM and CREATE QUERY … AS SELECT … statements, or one SELECT, named after the file. Without
-    --out, results are NDJSON on standard output: query, ts (milliseconds), and the columns; dates are ISO texts, decimals
-    texts, NaN and infinities null.
+    --out, results are NDJSON on standard output, ordered by time within each query: query, ts (milliseconds), and the
+    columns; dates are ISO texts, decimals texts with all their digits, NaN and infinities null.
     """
     if out_format and out is None:
         raise click.UsageError("--format is the format of files: name their directory with --out")
@@ -57,7 +65,7 @@ def run(
         from bridge.replay import open_sources, undeclared
 
         script = _script(queries)
-        with bridge.connect(db) as cep:
+        with _connected(db) as cep:
             end = None if until is None else _time(until)
             named = _named(events, script, cep)
             stamps = _stamps(timestamp, named)
@@ -78,7 +86,7 @@ def explain(queries: str, db: str, schema: str | None) -> None:
         script = _script(queries)
         if schema is not None:
             script.streams.update(_script(schema).streams)
-        with bridge.connect(db) as cep:
+        with _connected(db) as cep:
             script.install(cep, {})
             for name in script.queries:
                 click.echo(cep.explain(name))
@@ -87,7 +95,7 @@ def explain(queries: str, db: str, schema: str | None) -> None:
 @main.command()
 @click.option("--seed", default=7, show_default=True, help="The same seed, the same events.")
 @click.option("--events", default=400, show_default=True, type=click.IntRange(1), help="How many trades.")
-@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0), help="2: twice as fast; 0: no waiting.")
+@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0), help="2: twice as fast; 0: at once.")
 @click.option("--db", default="sqlite://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
 def demo(seed: int, events: int, speed: float, db: str) -> None:
     """Watch four queries over a made-up stock exchange, for some eight seconds.
@@ -100,7 +108,7 @@ def demo(seed: int, events: int, speed: float, db: str) -> None:
         show(seed, events, speed, db)
 
 
-# Endings ---------------------------------------------------------------------------------------------------------------
+# Endings --------------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -131,7 +139,16 @@ def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
 
 
-# What the options say --------------------------------------------------------------------------------------------------
+def _connected(url: str) -> bridge.Bridge:
+    try:
+        return bridge.connect(url)
+    except BridgeError:
+        raise
+    except Exception as error:  # each driver has its own
+        raise DatabaseError(f"the database {url} cannot be opened: {str(error).splitlines()[0]}") from None
+
+
+# What the options say -------------------------------------------------------------------------------------------------
 
 
 def _script(path: str) -> Script:
@@ -144,8 +161,7 @@ def _script(path: str) -> Script:
         raise SourceError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from None
-    script = Script.of(text, Path(path).stem)
-    return script
+    return Script.of(text, Path(path).stem)
 
 
 def _named(events: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[str, str]:
@@ -156,7 +172,9 @@ def _named(events: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[
         if not mark or Path(option).exists():
             name, path = _only_stream(option, script, cep), option
         if name in named:
-            raise click.UsageError(f"--events {option}: {name} has events already ({named[name]}); 'a*.csv' takes several files")
+            raise click.UsageError(
+                f"--events {option}: {name} has events already ({named[name]}); 'a*.csv' takes several files"
+            )
         named[name] = path
     if list(named.values()).count("-") > 1:
         raise click.UsageError("standard input can be only one stream's events")
@@ -180,7 +198,7 @@ def _stamps(options: tuple[str, ...], named: dict[str, str]) -> dict[str, str]:
         found = [name for name in named if name.lower() == stream.lower()] if mark else list(named)
         if not found:
             raise click.UsageError(f"--timestamp {option}: --events names no stream {stream}")
-        stamps |= {name: column if mark else option for name in found}
+        stamps |= dict.fromkeys(found, column if mark else option)
     return stamps
 
 
@@ -218,13 +236,15 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-# The run ---------------------------------------------------------------------------------------------------------------
+# The run --------------------------------------------------------------------------------------------------------------
 
 
 class _Run:
     """Feeds the sources, shows progress on a terminal, and sums up."""
 
-    def __init__(self, cep: bridge.Bridge, sources: dict[str, Source], results: Tables, rejects: Rejects | None) -> None:
+    def __init__(
+        self, cep: bridge.Bridge, sources: dict[str, Source], results: Tables, rejects: Rejects | None
+    ) -> None:
         self.cep, self.sources, self.results, self.rejects = cep, sources, results, rejects
         self.events, self.started = 0, time.monotonic()
 

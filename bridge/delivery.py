@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +23,12 @@ class Event(NamedTuple):
 
 
 class LateEvent(NamedTuple):
-    """An event that came after time had passed it, as the `late_events` table keeps it too."""
+    """An event that came after time had passed it, as the `late_events` table keeps it too.
+
+    >>> late = LateEvent("s", {"a": 1}, 14, 15, "1 ms before the watermark")
+    >>> late.stream, late.timestamp, late.watermark
+    ('s', 14, 15)
+    """
 
     stream: str
     payload: dict[str, Any]
@@ -34,12 +40,17 @@ class LateEvent(NamedTuple):
 def deliver(results: Sequence[tuple[QueryEntry, list[tuple[Any, ...]]]]) -> None:
     """Hands each processor its results in order; raises ProcessorError at the end if any of them raised."""
     calls = [
-        (processor.function, event)
+        (functools.partial(_call, entry, processor), event)
         for entry, rows in results
         for processor in list(entry.processors)
         for event in events_for(processor, entry, rows)
     ]
     call_all(calls)
+
+
+def _call(entry: QueryEntry, processor: Processor, event: Any) -> None:
+    if processor in entry.processors:  # another one, or itself, may have removed it since
+        processor.function(event)
 
 
 def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
@@ -51,12 +62,14 @@ def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
         except Exception as error:
             errors.append(error)
     if errors:
-        first = errors[0]
-        raise ProcessorError(
-            f"an output processor raised {type(first).__name__}: {first} "
-            f"(the events are in; {len(errors)} of {len(calls)} calls failed, the others ran)",
-            errors,
-        ) from first
+        raise failure(errors) from errors[0]
+
+
+def failure(errors: list[Exception]) -> ProcessorError:
+    """The one error that says what output processors raised."""
+    first, more = errors[0], f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+    message = f"an output processor raised {type(first).__name__}: {first}{more} (the events are in, all others ran)"
+    return ProcessorError(message, errors)
 
 
 def events_for(processor: Processor, entry: QueryEntry, rows: Sequence[tuple[Any, ...]]) -> list[Any]:

@@ -96,9 +96,7 @@ class _Asked:
             text = text[: token.start] + " " * (end - token.start) + text[end:]
         return text, windows
 
-    def _content(
-        self, item: exp.Table, windows: dict[int, query.Window], ctes: set[str]
-    ) -> exp.Expression | None:
+    def _content(self, item: exp.Table, windows: dict[int, query.Window], ctes: set[str]) -> exp.Expr | None:
         """What a FROM item stands for; None where it is the database's own."""
         name = item.name if not item.db else f"{item.db}.{item.name}"
         kept = windows.get(item.this.meta.get("start", -1)) if isinstance(item.this, exp.Identifier) else None
@@ -113,7 +111,7 @@ class _Asked:
             return self._select(flow)
         return None
 
-    def _select(self, flow: Flow) -> exp.Expression:
+    def _select(self, flow: Flow) -> exp.Expr:
         names = [name for name in flow.names if name not in flow.hidden]
         return flow.arrivals.select(["ts", *names])
 
@@ -132,7 +130,7 @@ class _Asked:
         """The rows of a window's content that are in it at this moment, as if they were arrivals."""
         assert flow.content is not None
         content = flow.content
-        conditions = [exp.GT(this=content.columns["_expires"].copy(), expression=number(self.now))]
+        conditions: list[exp.Expr] = [exp.GT(this=content.columns["_expires"].copy(), expression=number(self.now))]
         if flow.counted:
             conditions.append(exp.EQ(this=content.columns[OUT[1]].copy(), expression=number(NEVER)))
         rows = dataclasses.replace(content, conditions=(*content.conditions, *conditions))
@@ -200,4 +198,3 @@ def _(node: query.Correlate, asked: _Asked, entry: QueryEntry) -> Flow:
         return None if isinstance(below, query.Relation) else snapshot(below, asked, entry)
 
     return present(node, [part(below) for _, below in node.inputs], asked.network)
-

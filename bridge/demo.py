@@ -122,8 +122,7 @@ def _teller() -> Callable[[str | None, str], None]:
 
 
 _MORE = """
-Go on with
-  cepbridge demo --seed 8 --speed 0     another day, at once
-  cepbridge run queries.sql --events trades=trades.csv     your own queries over your own file
-  python -c "import bridge.demo; print(bridge.demo.SCRIPT)"     these queries
+Another day, at once:            cepbridge demo --seed 8 --speed 0
+Your queries over your events:   cepbridge run queries.sql --events trades.csv
+These queries:                   python -c "import bridge.demo; print(bridge.demo.SCRIPT)"
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import threading
@@ -10,19 +11,20 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from bridge import query as objects
 from bridge.catalogue import Processor
-from bridge.delivery import Event, LateEvent, call_all, deliver
+from bridge.delivery import Event, LateEvent, call_all, deliver, failure
 from bridge.errors import (
     BridgeError,
     Closed,
     DatabaseError,
     InUse,
     OrderError,
+    ProcessorError,
     QueryError,
     SchemaError,
     UnknownName,
 )
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
-from bridge.runner import BEGINNING, Runner
+from bridge.runner import BEGINNING, Results, Runner
 from windows.databases import Database, Refused
 from windows.schema import Schema, TypeMismatch
 
@@ -76,6 +78,8 @@ class Bridge:
         self._catalogue = self._runner.catalogue
         self._late_processors: list[Callable[[LateEvent], Any]] = []
         self._reorder = self._reorder_buffer(lateness)
+        self._undelivered: collections.deque[Results] = collections.deque()
+        self._delivering = False
         self._clock = self._system_clock(clock)
 
     # Streams and queries ----------------------------------------------------------------------------------------------
@@ -117,6 +121,7 @@ class Bridge:
         entry = self._catalogue.query_entry(name)
         self._refuse_if_read(entry.name)
         self._runner.remove_query(entry)
+        entry.processors.clear()
 
     @_locked
     def remove_stream(self, name: str) -> None:
@@ -134,6 +139,8 @@ class Bridge:
         With `batch` it is called once a push, with an Arrow table of the results and their `ts`.
         """
         entry = self._catalogue.query_entry(query)
+        if not callable(function):
+            raise ProcessorError(f"an output processor is a function, not {function!r}", [])
         handle = Processor(entry.name, function, batch)
         entry.processors.append(handle)
         return handle
@@ -272,28 +279,40 @@ class Bridge:
     def _push_chunks(self, parts: Iterator[Chunk]) -> int:
         """Takes chunk after chunk; what is wrong in one says how many events the ones before brought in."""
         taken = 0
+        failed: list[Exception] = []
         try:
             for part in parts:
                 batches, count, first, last = part(self._runner.seq)
-                self._take(batches, count, first, last)
+                try:
+                    self._take(batches, count, first, last)
+                except ProcessorError as raised:  # as the events are in, the others follow
+                    failed += raised.errors
                 taken += count
         except (BridgeError, TypeMismatch, Refused) as problem:
             error = _own(problem)
             error.accepted = taken
             if taken:
                 error.add_note(f"{taken} events before this chunk are in")
+            if failed:
+                error.add_note(str(failure(failed)))
             raise error from None
+        if failed:
+            error = failure(failed)
+            error.accepted = taken
+            raise error from failed[0]
         return taken
 
     def _take(self, batches: Sequence[Batch], count: int, first: int, last: int) -> None:
         """One push: all of it or nothing; then the processors."""
+        if self._closed:
+            raise Closed("the bridge is closed")
         if self._reorder is not None:
             self._take_reordered(batches, BEGINNING)
             return
         self._in_order(first)
         with self._runner.transaction():
             results = self._runner.take(batches, count, last)
-        deliver(results)
+        self._deliver(results)
 
     def _take_reordered(self, batches: Sequence[Batch], watermark: int) -> None:
         """One push through the reorder buffer: what the watermark has reached goes on."""
@@ -309,14 +328,32 @@ class Bridge:
             reorder.restore(remembered)
             raise
         try:
-            deliver(results)
+            self._deliver(results)
         finally:
             call_all([(function, event) for event in late for function in self._late_processors])
+
+    def _deliver(self, results: Results) -> None:
+        """Hands out results. When a processor pushes, its results wait until all have got those before."""
+        self._undelivered.append(results)
+        if self._delivering:
+            return
+        self._delivering, failed = True, []
+        try:
+            while self._undelivered:
+                try:
+                    deliver(self._undelivered.popleft())
+                except ProcessorError as error:
+                    failed += error.errors
+        finally:
+            self._delivering = False
+        if failed:
+            raise failure(failed) from failed[0]
 
     def _moment(self) -> int:
         if self._clock is None:
             raise SchemaError('an event needs its timestamp (or connect(clock="system"), which gives it the present)')
-        return max(self._clock.milliseconds(), self._runner.now)
+        present: int = self._clock.milliseconds()
+        return max(present, self._runner.now)
 
     def _reorder_buffer(self, lateness: Any) -> Any:
         if lateness == 0:

@@ -6,6 +6,7 @@ Every error the bridge raises by itself is a `BridgeError`; a `QueryError` point
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 
 class BridgeError(Exception):
@@ -37,6 +38,9 @@ class QueryError(BridgeError):
         self.position = position
         self.words = tuple(words)
         super().__init__(self.message + pointer(text, position))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.text, self.position, self.words), vars(self)
 
     def within(self, text: str) -> QueryError:
         """The same error with the query text it points into, unless it has one already."""
@@ -80,6 +84,9 @@ class ProcessorError(BridgeError):
     def __init__(self, message: str, errors: list[Exception]) -> None:
         self.errors = errors
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.errors), vars(self)
 
 
 class SourceError(BridgeError):

@@ -74,13 +74,13 @@ def _title(node: Node) -> str:
             return type(node).__name__
 
 
-def _list(expressions: tuple[exp.Expression, ...]) -> str:
+def _list(expressions: tuple[exp.Expr, ...]) -> str:
     return ", ".join(expression.sql() for expression in expressions)
 
 
 def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
     """The statements that make the tables: the clock, the inboxes of the streams, the operators' tables."""
-    clock = exp.select(*(exp.alias_(exp.cast("0", "BIGINT"), name, quoted=True) for name in ("before", "now")))
+    clock = exp.select(*(exp.alias_(exp.cast("0", "BIGINT"), name, quoted=True) for name in ("before", "now", "seq")))
     yield database.render(exp.Create(kind="TABLE", this=table(CLOCK), expression=clock), pretty=True) + ";"
     for name in sorted(entry.sources):
         stream = catalogue.streams[name]
@@ -97,7 +97,11 @@ def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Itera
 
 def _operator(number: int, operator: Operator, database: Database) -> Iterator[str]:
     notes = f" ({'; '.join(operator.notes)})" if operator.notes else ""
-    when = "at each push and when time passes" if operator.timed else f"at a push into {', '.join(sorted(operator.sources))}"
+    when = (
+        "at each push and when time passes"
+        if operator.timed
+        else f"at a push into {', '.join(sorted(operator.sources))}"
+    )
     yield f"-- {number}. {operator.title}{notes}, {when}"
     yield from (f"{database.render(exp.delete(table(inbox)))};" for inbox in operator.inboxes)
     yield from _statements(operator.steps, database)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterable, Mapping
 from typing import cast
 
 from sqlglot import exp
 
 from bridge.check import column
+from windows.window import NEVER
 
 TIMES = ("ts", "seq", "_expires")
 """Columns of every flow besides its order: time and number of the row, and when it leaves the window."""
@@ -31,38 +33,38 @@ class Need(enum.IntEnum):
 class Selection:
     """`SELECT columns FROM source WHERE conditions`, in parts; a filter or map changes the parts, adding no sub-query."""
 
-    source: exp.Expression
-    columns: Mapping[str, exp.Expression]
-    conditions: tuple[exp.Expression, ...] = ()
+    source: exp.Expr
+    columns: Mapping[str, exp.Expr]
+    conditions: tuple[exp.Expr, ...] = ()
 
     @classmethod
-    def of(cls, source: exp.Expression, names: Iterable[str]) -> Selection:
+    def of(cls, source: exp.Expr, names: Iterable[str]) -> Selection:
         """All of a table or sub-query, by its columns' names."""
         return cls(source, {name: column(name) for name in names})
 
-    def value(self, expression: exp.Expression, alias: str | None = None) -> exp.Expression:
+    def value(self, expression: exp.Expr, alias: str | None = None) -> exp.Expr:
         """An expression over this selection's columns, as one over its source's (which may be called `alias`)."""
 
-        def substituted(node: exp.Expression) -> exp.Expression:
+        def substituted(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
                 return node
             below = self.columns[node.name].copy()
             return below if node is expression or isinstance(below, (exp.Column, exp.Func)) else exp.paren(below)
 
-        return qualified(cast("exp.Expression", expression.copy().transform(substituted)), alias)
+        return qualified(expression.copy().transform(substituted), alias)
 
-    def where(self, condition: exp.Expression) -> Selection:
+    def where(self, condition: exp.Expr) -> Selection:
         return dataclasses.replace(self, conditions=(*self.conditions, self.value(condition)))
 
-    def project(self, columns: Mapping[str, exp.Expression]) -> Selection:
+    def project(self, columns: Mapping[str, exp.Expr]) -> Selection:
         """The same rows with other columns, given over this selection's."""
         return dataclasses.replace(self, columns={name: self.value(value) for name, value in columns.items()})
 
-    def item(self, alias: str) -> exp.Expression:
+    def item(self, alias: str) -> exp.Expr:
         """The source as a FROM item called `alias`."""
         return exp.alias_(self.source.copy(), alias, table=True, quoted=True)
 
-    def conditions_of(self, alias: str) -> list[exp.Expression]:
+    def conditions_of(self, alias: str) -> list[exp.Expr]:
         return [qualified(condition.copy(), alias) for condition in self.conditions]
 
     def select(self, names: Iterable[str] | None = None) -> exp.Select:
@@ -78,7 +80,8 @@ class Flow:
 
     `order` names the columns that order rows of one (ts, seq) (none: there is one row at most). `counted` content has
     `OUT`: which row pushed a row out of a ROWS window. `timed` rows may come with time alone and
-    then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content.
+    then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content;
+    `jump` names the columns that tell apart the jumps of one (ts, seq).
     `size` is the one time for which every row is valid, where there is one.
     """
 
@@ -89,6 +92,7 @@ class Flow:
     counted: bool = False
     timed: bool = False
     jumping: bool = False
+    jump: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     size: int | None = None
 
@@ -102,20 +106,24 @@ class Flow:
         """The columns that order the rows."""
         return ("ts", "seq", *self.order) if self.timed else ("seq", *self.order)
 
-    def change(self, names: tuple[str, ...], columns: Mapping[str, exp.Expression]) -> Flow:
+    def change(self, names: tuple[str, ...], columns: Mapping[str, exp.Expr]) -> Flow:
         """The flow with other attributes (a map)."""
 
         def mapped(selection: Selection | None) -> Selection | None:
             if selection is None:
                 return None
-            system = {name: column(name) for name in selection.columns if name in _SYSTEM or name in self.order}
+            system = {name: column(name) for name in selection.columns if name in {*_SYSTEM, *self.order, *self.jump}}
             return selection.project({**system, **columns})
 
         return dataclasses.replace(
-            self, names=names, arrivals=cast("Selection", mapped(self.arrivals)), content=mapped(self.content), hidden=()
+            self,
+            names=names,
+            arrivals=cast("Selection", mapped(self.arrivals)),
+            content=mapped(self.content),
+            hidden=(),
         )
 
-    def where(self, condition: exp.Expression) -> Flow:
+    def where(self, condition: exp.Expr) -> Flow:
         content = None if self.content is None else self.content.where(condition)
         return dataclasses.replace(self, arrivals=self.arrivals.where(condition), content=content)
 
@@ -126,7 +134,7 @@ OUT = ("_out_ts", "_out", "_out_place")
 _SYSTEM = {*TIMES, "_place", *OUT}
 
 
-def qualified(expression: exp.Expression, alias: str | None) -> exp.Expression:
+def qualified(expression: exp.Expr, alias: str | None) -> exp.Expr:
     """The expression with its columns (in place) called `alias.column`."""
     if alias is not None:
         for node in expression.find_all(exp.Column):
@@ -139,7 +147,7 @@ def of(alias: str, name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
 
 
-def named(value: exp.Expression, name: str) -> exp.Expression:
+def named(value: exp.Expr, name: str) -> exp.Expr:
     """The value under this output name; a plain column of that name stays as it is."""
     if isinstance(value, exp.Column) and value.name == name:
         return value
@@ -150,27 +158,23 @@ def table(name: str) -> exp.Table:
     return exp.to_table(exp.Table(this=exp.to_identifier(name, quoted=True)))
 
 
-def number(value: int) -> exp.Expression:
+def number(value: int) -> exp.Expr:
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
-def zero() -> exp.Expression:
+def zero() -> exp.Expr:
     """0 as a BIGINT: tables take their columns' types from what fills them."""
     return exp.cast(number(0), "BIGINT")
 
 
-def subquery(select: exp.Expression) -> exp.Subquery:
-    return exp.Subquery(this=select)
-
-
-def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expression:
+def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expr:
     """Whether the row of alias `row` stands before the one of alias `than`, or is the same one.
 
     The first condition alone bounds the rows by one column, which is what a join or an index can use.
     """
     columns = ("ts", "seq", *order) if timed else ("seq", *order)
     *others, final = columns
-    condition: exp.Expression = (exp.LT if strictly else exp.LTE)(this=of(row, final), expression=of(than, final))
+    condition: exp.Expr = (exp.LT if strictly else exp.LTE)(this=of(row, final), expression=of(than, final))
     for name in reversed(others):
         less = exp.LT(this=of(row, name), expression=of(than, name))
         bound = exp.LTE(this=of(row, name), expression=of(than, name))
@@ -178,12 +182,18 @@ def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly
     return condition
 
 
-def valid(row: str, at: str, flow: Flow, order: tuple[str, ...] = (), timed: bool = False) -> list[exp.Expression]:
+def valid(
+    row: str, at: str, flow: Flow, order: tuple[str, ...] = (), timed: bool = False, bounded: bool = False
+) -> list[exp.Expr]:
     """Whether a row of the window (alias `row`) is still in it when the row `at` has arrived.
 
-    `order`: what tells the rows of one event apart, where `at` is a row of the same flow.
+    `order`: what tells the rows of one event apart, where `at` is a row of the same flow. `bounded` adds that the row
+    is not newer than `at`, in terms of its expiry: an index on that column then finds just the rows of the window.
     """
-    conditions: list[exp.Expression] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
+    conditions: list[exp.Expr] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
+    if bounded and flow.size is not None and flow.size != NEVER:
+        newest = exp.Add(this=of(at, "ts"), expression=number(flow.size))
+        conditions.append(exp.LTE(this=of(row, "_expires"), expression=newest))
     if flow.counted:
         names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
         names += [("_place", "_out_place")] if order else []
@@ -191,7 +201,7 @@ def valid(row: str, at: str, flow: Flow, order: tuple[str, ...] = (), timed: boo
     return conditions
 
 
-def before(pairs: list[tuple[exp.Expression, exp.Expression]]) -> exp.Expression:
+def before(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
     """Whether the left values stand before the right ones, compared one after the other."""
     (left, right), *rest = pairs
     less = exp.LT(this=left, expression=right)
@@ -200,20 +210,25 @@ def before(pairs: list[tuple[exp.Expression, exp.Expression]]) -> exp.Expression
     return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), before(rest)))
 
 
-def same(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+def same(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Equal, NULL being equal to NULL, as in GROUP BY."""
-    return exp.NullSafeEQ(this=left, expression=right)
+    return exp.NullSafeEQ(this=whole(left), expression=whole(right))
 
 
-def numbered(partition: Iterable[exp.Expression], order: Iterable[exp.Expression]) -> exp.Expression:
+def whole(value: exp.Expr) -> exp.Expr:
+    """The value in parentheses, unless it is one word anyway."""
+    return value if isinstance(value, (exp.Column, exp.Literal, exp.Paren)) else exp.paren(value)
+
+
+def numbered(partition: Iterable[exp.Expr], order: Iterable[exp.Expr]) -> exp.Expr:
     """`ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)`."""
     return over(exp.RowNumber(), partition, order)
 
 
 def over(
-    function: exp.Expression,
-    partition: Iterable[exp.Expression],
-    order: Iterable[exp.Expression],
+    function: exp.Expr,
+    partition: Iterable[exp.Expr],
+    order: Iterable[exp.Expr],
     spec: exp.WindowSpec | None = None,
 ) -> exp.Window:
     """A window function call, with copies of what it is partitioned and ordered by."""
@@ -227,13 +242,27 @@ def over(
     )
 
 
-def ascending(expression: exp.Expression) -> exp.Ordered:
+SHIFT = 2 * 10**18
+"""Added to a number before it is written as text, so that texts of one width compare as the numbers do."""
+
+
+def as_text(values: Iterable[exp.Expr]) -> exp.Expr:
+    """Whole numbers as one text that compares as they do, one after the other."""
+    digits = [exp.cast(exp.paren(exp.Add(this=value, expression=number(SHIFT))), "VARCHAR") for value in values]
+    return joined_text(digits)
+
+
+def joined_text(parts: Iterable[exp.Expr]) -> exp.Expr:
+    return functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right, safe=True), parts)
+
+
+def ascending(expression: exp.Expr) -> exp.Ordered:
     """An ORDER BY term. Only the values of relations can be NULL; databases differ in where they put it, so it is said."""
     by_value = any(found.name.startswith(BY_VALUE) for found in expression.find_all(exp.Column))
     return exp.Ordered(this=expression.copy(), nulls_first=True if by_value else None)
 
 
-def _as_item(source: exp.Expression) -> exp.Expression:
+def _as_item(source: exp.Expr) -> exp.Expr:
     if isinstance(source, exp.Subquery):
         return exp.alias_(source.copy(), "q", table=True, quoted=True)
     return source.copy()

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bridge.catalogue import StreamEntry
@@ -74,7 +74,14 @@ def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int, ordered:
     if tables is not None and ordered:
         return _arrow_chunks(stream, tables, timestamp, size)
     pairs = events if tables is None else _pairs_of(tables, timestamp)
-    return batches_of(((stream.name, *_pair(event)) for event in pairs), lambda _: stream, size, ordered)
+    return batches_of(_named(stream.name, pairs), lambda _: stream, size, ordered)
+
+
+def _named(name: str, events: Any) -> Iterator[tuple[str, Any, Any]]:
+    if not isinstance(events, Iterable):
+        raise SchemaError(f"push_events takes a table, a frame or (payload, timestamp) pairs, not {events!r}")
+    for event in events:
+        yield name, *_pair(event)
 
 
 def _pairs_of(tables: Iterable[pa.Table], timestamp: str) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -89,7 +96,10 @@ def batches_of(
     events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int, ordered: bool = True
 ) -> Iterator[Chunk]:
     """Chunks of (stream, payload, timestamp) triples."""
-    iterator = iter(events)
+    try:
+        iterator = map(_triple, iter(events))
+    except TypeError:
+        raise SchemaError(f"events are a table, a frame or an iterable, not {events!r}") from None
     while part := list(itertools.islice(iterator, size)):
         yield _Rows(part, entry, ordered).numbered
 
@@ -116,6 +126,12 @@ class _Rows:
         return list(batches.values()), len(self.events), first, last
 
 
+def _triple(event: Any) -> tuple[str, Any, Any]:
+    if not isinstance(event, Sequence) or len(event) != 3:
+        raise SchemaError(f"an event is a triple (stream, payload, timestamp), not {event!r}")
+    return event  # type: ignore[return-value]
+
+
 def _pair(event: Any) -> tuple[Any, Any]:
     try:
         payload, timestamp = event
@@ -134,9 +150,9 @@ def as_arrow(events: Any) -> Iterator[pa.Table] | None:
         return None
     import pyarrow as pa
 
-    if module == "pandas":
+    if module == "pandas" and hasattr(events, "columns"):
         return iter([pa.Table.from_pandas(events, preserve_index=False)])
-    if module == "polars":
+    if module == "polars" and hasattr(events, "to_arrow") and hasattr(events, "columns"):
         return iter([events.to_arrow()])
     if isinstance(events, pa.Table):
         return iter([events])
@@ -144,7 +160,8 @@ def as_arrow(events: Any) -> Iterator[pa.Table] | None:
         return iter([pa.Table.from_batches([events])])
     if isinstance(events, pa.RecordBatchReader):
         return (pa.Table.from_batches([batch]) for batch in events)
-    raise SchemaError(f"push_events takes an Arrow table, record batches or a reader, not {type(events).__name__}")
+    name = f"{module}.{type(events).__name__}"
+    raise SchemaError(f"push_events takes an Arrow table, a record batch, a reader or a frame, not {name}")
 
 
 def arrow_type(type_name: str) -> Any:
@@ -212,7 +229,9 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
     for stream, events in streams:
         parts = as_arrow(events)
         if parts is None:
-            raise SchemaError(f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}")
+            raise SchemaError(
+                f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}"
+            )
         tables.append((stream, _conformed(stream, pa.concat_tables(list(parts)), timestamp)))
     times = np.concatenate([np.array([], "int64"), *(table.column(0).to_numpy() for _, table in tables)])
     ranks = np.empty(len(times), "int64")
@@ -259,15 +278,29 @@ def _cast(column: Any, attribute: Attribute) -> Any:
     import pyarrow as pa
 
     wanted = arrow_type(attribute.type)
+    column = _decoded(column)
     kind = column.type
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_temporal)
-    if any(test(kind) != test(wanted) for test in kinds[2:]) or _is_text(kind) != _is_text(wanted):
-        if not (pa.types.is_null(kind) or pa.types.is_dictionary(kind)):
-            raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
+    families = (_is_text, pa.types.is_boolean, pa.types.is_temporal)
+    if not pa.types.is_null(kind) and any(test(kind) != test(wanted) for test in families):
+        raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
     try:
-        return column.cast(wanted)
+        if pa.types.is_decimal(wanted) and pa.types.is_integer(kind):
+            column = column.cast(pa.decimal128(38, wanted.scale))  # as wide as Arrow wants it in between
+        cast = column.cast(wanted)
+        rounds = pa.types.is_decimal(wanted) and pa.types.is_floating(kind)
+        cuts = pa.types.is_date(wanted) and pa.types.is_timestamp(kind)
+        if (rounds or cuts) and not cast.cast(kind).equals(column):
+            raise pa.ArrowInvalid(f"there are values of {kind} that it does not hold exactly")
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}: {error}") from None
+    return cast
+
+
+def _decoded(column: Any) -> Any:
+    """The column without its dictionary, where it has one."""
+    import pyarrow as pa
+
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _is_text(kind: Any) -> bool:
@@ -281,8 +314,13 @@ def _times(column: Any, name: str) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    column = _decoded(column)
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = pc.floor_temporal(column, unit="millisecond") if kind.unit in ("us", "ns") else column
+        column = column.cast(pa.timestamp("ms", kind.tz)).cast(pa.int64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or (pa.types.is_null(kind))):
+        raise SchemaError(f"the timestamps in {name!r} are {kind}: whole milliseconds or Arrow timestamps are wanted")
     try:
         column = column.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -291,9 +329,8 @@ def _times(column: Any, name: str) -> Any:
         raise SchemaError(f"{column.null_count} timestamps in {name!r} are missing")
     if len(column) == 0:
         return column
-    extremes = pc.min_max(column).as_py()
-    for ts in (extremes["min"], extremes["max"]):
-        milliseconds(ts)
+    for extreme in (pc.min(column), pc.max(column)):
+        milliseconds(extreme.as_py())
     combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     later, earlier = combined.slice(1), combined.slice(0, len(combined) - 1)
     wrong = pc.index(pc.less(later, earlier), True).as_py()

@@ -18,7 +18,13 @@ from bridge.intake import Batch
 from bridge.runner import BEGINNING, Runner
 
 LATE_EVENTS = "late_events"
-_COLUMNS = (("stream", "VARCHAR"), ("payload", "VARCHAR"), ("ts", "BIGINT"), ("watermark", "BIGINT"), ("reason", "VARCHAR"))
+_COLUMNS = (
+    ("stream", "VARCHAR"),
+    ("payload", "VARCHAR"),
+    ("ts", "BIGINT"),
+    ("watermark", "BIGINT"),
+    ("reason", "VARCHAR"),
+)
 
 
 @dataclasses.dataclass(order=True)

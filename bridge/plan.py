@@ -6,6 +6,7 @@ A step holds a neutral sqlglot statement; its text in the database's SQL is rend
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -17,15 +18,19 @@ class Table:
     """A table of state: its columns come with the SELECT that would fill it, so the database knows their types best."""
 
     name: str
-    like: exp.Expression
+    like: exp.Query
     indexes: tuple[tuple[str, ...], ...] = ()
 
-    def create(self) -> exp.Expression:
+    def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""
-        shape = exp.select(*map(_shaped, self.like.named_selects)).from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True)).where(exp.false())
+        shape = (
+            exp.select(*map(_shaped, self.like.named_selects))
+            .from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True))
+            .where(exp.false())
+        )
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
-    def index(self) -> list[exp.Expression]:
+    def index(self) -> list[exp.Expr]:
         return [
             exp.Create(
                 kind="INDEX",
@@ -39,20 +44,10 @@ class Table:
         ]
 
 
-def _shaped(name: str) -> exp.Expression:
+def _shaped(name: str) -> exp.Expr:
     """A column of a new table. What is computed has no type in SQLite, and an index over it serves no comparison."""
     column = exp.column(name, quoted=True)
     return exp.alias_(exp.cast(column, "BIGINT"), name, quoted=True) if name == "_expires" else column
-
-
-@dataclasses.dataclass(frozen=True)
-class Clear:
-    """Empties an inbox before it is filled again."""
-
-    table: str
-
-    def statement(self) -> exp.Expression:
-        return exp.delete(table(self.table))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +55,9 @@ class Insert:
     """Adds the rows of a SELECT to a table of state."""
 
     table: str
-    select: exp.Expression
+    select: exp.Expr
 
-    def statement(self) -> exp.Expression:
+    def statement(self) -> exp.Expr:
         return exp.insert(self.select.copy(), table(self.table))
 
 
@@ -71,13 +66,14 @@ class Purge:
     """Removes rows that can take part in nothing any more: housekeeping, right at any time (DESIGN)."""
 
     table: str
-    condition: exp.Expression
+    condition: exp.Expr
 
-    def statement(self) -> exp.Expression:
+    def statement(self) -> exp.Expr:
         return exp.delete(table(self.table), where=self.condition.copy())
 
 
-Step = Clear | Insert | Purge
+Step = Insert | Purge
+Origin = tuple[Flow, dict[str, str]]
 
 
 @dataclasses.dataclass
@@ -85,8 +81,9 @@ class Operator:
     """What one distinct (sub-)query does at each push: its tables and its steps in order.
 
     `inboxes` are emptied at the next push. `sources`: the streams whose events concern it; `timed`: time alone does too.
-    `origins`: the contents of ROWS windows that its results come from, with pairs of their columns and the results'; a
-    result leaves its derived window with the first of these rows (W5).
+    `origins` gives the contents that its results come from whose rows leave when others come, with pairs of their columns
+    and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5). `derived`: the
+    inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
     """
 
     title: str
@@ -99,8 +96,25 @@ class Operator:
     result: Flow | None = None
     arrivals: Flow | None = None
     contents: dict[int, Flow] = dataclasses.field(default_factory=dict)
-    origins: list[tuple[Flow, dict[str, str]]] = dataclasses.field(default_factory=list)
+    derived: dict[str, int | None] = dataclasses.field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    origins: Callable[[], list[Origin]] = list
     notes: list[str] = dataclasses.field(default_factory=list)
+
+    def forget_derived(self, kept: set[str]) -> list[str]:
+        """Gives up the inbox and windows of its results that are not among `kept`; their names."""
+        gone = [name for name in self.derived if name not in kept]
+        for name in gone:
+            reader = self.derived.pop(name)
+            if reader is None:
+                self.arrivals = None
+            else:
+                del self.contents[reader]
+        self.tables = [made for made in self.tables if made.name not in gone]
+        self.steps = [step for step in self.steps if step.table not in gone]
+        self.purges = [step for step in self.purges if step.table not in gone]
+        self.inboxes = [inbox for inbox in self.inboxes if inbox not in gone]
+        return gone
 
     def concerned(self, streams: frozenset[str]) -> bool:
         """Whether a push into these streams (or time alone) means work."""

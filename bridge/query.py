@@ -22,12 +22,13 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
-from nfa.parse import PatternError, parse_pattern
+from nfa.errors import PatternError
+from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
 from windows.schema import Schema, TypeMismatch
 from windows.window import Extent, Now, Range, Rows, Unbounded, duration
 
-Scalar = exp.Expression | str
+Scalar = exp.Expr | str
 """A value or condition: a sqlglot expression or its SQL text."""
 
 
@@ -88,7 +89,7 @@ class Window(Node):
 
     input: Node
     extent: Extent
-    partition_by: tuple[exp.Expression, ...] = ()
+    partition_by: tuple[exp.Expr, ...] = ()
 
     def __post_init__(self) -> None:
         _set(self, extent=_checked(extent, self.extent), partition_by=scalars(self.partition_by))
@@ -109,7 +110,7 @@ class Filter(Node):
     """
 
     input: Node
-    condition: exp.Expression
+    condition: exp.Expr
 
     def __post_init__(self) -> None:
         _set(self, condition=scalar(self.condition))
@@ -130,7 +131,7 @@ class Map(Node):
     """
 
     input: Node
-    columns: tuple[exp.Expression, ...]
+    columns: tuple[exp.Expr, ...]
 
     def __post_init__(self) -> None:
         _set(self, columns=projections(self.columns))
@@ -175,9 +176,9 @@ class Aggregate(Node):
     """
 
     input: Node
-    columns: tuple[exp.Expression, ...]
-    group_by: tuple[exp.Expression, ...] = ()
-    having: exp.Expression | None = None
+    columns: tuple[exp.Expr, ...]
+    group_by: tuple[exp.Expr, ...] = ()
+    having: exp.Expr | None = None
     on_change: bool = False
 
     def __post_init__(self) -> None:
@@ -202,7 +203,7 @@ class Correlate(Node):
     """
 
     inputs: tuple[tuple[str, Node], ...]
-    condition: exp.Expression | None = None
+    condition: exp.Expr | None = None
 
     def __post_init__(self) -> None:
         pairs = self.inputs.items() if isinstance(self.inputs, Mapping) else self.inputs
@@ -231,8 +232,8 @@ class Definition:
     """
 
     symbol: str
-    condition: exp.Expression | None = None
-    assignments: tuple[tuple[str, exp.Expression], ...] = ()
+    condition: exp.Expr | None = None
+    assignments: tuple[tuple[str, exp.Expr], ...] = ()
 
     def __post_init__(self) -> None:
         pairs = self.assignments.items() if isinstance(self.assignments, Mapping) else self.assignments
@@ -255,7 +256,7 @@ DEFINE x DO z1 = a, y AS a > z1 DO z2 = a)
     within: int
     measures: Schema
     define: tuple[Definition, ...] = ()
-    partition_by: tuple[exp.Expression, ...] = ()
+    partition_by: tuple[exp.Expr, ...] = ()
 
     def __post_init__(self) -> None:
         names = [definition.symbol for definition in self.define]
@@ -305,7 +306,8 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
         return dataclasses.replace(node, inputs=tuple((alias, change(below)) for alias, below in node.inputs))
     if isinstance(node, Union):
         return dataclasses.replace(node, inputs=tuple(map(change, node.inputs)))
-    return dataclasses.replace(node, input=change(node.inputs_of[0])) if node.inputs_of else node  # type: ignore[call-arg]
+    below: Any = node
+    return dataclasses.replace(below, input=change(node.inputs_of[0])) if node.inputs_of else node
 
 
 # Scalars ---------------------------------------------------------------------------------------------------------------
@@ -320,56 +322,56 @@ def col(name: str, of: str | None = None) -> exp.Column:
     return exp.column(_identifier(name), table=None if of is None else _identifier(of))
 
 
-def lit(value: object) -> exp.Expression:
+def lit(value: object) -> exp.Expr:
     """A constant: number, text, boolean, None, date or datetime.
 
     >>> print(col("name").eq(lit("O'Hara")))
     name = 'O''Hara'
     """
-    return cast("exp.Expression", exp.convert(value))
+    return exp.convert(value)
 
 
-def count(of: Scalar = "*", distinct: bool = False) -> exp.Expression:
+def count(of: Scalar = "*", distinct: bool = False) -> exp.Expr:
     """`COUNT(*)`, `COUNT(x)`, `COUNT(DISTINCT x)`."""
     return call("COUNT", "DISTINCT " + scalar(of).sql() if distinct else of)
 
 
-def sum(of: Scalar) -> exp.Expression:
+def sum(of: Scalar) -> exp.Expr:
     """The sum of the values that are not NULL; NULL where there are none."""
     return call("SUM", of)
 
 
-def avg(of: Scalar) -> exp.Expression:
+def avg(of: Scalar) -> exp.Expr:
     """The arithmetic mean, as DOUBLE."""
     return call("AVG", of)
 
 
-def min(of: Scalar) -> exp.Expression:
+def min(of: Scalar) -> exp.Expr:
     """The smallest value."""
     return call("MIN", of)
 
 
-def max(of: Scalar) -> exp.Expression:
+def max(of: Scalar) -> exp.Expr:
     """The largest value."""
     return call("MAX", of)
 
 
-def stddev(of: Scalar) -> exp.Expression:
+def stddev(of: Scalar) -> exp.Expr:
     """The standard deviation of the sample (n − 1); NULL for fewer than two values."""
     return call("STDDEV", of)
 
 
-def first(of: Scalar) -> exp.Expression:
+def first(of: Scalar) -> exp.Expr:
     """The value of the window's oldest row, by (ts, seq); it may be NULL."""
     return call("FIRST", of)
 
 
-def last(of: Scalar) -> exp.Expression:
+def last(of: Scalar) -> exp.Expr:
     """The value of the window's newest row, by (ts, seq); it may be NULL."""
     return call("LAST", of)
 
 
-def call(function: str, *arguments: Scalar) -> exp.Expression:
+def call(function: str, *arguments: Scalar) -> exp.Expr:
     """A call of any function or aggregate that the database has."""
     if not re.fullmatch(r"\w+", function):
         raise QueryError(f"{function!r} is no function's name")
@@ -377,16 +379,18 @@ def call(function: str, *arguments: Scalar) -> exp.Expression:
     return scalar(f"{function}({', '.join(texts)})")
 
 
-def scalar(source: Scalar, dialect: str = "") -> exp.Expression:
+def scalar(source: Scalar, dialect: str = "") -> exp.Expr:
     """The expression of an SQL text; an expression stays as it is."""
-    if isinstance(source, exp.Expression):
+    if isinstance(source, exp.Expr):
         return source
     if not isinstance(source, str):
-        raise QueryError(f"an expression is SQL text or an object made with col() and lit(), not {type(source).__name__}")
+        raise QueryError(
+            f"an expression is SQL text or an object made with col() and lit(), not {type(source).__name__}"
+        )
     return parsed(source, dialect)
 
 
-def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expression:
+def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expr:
     """sqlglot's tree of `text`; its syntax errors become a QueryError that points into `shown` (default: `text`)."""
     try:
         tree = sqlglot.parse_one(text, dialect=dialect)
@@ -394,19 +398,19 @@ def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expres
         raise _syntax_error(error, shown or text) from None
     except RecursionError:
         raise QueryError("the expression is nested too deeply", shown or text) from None
-    return cast("exp.Expression", tree)
+    return tree
 
 
-def scalars(sources: Scalar | Iterable[Scalar]) -> tuple[exp.Expression, ...]:
+def scalars(sources: Scalar | Iterable[Scalar]) -> tuple[exp.Expr, ...]:
     """Expressions of one or several texts or expressions."""
-    return tuple(map(scalar, [sources] if isinstance(sources, (str, exp.Expression)) else sources))
+    return tuple(map(scalar, [sources] if isinstance(sources, (str, exp.Expr)) else sources))
 
 
-def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tuple[exp.Expression, ...]:
+def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tuple[exp.Expr, ...]:
     """The columns of a SELECT list: expressions, aliased ones, or a mapping of names to expressions."""
     if isinstance(sources, Mapping):
         return tuple(exp.alias_(scalar(value).copy(), name, quoted=True) for name, value in sources.items())
-    listed = [sources] if isinstance(sources, (str, exp.Expression)) else sources
+    listed = [sources] if isinstance(sources, (str, exp.Expr)) else sources
     columns = tuple(_projection(item) for item in listed)
     if not columns:
         raise QueryError("at least one column is wanted")
@@ -428,10 +432,10 @@ def extent(source: Extent | str) -> Extent:
     raise ValueError(f"a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW, not {source!r}")
 
 
-def _projection(source: Scalar) -> exp.Expression:
-    if isinstance(source, exp.Expression):
+def _projection(source: Scalar) -> exp.Expr:
+    if isinstance(source, exp.Expr):
         return source
-    return cast("exp.Expression", cast("exp.Select", parsed("SELECT " + source, shown=source)).expressions[0])
+    return cast("exp.Expr", cast("exp.Select", parsed("SELECT " + source, shown=source)).expressions[0])
 
 
 def _identifier(name: str) -> exp.Identifier:

@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import pyarrow as pa
@@ -69,7 +68,7 @@ class Tables:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(keep=kind is None)
 
 
@@ -142,7 +141,9 @@ class _Writer:
         if not self._open:
             self._open = True
             kinds = zip(self.schema.names, self.schema.types, table.schema.types, strict=True)
-            self.schema = pa.schema([(name, found if pa.types.is_null(known) else known) for name, known, found in kinds])
+            self.schema = pa.schema(
+                [(name, found if pa.types.is_null(known) else known) for name, known, found in kinds]
+            )
             self.open()
         try:
             self.append(table.cast(self.schema))
@@ -211,7 +212,7 @@ def ndjson(table: pa.Table, first: dict[str, str]) -> str:
     return "".join([template % row for row in zip(*map(_texts, table.columns), strict=True)])
 
 
-def _texts(column: pa.ChunkedArray) -> list[str]:
+def _texts(column: Any) -> list[str]:
     """Each value of a column as JSON."""
     kind = column.type
     if pa.types.is_floating(kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,10 @@ class Row(tuple[Any, ...]):
         return row
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self[self._names.index(name)]
-        except ValueError:
-            raise AttributeError(f"no column {name!r}; there are {list(self._names)}") from None
+        names = vars(self).get("_names", ())  # a row that is being unpickled has none yet
+        if name in names:
+            return self[names.index(name)]
+        raise AttributeError(f"no column {name!r}; there are {list(names)}")
 
     @property
     def _mapping(self) -> Mapping[str, Any]:
@@ -44,7 +45,7 @@ class Row(tuple[Any, ...]):
 class Rows(Sequence[Row]):
     """The rows of an answer, in order, with `.columns`."""
 
-    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], arrow: Any = None) -> None:
+    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], arrow: pa.Table | None = None) -> None:
         self.columns = tuple(columns)
         self._rows = [Row.of(self.columns, row) for row in rows]
         self._arrow = arrow
@@ -102,5 +103,7 @@ def _array(values: Sequence[Any], kind: Any) -> Any:
 
     try:
         return pa.array(values, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array(values)  # wider than inferred (a sum over 64 bits): the values decide
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        # wider than inferred (a sum over 64 bits): the values decide
+        wide = any(isinstance(value, int) and abs(value) >= 2**63 for value in values)
+        return pa.array([decimal.Decimal(value) if wide and value is not None else value for value in values])

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
-from bridge.check import resolve
+from bridge.check import Resolved, resolve
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
 from bridge.plan import Operator, Step
@@ -40,7 +40,8 @@ class Runner:
         self._tables: list[str] = []
         self._filled: set[str] = set()
         self._since_purge = 0
-        self._texts: dict[Any, str] = {}
+        self._texts: dict[str | tuple[str, str], str] = {}
+        self._steps: dict[int, tuple[Step, str]] = {}
         with self.transaction():
             self._create_clock()
 
@@ -71,26 +72,34 @@ class Runner:
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
         resolved = resolve(node, self.catalogue)
+        back = self.network.remember()
+        try:
+            self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+        except Exception:
+            back()
+            raise
+
+    def _planned(self, name: str, resolved: Resolved, text: str) -> QueryEntry:
         known = {id(operator): len(operator.tables) for operator in self.network.operators}
-        flow, operators = self.network.plan(resolved.node, self.seq)
+        flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), 0))
         emit = self._emission(flow, [field.name for field in resolved.visible])
         self.database.fetch(emit)  # a name or type that only the database knows is wrong here, not at the first event
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
-        self.catalogue.queries[name.lower()] = QueryEntry(
-            name, text, resolved, self.seq, flow, operators, sources, timed, emit, decoders
-        )
+        return QueryEntry(name, text, resolved, self.seq, flow, operators, derived, sources, timed, emit, decoders)
 
     def remove_query(self, entry: QueryEntry) -> None:
         """Drops the tables that no other query needs."""
         del self.catalogue.queries[entry.name.lower()]
         with self.transaction():
-            for operator in self._forget_unused():
-                self._filled -= set(operator.inboxes)
-                for made in operator.tables:
-                    self._drop(made.name)
+            gone = [made.name for operator in self._forget_unused() for made in operator.tables]
+            used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
+            gone += self.network.keep_derived(used)
+            self._filled -= set(gone)
+            for name in gone:
+                self._drop(name)
 
     def undo(self, name: str, streams: Iterable[str]) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
@@ -99,6 +108,7 @@ class Runner:
             self.catalogue.streams.pop(stream.lower(), None)
         self._forget_unused()
         self._texts.clear()
+        self._steps.clear()
 
     def close(self) -> None:
         """Removes all tables of this runner from the database."""
@@ -137,9 +147,7 @@ class Runner:
                 self.database.execute(self.database.render(index))
 
     def _forget_unused(self) -> list[Operator]:
-        return self.network.keep(
-            operator for entry in self.catalogue.queries.values() for operator in entry.operators
-        )
+        return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)
 
     def _drop(self, name: str) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
@@ -157,8 +165,8 @@ class Runner:
             batch.insert(self.database, self._quoted(batch.stream.inbox))
             filled.add(batch.stream.inbox)
         due = self._since_purge + count >= PURGE_EVERY
-        if due or any(operator.timed for operator in self.network.operators):
-            self._set_clock(self.now, ts)
+        if due or not batches or any(operator.timed for operator in self.network.operators):
+            self._set_clock(self.now, ts, self.seq + count)
         for operator in self.network.operators:
             if operator.concerned(streams):
                 for step in operator.steps:
@@ -175,7 +183,7 @@ class Runner:
     def purge(self) -> None:
         """Removes what has expired from all tables."""
         with self.transaction():
-            self._set_clock(self.now, self.now)
+            self._set_clock(self.now, self.now, self.seq)
             self._purge()
 
     def _results(self, streams: frozenset[str]) -> Results:
@@ -194,22 +202,23 @@ class Runner:
 
     def _create_clock(self) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))
-        self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT")])
-        self.database.insert(self._quoted(CLOCK), 2, [(BEGINNING, BEGINNING)])
+        self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
+        self.database.insert(self._quoted(CLOCK), 3, [(BEGINNING, BEGINNING, 0)])
 
-    def _set_clock(self, before: int, now: int) -> None:
-        clock, quote = self._quoted(CLOCK), self._quoted
-        self.database.execute(f"UPDATE {clock} SET {quote('before')} = {before}, {quote('now')} = {now}")
+    def _set_clock(self, before: int, now: int, seq: int) -> None:
+        """Time and number of the newest event, for statements and, with what the inboxes hold, for a restart."""
+        values = {"before": before, "now": now, "seq": seq}
+        settings = ", ".join(f"{self._quoted(name)} = {value}" for name, value in values.items())
+        self.database.execute(f"UPDATE {self._quoted(CLOCK)} SET {settings}")
 
     # Text and transactions --------------------------------------------------------------------------------------------
 
     def _text(self, step: Step) -> str:
         """A step in the database's SQL, rendered once. The step is kept with its text, so its id stays its own."""
-        text = self._texts.get(id(step))
-        if text is None:
-            text = self._texts[id(step)] = self.database.render(step.statement())
-            self._texts[step, "kept"] = ""
-        return text
+        known = self._steps.get(id(step))
+        if known is None:
+            known = self._steps[id(step)] = (step, self.database.render(step.statement()))
+        return known[1]
 
     def _clearing(self, inbox: str) -> str:
         if inbox not in self._texts:

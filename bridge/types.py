@@ -25,7 +25,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeE
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
-def type_of(expression: exp.Expression, column_type: TypeOf) -> str:
+def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
     """The attribute type of an expression's value, or `UNKNOWN`.
 
     >>> import sqlglot
@@ -44,7 +44,7 @@ def type_of(expression: exp.Expression, column_type: TypeOf) -> str:
     return _annotated(expression, column_type)
 
 
-def check_types(expression: exp.Expression, column_type: TypeOf) -> None:
+def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
     """Refuses comparing or computing with values of different kinds, such as a text and a number.
 
     Databases differ here (one converts, one fails at the first event, one answers false), so none is asked.
@@ -70,16 +70,16 @@ def family(type_name: str) -> str | None:
     return "number" if decimal_size(type_name) else _FAMILIES.get(type_name)
 
 
-def place(expression: exp.Expression) -> int | None:
+def place(expression: exp.Expr) -> int | None:
     """The offset of the first name in an expression, in the text it was read from."""
     offsets = [node.meta["start"] for node in expression.find_all(exp.Identifier) if "start" in node.meta]
     return min(offsets, default=None)
 
 
-def _annotated(expression: exp.Expression, column_type: TypeOf) -> str:
+def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
     """sqlglot's annotation, each column standing as a NULL of its type."""
 
-    def typed(node: exp.Expression) -> exp.Expression:
+    def typed(node: exp.Expr) -> exp.Expr:
         if isinstance(node, (exp.Column, exp.First, exp.Last)):
             known = type_of(node, column_type)
             return exp.null() if known == UNKNOWN else exp.cast(exp.null(), known)
@@ -92,11 +92,11 @@ def _annotated(expression: exp.Expression, column_type: TypeOf) -> str:
         return UNKNOWN
 
 
-def _has_decimal(expression: exp.Expression, column_type: TypeOf) -> bool:
+def _has_decimal(expression: exp.Expr, column_type: TypeOf) -> bool:
     return any(decimal_size(column_type(column)) for column in expression.find_all(exp.Column))
 
 
-def _decimal_type(expression: exp.Expression, column_type: TypeOf) -> str:
+def _decimal_type(expression: exp.Expr, column_type: TypeOf) -> str:
     """The scale of sums, differences and products of decimals and whole numbers; with a DOUBLE among them, DOUBLE."""
     parts = [type_of(part, column_type) for part in (expression.this, expression.args.get("expression")) if part]
     sizes = [decimal_size(part) or (18, 0) for part in parts]
@@ -106,9 +106,7 @@ def _decimal_type(expression: exp.Expression, column_type: TypeOf) -> str:
     return f"DECIMAL(38, {sum(scales) if isinstance(expression, exp.Mul) else max(scales)})"
 
 
-def _same_family(
-    node: exp.Expression, verb: str, left: exp.Expression, others: list[exp.Expression], column_type: TypeOf
-) -> None:
+def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: list[exp.Expr], column_type: TypeOf) -> None:
     first = type_of(left, column_type)
     for other in others:
         second = type_of(other, column_type)
@@ -122,10 +120,10 @@ def _same_family(
             )
 
 
-def _families_are(
-    node: exp.Expression, operands: list[exp.Expression], wanted: tuple[str, ...], column_type: TypeOf
-) -> None:
+def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, ...], column_type: TypeOf) -> None:
     for operand in operands:
         found = type_of(operand, column_type)
         if family(found) not in (None, *wanted):
-            raise QueryError(f"{operand.sql()} is {found}; {node.key.upper()} wants a {wanted[0]}", position=place(node))
+            raise QueryError(
+                f"{operand.sql()} is {found}; {node.key.upper()} wants a {wanted[0]}", position=place(node)
+            )

@@ -89,7 +89,7 @@ def _aggregate(node: Aggregate) -> str:
     return text + (" EMIT ON CHANGE" if node.on_change else "")
 
 
-def _select(node: Node, columns: Iterable[exp.Expression]) -> str:
+def _select(node: Node, columns: Iterable[exp.Expr]) -> str:
     return f"SELECT {_scalars(columns)} FROM {_source(node)}"
 
 
@@ -162,7 +162,7 @@ def _pattern(tree: pattern.Pattern, defined: set[str]) -> str:
     return re.sub(rf'"(?:[^"]|"")*"|(?P<permute>PERMUTE(?=\())|{pattern.WORD.pattern}', quoted, str(tree))
 
 
-def _partition(keys: tuple[exp.Expression, ...]) -> str:
+def _partition(keys: tuple[exp.Expr, ...]) -> str:
     return f"PARTITION BY {_scalars(keys)} " if keys else ""
 
 
@@ -197,11 +197,11 @@ def _is_column(word: str) -> bool:
     return list(read.find_all(exp.Column))[1:] == [column, column]
 
 
-def _scalars(expressions: Iterable[exp.Expression]) -> str:
+def _scalars(expressions: Iterable[exp.Expr]) -> str:
     return ", ".join(map(_scalar, expressions))
 
 
-def _scalar(expression: exp.Expression) -> str:
+def _scalar(expression: exp.Expr) -> str:
     if any(not node.args.get("quoted") and not _is_column(node.name) for node in expression.find_all(exp.Identifier)):
         expression = expression.copy()
         for node in expression.find_all(exp.Identifier):

@@ -6,13 +6,15 @@ import contextlib
 import itertools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from cases_format import THE_QUERY, Advance, Case, Push, agree, load_all, report
-from conftest import Database
 
 import bridge
+
+if TYPE_CHECKING:
+    from conftest import Database
 
 CASES = load_all()
 PLANS = pathlib.Path(__file__).parent / "plans"

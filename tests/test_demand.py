@@ -17,7 +17,9 @@ def cep(request: pytest.FixtureRequest) -> Iterator[Bridge]:
         opened.create_query("recent", "SELECT k, a FROM s WINDOW(RANGE 5 MS) WHERE a > 0")
         opened.create_query("total", "SELECT k, SUM(a) AS total FROM s WINDOW(RANGE 10 MS) GROUP BY k")
         opened.create_query("pair", "SELECT x.a AS a, y.a AS b FROM s WINDOW(ROWS 2) AS x, s WINDOW(ROWS 1) AS y")
-        opened.create_query("rise", "SELECT z FROM s MATCHING (PATTERN xy WITHIN 9 MS MEASURES z INTEGER DEFINE x DO z = a)")
+        opened.create_query(
+            "rise", "SELECT z FROM s MATCHING (PATTERN xy WITHIN 9 MS MEASURES z INTEGER DEFINE x DO z = a)"
+        )
         for ts, k, a in [(1, "p", 1), (3, "q", 2), (6, "p", 3), (6, "p", -1)]:
             opened.push_event("s", [k, a], ts)
         yield opened

@@ -1,9 +1,9 @@
 """What README and docs show is so: their code runs, their links lead somewhere, and every public name is explained.
 
-A block ```python is a doctest; the blocks of a page share their names. A block ```sql is a script, created in one bridge
-a page, beside a table `companies (symbol, name)`. A block ```console runs `$ cepbridge …` and wants the output below.
-A block ```sh is for commands that set things up: `.ci/run` does those; here they are looked up. A block ```text is prose.
-A table whose columns are headed `refused` and `because` is tried out, too.
+A block ```python is a doctest; the blocks of a page share their names. A block ```sql is a script; the blocks of a page
+are created in one bridge, beside a table `companies (symbol, name)`. A block ```console runs `$ cepbridge …` and wants
+the output below. A block ```sh sets things up, which `.ci/run` does; here its commands are looked up. A block ```text
+is prose. The rows of a table headed `refused` and `because` are tried out, too.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ def test_console(block: Block) -> None:
         script = f'cepbridge() {{ "$PY" -m bridge "$@"; }}; python() {{ "$PY" "$@"; }}; {command}'
         done = subprocess.run(
             ["bash", "-c", script], cwd=ROOT, env={**os.environ, **PYTHON}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", timeout=300,
+            capture_output=True, text=True, encoding="utf-8", timeout=300,
         )  # fmt: skip
-        wanted, got = timeless(output), timeless(done.stdout)
-        assert doctest.OutputChecker().check_output(wanted, got, FLAGS), f"$ {command}{done.stdout}"
+        wanted, got = timeless(output), timeless(done.stdout + done.stderr)
+        assert doctest.OutputChecker().check_output(wanted, got, FLAGS), f"$ {command}{got}"
 
 
 def timeless(output: str) -> str:
@@ -140,16 +140,19 @@ def test_commands_are_there(block: Block) -> None:
         assert command in main.commands
 
 
+REFUSALS = re.compile(r"^\| refused \| because \|\n\|.*\n((?:\|.*\n?)*)", re.MULTILINE)
+
+
 def refusals() -> Iterator[pytest.ParameterSet]:
     """The rows of tables headed | refused | because |; `\\|` is a bar in a table."""
     for page in PAGES:
-        for table in re.findall(r"^\| refused \| because \|\n\|.*\n((?:\|.*\n?)*)", page.read_text("utf-8"), re.MULTILINE):
+        for table in REFUSALS.findall(page.read_text(encoding="utf-8")):
             for row in table.splitlines():
                 sql, reason = (cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1])
                 yield pytest.param(sql.strip("`"), reason, id=sql[:60])
 
 
-@pytest.mark.parametrize(("sql", "reason"), refusals())
+@pytest.mark.parametrize(("sql", "reason"), list(refusals()))
 def test_what_is_refused_is_refused_for_the_reason_given(sql: str, reason: str) -> None:
     with bridge.connect() as cep:
         cep.database.execute("CREATE TABLE companies (symbol VARCHAR, name VARCHAR)")
@@ -166,11 +169,12 @@ def test_what_is_refused_is_refused_for_the_reason_given(sql: str, reason: str) 
 def links() -> Iterator[pytest.ParameterSet]:
     for page in PAGES:
         prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        for target in re.findall(r"\]\(([^)\s]+)\)", prose):
-            yield pytest.param(page, target, id=f"{page.name}-{target}")
+        for target in dict.fromkeys(re.findall(r"\]\(([^)\s]+)\)", prose)):
+            if "://" not in target:
+                yield pytest.param(page, target, id=f"{page.name}-{target}")
 
 
-@pytest.mark.parametrize(("page", "target"), links())
+@pytest.mark.parametrize(("page", "target"), list(links()))
 def test_a_link_leads_somewhere(page: pathlib.Path, target: str) -> None:
     path, _, anchor = target.partition("#")
     found = page.parent / path if path else page

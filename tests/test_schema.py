@@ -83,7 +83,9 @@ def test_types_have_other_names(written: str, meant: str) -> None:
     assert canonical_type(written) == meant
 
 
-@pytest.mark.parametrize("text", ["", "INTEGR", "INTEGER(5)", "DECIMAL(39, 0)", "DECIMAL(2, 3)", "DECIMAL(0)", "a b", "INT[]"])
+@pytest.mark.parametrize(
+    "text", ["", "INTEGR", "INTEGER(5)", "DECIMAL(39, 0)", "DECIMAL(2, 3)", "DECIMAL(0)", "a b", "INT[]"]
+)
 def test_an_unknown_type_is_refused(text: str) -> None:
     with pytest.raises(TypeMismatch):
         canonical_type(text)
@@ -108,7 +110,14 @@ def test_a_schema_comes_from_anything_that_has_names_and_types() -> None:
         ]
     )  # fmt: skip
     python = {"symbol": str, "price": float, "size": int, "day": datetime.date, "paid": bool, "fee": decimal.Decimal}
-    for source in (text, Trade, Trade("", 0, 0, DAY, True, D(0)), arrow, python, dict(zip(arrow.names, arrow.types, strict=True))):
+    for source in (
+        text,
+        Trade,
+        Trade("", 0, 0, DAY, True, D(0)),
+        arrow,
+        python,
+        dict(zip(arrow.names, arrow.types, strict=True)),
+    ):
         assert str(Schema.of(source)) == text
     assert Schema.of(Schema.of(text)) == Schema.of(text)
 

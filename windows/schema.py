@@ -12,8 +12,12 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-RESERVED = ("ts", "seq", "_place", "_expires", "_out")
-"""Names of the bridge's own columns: an event's time and number, and what the windows add (SEMANTICS T1, W)."""
+_RESERVED = re.compile(
+    r"ts|seq|_place|_expires|_out|_out_ts|_out_place|_zero|_rank|_number|_jump|_boundary|_before|_first|_first_seq|_state"
+    r"|_path|_letters|_new|_key\d+|_helper\d+|_by_.*|_o_(ts|seq|_.*)|(_t)+_place",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Names of the bridge's own columns: an event's time and number, and what windows and operators add to rows."""
 
 TYPES = {
     "BOOLEAN": "BOOL LOGICAL",
@@ -74,8 +78,10 @@ class Schema:
         for name in self.names:
             if not isinstance(name, str) or not name or not is_text(name):
                 raise TypeMismatch(f"{name!r} cannot be the name of an attribute")
-            if name.lower() in RESERVED:
-                raise TypeMismatch(f"the attribute name {name!r} is the bridge's own (every event has it): rename yours")
+            if is_reserved(name):
+                raise TypeMismatch(
+                    f"the attribute name {name!r} is the bridge's own (every event has it): rename yours"
+                )
             if name.lower() in seen:
                 raise TypeMismatch(f"duplicate attribute {name!r}: names that differ only in case are one name in SQL")
             seen[name.lower()] = name
@@ -98,7 +104,9 @@ class Schema:
             return cls(tuple(Attribute(f.name, _type_name(hints[f.name])) for f in dataclasses.fields(source)))
         if hasattr(source, "names") and hasattr(source, "types"):
             return cls(tuple(map(Attribute, source.names, map(_type_of_arrow, source.types))))
-        raise TypeMismatch(f"a schema is a mapping, a text, a dataclass or a pyarrow schema, not {type(source).__name__}")
+        raise TypeMismatch(
+            f"a schema is a mapping, a text, a dataclass or a pyarrow schema, not {type(source).__name__}"
+        )
 
     @property
     def names(self) -> list[str]:
@@ -140,7 +148,9 @@ class Reader:
     def row(self, payload: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
         """The values in schema order; an attribute that a mapping leaves out is NULL."""
         values = self._values(payload)
-        return tuple([None if value is None else check(value) for check, value in zip(self.checks, values, strict=True)])
+        return tuple(
+            [None if value is None else check(value) for check, value in zip(self.checks, values, strict=True)]
+        )
 
     def _values(self, payload: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
         if isinstance(payload, Mapping):
@@ -182,6 +192,11 @@ def quoted(name: str) -> str:
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
+def is_reserved(name: str) -> bool:
+    """Whether the bridge has columns of this name, so that no attribute and no result can be called so."""
+    return _RESERVED.fullmatch(name) is not None
+
+
 def is_text(value: str) -> bool:
     """Whether every database can hold it as a name: no lone surrogate, no NUL."""
     return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
@@ -204,7 +219,9 @@ def checker(attribute: Attribute) -> Callable[[Any], Any]:
         except TypeMismatch as error:
             raise TypeMismatch(f"attribute {name!r}: {error}") from None
         except (TypeError, ValueError, ArithmeticError):
-            raise TypeMismatch(f"attribute {name!r} is {kind}: {value!r} ({type(value).__name__}) does not fit") from None
+            raise TypeMismatch(
+                f"attribute {name!r} is {kind}: {value!r} ({type(value).__name__}) does not fit"
+            ) from None
 
     return check
 
@@ -287,19 +304,22 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s*(:)?')
+_TYPE = re.compile(r"\s*([^\W\d][^,(]*(?:\([^)]*\))?)\s*(?:(,)|$)")
+
+
 def _attributes_of_text(text: str) -> Iterator[Attribute]:
     """`a INTEGER, "b c" DECIMAL(10, 2)` (a colon may stand between name and type)."""
-    pattern = re.compile(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s*:?\s+?([^,(]+(?:\([^)]*\))?)\s*(,|$)|\s*(?:"((?:[^"]|"")+)"|(\w+))\s*:\s*([^,(]+(?:\([^)]*\))?)\s*(,|$)')
-    position = 0
-    while position < len(text) or not text.strip():
-        match = pattern.match(text, position)
-        if not match:
-            raise TypeMismatch(f"a schema reads 'name TYPE, name TYPE, ...'; not understood: {text[position:].strip()!r}")
-        name = (match[1] or match[5] or "").replace('""', '"') or match[2] or match[6]
-        yield Attribute(name, match[3] or match[7])
-        position = match.end()
-        if position >= len(text) and (match[4] or match[8]) != ",":
-            return
+    position, more = 0, True
+    while more:
+        name = _NAME.match(text, position)
+        kind = _TYPE.match(text, name.end()) if name else None
+        if not name or not kind:
+            raise TypeMismatch(
+                f"a schema reads 'name TYPE, name TYPE, ...'; not understood: {text[position:].strip()!r}"
+            )
+        yield Attribute(name[1].replace('""', '"') if name[1] else name[2], kind[1])
+        position, more = kind.end(), kind[2] is not None
 
 
 def _type_name(kind: Any) -> str:

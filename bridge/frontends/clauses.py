@@ -161,7 +161,7 @@ def window(cursor: Cursor) -> Clause:
     return lambda node, names: Window(node, extent, resolved(cursor, keys, names))
 
 
-def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expression, ...]:
+def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:
     if not cursor.take("PARTITION BY"):
         return ()
     return plain(cursor, listed(cursor, cursor.until(stops), "a key to partition by"))
@@ -191,8 +191,8 @@ class _Name(NamedTuple):
 
 class _Defined(NamedTuple):
     symbol: _Name
-    condition: exp.Expression | None
-    assignments: tuple[tuple[_Name, exp.Expression], ...]
+    condition: exp.Expr | None
+    assignments: tuple[tuple[_Name, exp.Expr], ...]
 
 
 def matching(cursor: Cursor) -> Clause:
@@ -252,7 +252,7 @@ def _defined(cursor: Cursor) -> _Defined:
     return _Defined(symbol, condition, tuple(_assignments(cursor)) if cursor.take("DO") else ())
 
 
-def _assignments(cursor: Cursor) -> Iterable[tuple[_Name, exp.Expression]]:
+def _assignments(cursor: Cursor) -> Iterable[tuple[_Name, exp.Expr]]:
     yield _assignment(cursor)
     # After a comma the next assignment or the next definition follows.
     while cursor.word() == "," and cursor.word(2) == "=":
@@ -260,7 +260,7 @@ def _assignments(cursor: Cursor) -> Iterable[tuple[_Name, exp.Expression]]:
         yield _assignment(cursor)
 
 
-def _assignment(cursor: Cursor) -> tuple[_Name, exp.Expression]:
+def _assignment(cursor: Cursor) -> tuple[_Name, exp.Expr]:
     variable = _name(cursor, "a variable to set")
     cursor.expect("=")
     return variable, single(cursor, _up_to(cursor), "a value")

@@ -48,19 +48,19 @@ def visible(node: Node) -> tuple[str, ...]:
     return tuple(alias for alias, _ in node.inputs) if isinstance(node, Correlate) else ()
 
 
-def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expression, ...]:
+def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
     """The expressions of a region just stepped over; `what` says what is expected."""
     if region.start == region.end:
         cursor.fail(f"{what} is expected, not {cursor.shown()}")
     _require_no_gaps(cursor, region)
     select = _selected(cursor, region)
     # Taken out of the helping SELECT: later passes look at parents.
-    columns = tuple(cast("exp.Expression", column.pop()) for column in list(select.expressions))
+    columns = tuple(cast("exp.Expr", column.pop()) for column in list(select.expressions))
     _refuse(cursor, region, columns)
     return columns
 
 
-def single(cursor: Cursor, region: Region, what: str) -> exp.Expression:
+def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     """The one expression, without alias, of a region that ends before any comma."""
     (expression,) = plain(cursor, listed(cursor, region, what))
     if isinstance(expression, exp.Star):
@@ -68,7 +68,7 @@ def single(cursor: Cursor, region: Region, what: str) -> exp.Expression:
     return expression
 
 
-def plain(cursor: Cursor, expressions: tuple[exp.Expression, ...]) -> tuple[exp.Expression, ...]:
+def plain(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
     """The same expressions, none of them with an alias, which sqlglot reads into any two words: `a b`."""
     for expression in expressions:
         if isinstance(expression, exp.Alias):
@@ -76,12 +76,12 @@ def plain(cursor: Cursor, expressions: tuple[exp.Expression, ...]) -> tuple[exp.
     return expressions
 
 
-def resolved(cursor: Cursor, expressions: Iterable[exp.Expression], names: Names) -> tuple[exp.Expression, ...]:
+def resolved(cursor: Cursor, expressions: Iterable[exp.Expr], names: Names) -> tuple[exp.Expr, ...]:
     """The expressions with the qualifiers checked, and dropped where there is one input only."""
     return tuple(_resolved(cursor, expression, names) for expression in expressions)
 
 
-def position_of(expression: exp.Expression) -> int | None:
+def position_of(expression: exp.Expr) -> int | None:
     """The offset of the first name in an expression."""
     starts = [node.meta["start"] for node in expression.walk() if "start" in node.meta]
     return min(starts, default=None)
@@ -99,7 +99,7 @@ def _selected(cursor: Cursor, region: Region) -> exp.Select:
     return tree
 
 
-def _read(cursor: Cursor, region: Region, start: int) -> exp.Expression:
+def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
     # As a SELECT list, for a bare expression may begin with a word that opens a statement (`comment = 1`); alone, for
     # in a long script the blanks around it would be read again and again. Its places are moved to where it stands.
     lead = "SELECT "
@@ -130,7 +130,7 @@ def _require_no_gaps(cursor: Cursor, region: Region) -> None:
         before = word or "name"
 
 
-def _refuse(cursor: Cursor, region: Region, columns: tuple[exp.Expression, ...]) -> None:
+def _refuse(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
     for node in (below for column in columns for below in column.walk()):
         for kinds, message, words in _REFUSED:
             if isinstance(node, kinds):
@@ -163,7 +163,7 @@ def _place(cursor: Cursor, region: Region, words: Collection[str]) -> int:
     return next(found, cursor.span(region)[0])
 
 
-def _resolved(cursor: Cursor, expression: exp.Expression, names: Names) -> exp.Expression:
+def _resolved(cursor: Cursor, expression: exp.Expr, names: Names) -> exp.Expr:
     for column in list(expression.find_all(exp.Column)):
         qualifier = column.args.get("table")
         if qualifier is not None and _own(cursor, column, qualifier, names):
@@ -183,8 +183,8 @@ def _own(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, names: N
     return own
 
 
-def _replaced(expression: exp.Expression, column: exp.Column) -> exp.Expression:
-    star = cast("exp.Expression", column.this.pop())
+def _replaced(expression: exp.Expr, column: exp.Column) -> exp.Expr:
+    star = cast("exp.Expr", column.this.pop())
     if column is expression:
         return star
     column.replace(star)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -138,7 +138,7 @@ def _core(cursor: Cursor, results: Results) -> Node:
     return _projected(cursor, node, resolved(cursor, columns, names), names)
 
 
-def _condition(cursor: Cursor) -> exp.Expression:
+def _condition(cursor: Cursor) -> exp.Expr:
     return single(cursor, cursor.until((",", *_STOPS)), "a condition")
 
 
@@ -148,13 +148,13 @@ def _names(inputs: tuple[tuple[str, Node], ...]) -> Names:
     return Names(inputs[0][0], visible(inputs[0][1]))
 
 
-def _combined(inputs: tuple[tuple[str, Node], ...], conditions: tuple[exp.Expression, ...]) -> Node:
+def _combined(inputs: tuple[tuple[str, Node], ...], conditions: tuple[exp.Expr, ...]) -> Node:
     if len(inputs) > 1:
         return Correlate(inputs, joined(conditions) if conditions else None)
     return Filter(inputs[0][1], conditions[0]) if conditions else inputs[0][1]
 
 
-def joined(conditions: tuple[exp.Expression, ...]) -> exp.Expression:
+def joined(conditions: tuple[exp.Expr, ...]) -> exp.Expr:
     """The conditions with AND between, as the one text would be read.
 
     >>> print(joined((exp.condition("a OR b"), exp.condition("c"))))
@@ -166,17 +166,17 @@ def joined(conditions: tuple[exp.Expression, ...]) -> exp.Expression:
     return functools.reduce(lambda left, right: exp.And(this=left, expression=right), parts)
 
 
-def _operands(condition: exp.Expression) -> list[exp.Expression]:
+def _operands(condition: exp.Expr) -> list[exp.Expr]:
     if isinstance(condition, exp.And):
-        return [cast("exp.Expression", part) for part in condition.flatten(unnest=False)]
+        return list(condition.flatten(unnest=False))
     return [exp.Paren(this=condition) if isinstance(condition, exp.Connector) else condition]
 
 
-def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expression, ...], names: Names) -> Node:
+def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names) -> Node:
     grouped = cursor.take("GROUP BY")
     keys = _grouping(cursor) if grouped else ()
     position = cursor.position
-    having: tuple[exp.Expression, ...] = (_condition(cursor),) if cursor.take("HAVING") else ()
+    having: tuple[exp.Expr, ...] = (_condition(cursor),) if cursor.take("HAVING") else ()
     if grouped or any(column.find(exp.AggFunc) for column in columns + having):
         keys, having = resolved(cursor, keys, names), resolved(cursor, having, names)
         return Aggregate(node, columns, keys, having[0] if having else None, _on_change(cursor))
@@ -187,7 +187,7 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expression, ...], 
     return node if _is_star(columns) else Map(node, columns)
 
 
-def _is_star(columns: tuple[exp.Expression, ...]) -> bool:
+def _is_star(columns: tuple[exp.Expr, ...]) -> bool:
     return len(columns) == 1 and columns[0] == exp.Star()
 
 
@@ -199,7 +199,7 @@ def _on_change(cursor: Cursor) -> bool:
     return True
 
 
-def _grouping(cursor: Cursor) -> tuple[exp.Expression, ...]:
+def _grouping(cursor: Cursor) -> tuple[exp.Expr, ...]:
     if cursor.take("(", ")"):  # the standard's empty grouping: one group of all, whatever functions the list has
         return ()
     region = cursor.until(_STOPS)
@@ -217,8 +217,8 @@ def _grouping(cursor: Cursor) -> tuple[exp.Expression, ...]:
 # FROM -----------------------------------------------------------------------------------------------------------------
 
 
-def _from(cursor: Cursor, results: Results) -> tuple[list[_Item], list[exp.Expression]]:
-    items, conditions = [_item(cursor, results)], list[exp.Expression]()
+def _from(cursor: Cursor, results: Results) -> tuple[list[_Item], list[exp.Expr]]:
+    items, conditions = [_item(cursor, results)], list[exp.Expr]()
     while True:
         _refuse_next(cursor)
         if cursor.take(",") or _cross(cursor):

@@ -13,13 +13,11 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
-from bridge.plan import Operator
-from bridge.rewrite.frames import framed
-from bridge.rewrite.network import Network, clock, derived_content, rewrite
 from bridge.flow import (
     Flow,
     Need,
     Selection,
+    as_text,
     named,
     not_later,
     number,
@@ -31,14 +29,30 @@ from bridge.flow import (
     valid,
     zero,
 )
+from bridge.plan import Operator
+from bridge.rewrite.frames import framed
+from bridge.rewrite.network import Network, clock, derived_content, rewrite
 from bridge.rewrite.stream import pushed_out
 from windows.window import NEVER
 
-Values = Callable[[exp.Expression], exp.Expression]
+Values = Callable[[exp.Expr], exp.Expr]
 
 
 @rewrite.register
 def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
+    return _filtered(node, network, need) if node.having is not None else _aggregated(node, network, need)
+
+
+def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
+    """HAVING as a filter above: a result that it hides still replaces the one before it (W5)."""
+    assert node.having is not None
+    shown = exp.alias_(node.having.copy(), "_having", quoted=True)
+    whole = dataclasses.replace(node, having=None, columns=(*node.columns, shown))
+    flow = network.rewrite(whole, need).where(column("_having"))
+    return dataclasses.replace(flow, names=flow.names[:-1])
+
+
+def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.CONTENT)
         if below.jumping:
@@ -50,13 +64,14 @@ def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
         operator.notes.append(f"aggregate by {form}")
         operator.result = _flow(node, below, select)
         if below.counted and not below.jumping:
-            operator.origins.append((below, {key: key for key in below.key}))
+            operator.keys = below.key
+            operator.origins = lambda: [(below, {key: key for key in below.key})]
 
     operator = network.operator(node, build, "Aggregate")
     return network.give(operator, node, need)
 
 
-def _flow(node: query.Aggregate, below: Flow, select: exp.Expression) -> Flow:
+def _flow(node: query.Aggregate, below: Flow, select: exp.Expr) -> Flow:
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
     order = ("_place",) if below.order or below.jumping or node.on_change else ()
@@ -68,7 +83,7 @@ def _flow(node: query.Aggregate, below: Flow, select: exp.Expression) -> Flow:
 def _(node: query.Aggregate, flow: Flow) -> Flow:
     """W5: a result counts until the next one of its group replaces it."""
     assert flow.content is not None
-    keys: list[exp.Expression] = [column(f"_key{place}") for place in range(len(node.group_by))]
+    keys: list[exp.Expr] = [column(f"_key{place}") for place in range(len(node.group_by))]
     return dataclasses.replace(flow, content=pushed_out(flow.content, flow, 1, keys), counted=True)
 
 
@@ -85,29 +100,54 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     order = ("_place",) if below.order or node.on_change else ()
     conditions = [
         _entered(node, below),
-        *valid("w", alias, below, below.order, below.timed),
+        *valid("w", alias, below, below.order, below.timed, network.database.indexes),
         *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
         *content.conditions_of("w"),
     ]
     trigger = [of("t", name) for name in ("ts", "seq", *order)]
     expires = of("t", "_expires")
-    rest = Aggregation(node, lambda e: content.value(e, "w"), keys, [*trigger, expires], exp.Count(this=of("w", "seq")))
-    source = exp.alias_(arrivals, "t", table=True, quoted=True)
+    oldest = exp.Min(this=as_text(of("w", name) for name in ("ts", "seq", *below.order)))
     empty_too = node.on_change and not node.group_by
+    rest = Aggregation(
+        node,
+        lambda e: content.value(_guarded(e, content) if empty_too else e, "w"),
+        keys,
+        [*trigger, expires],
+        exp.Count(this=of("w", "seq")),
+        order=[of("t", "_place"), oldest] if node.on_change else (),
+    )
+    source = exp.alias_(arrivals, "t", table=True, quoted=True)
     kind = "left" if empty_too else "inner"
     join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
     return rest.select(join, network)
 
 
-def _entered(node: query.Aggregate, below: Flow) -> exp.Expression:
+def _guarded(expression: exp.Expr, content: Selection) -> exp.Expr:
+    """The arguments of an aggregate, NULL where the outer join found no row: a window that expiry has emptied."""
+    here = exp.Not(this=exp.Is(this=column("seq"), expression=exp.null()))
+
+    def guarded(value: exp.Expr) -> exp.Expr:
+        return exp.Case().when(here.copy(), value.copy())
+
+    if not isinstance(expression, exp.AggFunc):
+        return guarded(expression)
+    call = expression.copy()
+    if isinstance(call.this, exp.Distinct):
+        call.this.set("expressions", [guarded(value) for value in call.this.expressions])
+    else:
+        call.set("this", guarded(call.this))
+    return call
+
+
+def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
     """Whether `w` stands not after `t`; an expiry (seq 0) stands before the events of its ts."""
-    if not node.on_change:
+    if below.timed or not node.on_change:
         return not_later("w", "t", below.order, below.timed)
     before = exp.LT(this=of("w", "ts"), expression=of("t", "ts"))
     return exp.or_(before, not_later("w", "t", below.order, timed=False))
 
 
-def _triggers(node: query.Aggregate, below: Flow) -> exp.Expression:
+def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
     """What makes the aggregate report: the arrivals, with `on_change` also each expiry of the groups it changes."""
     keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
     order = ("_place",) if below.order or node.on_change else ()
@@ -131,9 +171,8 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expression:
         ),
     )
     distinct = exp.Subquery(this=moments.select().distinct()).as_("x", quoted=True)
-    rank = numbered([column("ts")], map(column, keys)) if keys else zero()
     expiries = exp.select(
-        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(rank, "_place"),
+        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(zero(), "_place"),
         *map(column, keys),
     ).from_(distinct)  # fmt: skip
     return exp.Subquery(this=exp.union(arrivals, expiries, distinct=False))
@@ -146,20 +185,20 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     """W3: the arrivals of one boundary are the whole content; a row per boundary and group, by their first rows."""
     rows = below.arrivals
     keys = [column(f"_key{place}") for place in range(len(node.group_by))]
-    inner = rows.select(["ts", "seq", "_expires", *below.order])
+    inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])
     inner = inner.select(*(named(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
     inner = inner.select(*(named(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
     ranked = exp.select("*", named(numbered(map(column, ("ts", "seq")), map(column, below.order)), "_rank"))
     source = ranked.from_(exp.Subquery(this=inner).as_("i", quoted=True))
     renamed = {name: column(f"_in_{name}") for name in below.names}
 
-    def value(expression: exp.Expression) -> exp.Expression:
+    def value(expression: exp.Expr) -> exp.Expr:
         return Selection(exp.null(), {**renamed, "ts": column("ts")}).value(expression, "w")
 
-    trigger = [of("w", name) for name in ("ts", "seq")]
+    trigger = [of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
     rest = Aggregation(
-        node, value, [qualified(key, "w") for key in keys], [*trigger, of("w", "_expires")], exp.Count(this=of("w", "seq")),
-        first=exp.Min(this=of("w", "_rank")),
+        node, value, [qualified(key, "w") for key in keys], trigger, exp.Count(this=of("w", "seq")),
+        order=[exp.Min(this=of("w", "_rank"))],
         newest=of("w", "_rank"),
     )  # fmt: skip
     return rest.select(exp.select().from_(exp.Subquery(this=source).as_("w", quoted=True)), network)
@@ -170,36 +209,34 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
 
 @dataclasses.dataclass(frozen=True)
 class Aggregation:
-    """The select list, GROUP BY and HAVING over a joined source whose window rows are called `w`.
+    """The select list and GROUP BY over a joined source whose window rows are called `w`.
 
-    `first` orders the groups of one jump; FIRST, LAST and SQLite's STDDEV need a value per group that a window function
-    computes below the grouping.
+    `order` ranks the rows of one (ts, seq), where the arrivals do not. FIRST, LAST and SQLite's STDDEV need a value per
+    group that a window function computes below the grouping.
     """
 
     node: query.Aggregate
     value: Values
-    keys: Sequence[exp.Expression]
-    trigger: Sequence[exp.Expression]
-    rows: exp.Expression
-    first: exp.Expression | None = None
-    newest: exp.Expression | None = None
+    keys: Sequence[exp.Expr]
+    trigger: Sequence[exp.Expr]
+    rows: exp.Expr
+    order: Sequence[exp.Expr] = ()
+    newest: exp.Expr | None = None
 
     def select(self, source: exp.Select, network: Network) -> exp.Select:
-        helpers: dict[str, exp.Expression] = {}
+        helpers: dict[str, exp.Expr] = {}
         columns = [_called(self._final(item.this, helpers, network), item.alias) for item in self.node.columns]
-        having = [] if self.node.having is None else [self._final(self.node.having, helpers, network)]
-        system: list[exp.Expression] = [_called(part.copy(), part.name) for part in self.trigger]
-        if self.first is not None:
-            rank = numbered([part.copy() for part in self.trigger[:2]], [self.first])
-            system.append(named(rank, "_place"))
+        system: list[exp.Expr] = [_called(part.copy(), part.name) for part in self.trigger]
+        if self.order:
+            rank = numbered([part.copy() for part in self.trigger[:2]], self.order)
+            system = [part for part in system if part.alias != "_place"] + [named(rank, "_place")]
         groups = [_called(key.copy(), key.name) for key in self.keys]
         by = [part.copy() for part in (*self.trigger, *self.keys)]
         if helpers:
-            source = _with_helpers(source, helpers, [*columns, *having, *system, *groups, *by])
-        select = source.select(*system, *groups, *columns).group_by(*by)
-        return select.having(*having) if having else select
+            source = _with_helpers(source, helpers, [*columns, *system, *groups, *by])
+        return source.select(*system, *groups, *columns).group_by(*by)
 
-    def _final(self, expression: exp.Expression, helpers: dict[str, exp.Expression], network: Network) -> exp.Expression:
+    def _final(self, expression: exp.Expr, helpers: dict[str, exp.Expr], network: Network) -> exp.Expr:
         """An expression of the list: group keys become the trigger's, aggregates run over the window's rows."""
         if expression in self.node.group_by:
             return self.keys[self.node.group_by.index(expression)].copy()
@@ -210,7 +247,7 @@ class Aggregation:
             child.replace(self._final(child, helpers, network))
         return result
 
-    def _aggregate(self, call: exp.Expression, helpers: dict[str, exp.Expression], network: Network) -> exp.Expression:
+    def _aggregate(self, call: exp.Expr, helpers: dict[str, exp.Expr], network: Network) -> exp.Expr:
         if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
             return self.rows.copy()
         if isinstance(call, (exp.First, exp.Last)):
@@ -220,7 +257,7 @@ class Aggregation:
             return self._stddev(over_window.this, helpers)
         return over_window
 
-    def _edge(self, call: exp.Expression) -> exp.Expression:
+    def _edge(self, call: exp.Expr) -> exp.Expr:
         """FIRST and LAST: the value of the group's oldest or newest row."""
         descending = isinstance(call, exp.Last)
         key = [self.newest] if self.newest is not None else [of("w", name) for name in self._row_key]
@@ -237,7 +274,7 @@ class Aggregation:
     def _ranked(self) -> bool:
         return any(part.name == "_place" for part in self.trigger) and not self.node.on_change
 
-    def _stddev(self, value: exp.Expression, helpers: dict[str, exp.Expression]) -> exp.Expression:
+    def _stddev(self, value: exp.Expr, helpers: dict[str, exp.Expr]) -> exp.Expr:
         """Two passes, as the one-pass sum of squares loses the digits of values far from zero."""
         mean = self._helper(helpers, over(exp.Avg(this=value.copy()), [*self.trigger, *self.keys], []))
         distance = exp.paren(exp.Sub(this=exp.paren(value.copy()), expression=mean))
@@ -246,19 +283,17 @@ class Aggregation:
         fewer = exp.paren(exp.Sub(this=count, expression=number(1)))
         return exp.Sqrt(this=exp.Div(this=squares, expression=exp.Nullif(this=fewer, expression=number(0))))
 
-    def _helper(self, helpers: dict[str, exp.Expression], window: exp.Expression) -> exp.Expression:
+    def _helper(self, helpers: dict[str, exp.Expr], window: exp.Expr) -> exp.Expr:
         name = next((name for name, known in helpers.items() if known == window), f"_helper{len(helpers) + 1}")
         helpers[name] = window
         return column(name)
 
 
-def _called(value: exp.Expression, name: str) -> exp.Expression:
+def _called(value: exp.Expr, name: str) -> exp.Expr:
     return exp.alias_(value, name, quoted=True)
 
 
-def _with_helpers(
-    source: exp.Select, helpers: dict[str, exp.Expression], readers: Sequence[exp.Expression]
-) -> exp.Select:
+def _with_helpers(source: exp.Select, helpers: dict[str, exp.Expr], readers: Sequence[exp.Expr]) -> exp.Select:
     """The source as a sub-query that also gives the helpers; its readers then name its columns `"alias.column"`."""
     used = [found for reader in readers for found in reader.find_all(exp.Column) if found.table]
     read = dict.fromkeys((found.table, found.name) for found in used)

@@ -11,10 +11,10 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.plan import Operator
+from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, of, qualified, valid, zero
+from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, qualified, valid, zero
 from windows.window import NEVER
 
 
@@ -27,7 +27,7 @@ class Part:
     source: Selection
     flow: Flow | None
 
-    def item(self, arriving: bool) -> tuple[exp.Expression, Selection]:
+    def item(self, arriving: bool) -> tuple[exp.Expr, Selection]:
         """The FROM item and the selection behind it: the arrivals or the window."""
         rows = self.source
         if self.flow is not None and not arriving and self.flow.content is not None:
@@ -39,17 +39,23 @@ class Part:
 def _(node: query.Correlate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         streamed = sum(not isinstance(below, query.Relation) for _, below in node.inputs)
-        parts = [
-            _part(place, alias, below, network, windowed=streamed > 1)
-            for place, (alias, below) in enumerate(node.inputs, 1)
-        ]
+        parts = _parts(node, network, windowed=streamed > 1)
         operator.result = _flow(node, parts, network)
-        for part in parts:
-            if part.flow is not None and part.flow.counted:
-                operator.origins.append((part.flow, {key: f"_{part.alias}_{key}" for key in part.flow.key}))
+        operator.keys = tuple(f"_{part.alias}_{key}" for part in parts if part.flow for key in part.flow.key)
+        operator.origins = lambda: _origins(_parts(node, network, windowed=True))
 
     operator = network.operator(node, build, "Correlate")
     return network.give(operator, node, need)
+
+
+def _parts(node: query.Correlate, network: Network, windowed: bool) -> list[Part]:
+    return [_part(place, alias, below, network, windowed) for place, (alias, below) in enumerate(node.inputs, 1)]
+
+
+def _origins(parts: list[Part]) -> list[Origin]:
+    """The parts whose rows leave when others come."""
+    counted = [part for part in parts if part.flow is not None and part.flow.counted]
+    return [(part.flow, {key: f"_{part.alias}_{key}" for key in part.flow.key}) for part in counted if part.flow]
 
 
 def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:
@@ -67,8 +73,9 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
         *(f"{BY_VALUE}{part.alias}_{name}" for part in parts if not part.flow for name in part.source.columns),
     )
     names = tuple(outputs)
-    branches = [_branch(node, parts, place, outputs) for place, part in enumerate(parts) if part.flow]
-    joined: exp.Expression = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
+    indexed = network.database.indexes
+    branches = [_branch(node, parts, place, outputs, indexed) for place, part in enumerate(parts) if part.flow]
+    joined: exp.Expr = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
     arrivals = Selection.of(exp.Subquery(this=joined), ["ts", "seq", "_expires", *order, *names])
     timed = any(part.flow.timed for part in parts if part.flow)
     hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
@@ -96,14 +103,14 @@ def _attributes(part: Part) -> tuple[str, ...]:
 
 
 def _branch(
-    node: query.Correlate, parts: list[Part], arriving: int, outputs: dict[str, tuple[str, str]]
+    node: query.Correlate, parts: list[Part], arriving: int, outputs: dict[str, tuple[str, str]], indexed: bool
 ) -> exp.Select:
     """The combinations whose last part arrives at input number `arriving`."""
     trigger = parts[arriving]
     items = {part.alias: part.item(place == arriving) for place, part in enumerate(parts)}
     rows = {alias: selection for alias, (_, selection) in items.items()}
 
-    def value(name: str) -> exp.Expression:
+    def value(name: str) -> exp.Expr:
         alias, attribute = outputs[name]
         return qualified(rows[alias].columns[attribute].copy(), alias)
 
@@ -113,7 +120,7 @@ def _branch(
         if place != arriving:
             on = rows[part.alias].conditions_of(part.alias)
             if part.flow is not None:
-                on = [*_seen(part, trigger, place > arriving, rows), *on]
+                on = [*_seen(part, trigger, place > arriving, indexed, rows), *on]
             kind = "inner" if on else "cross"
             select = select.join(items[part.alias][0], on=exp.and_(*on) if on else None, join_type=kind)
     if node.condition is not None:
@@ -138,44 +145,51 @@ def _branch(
     return select.select(*columns).where(*conditions)
 
 
-def _seen(part: Part, trigger: Part, right: bool, rows: dict[str, Selection]) -> list[exp.Expression]:
+def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str, Selection]) -> list[exp.Expr]:
     """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen."""
     assert part.flow is not None and trigger.flow is not None
     timed = part.flow.timed or trigger.flow.timed
-    conditions = [not_later("w", "t", (), timed, strictly=right), *valid("w", "t", part.flow, timed=timed)]
+    inside = valid("w", "t", part.flow, timed=timed, bounded=indexed)
+    if part.flow.counted and part.flow.order:
+        inside[-1] = exp.or_(inside[-1], _of_one_event(timed))
+    conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
 
 
-def _bound(
-    condition: exp.Expression, part: Part, trigger: Part, rows: dict[str, Selection]
-) -> exp.Expression:
+def _of_one_event(timed: bool) -> exp.Expr:
+    """Rows of one event all take part in its combinations, also where one of them pushes another out."""
+    names = ("ts", "seq") if timed else ("seq",)
+    return exp.and_(*(exp.EQ(this=of("w", name), expression=of("t", name)) for name in names))
+
+
+def _bound(condition: exp.Expr, part: Part, trigger: Part, rows: dict[str, Selection]) -> exp.Expr:
     """The condition on `w` and `t` as one on the part's and the trigger's own columns."""
     alias = {"w": part.alias, "t": trigger.alias}
 
-    def own(node: exp.Expression) -> exp.Expression:
+    def own(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column):
             name = alias[node.table]
             return qualified(rows[name].columns[node.name].copy(), name)
         return node
 
     bound = condition.transform(own)
-    assert isinstance(bound, exp.Expression)
+    assert isinstance(bound, exp.Expr)
     return bound
 
 
-def _replaced(condition: exp.Expression, value: object) -> exp.Expression:
-    def own(node: exp.Expression) -> exp.Expression:
+def _replaced(condition: exp.Expr, value: object) -> exp.Expr:
+    def own(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
         below = value(node.name)  # type: ignore[operator]
         return below if isinstance(below, (exp.Column, exp.Func)) else exp.paren(below)
 
     replaced = condition.copy().transform(own)
-    assert isinstance(replaced, exp.Expression)
+    assert isinstance(replaced, exp.Expr)
     return replaced
 
 
-def _earliest(parts: list[Part], rows: dict[str, Selection]) -> exp.Expression:
+def _earliest(parts: list[Part], rows: dict[str, Selection]) -> exp.Expr:
     """W5: a combination is valid until the first of its parts expires."""
     times = [
         qualified(rows[part.alias].columns["_expires"].copy(), part.alias) for part in parts if part.flow is not None
@@ -184,7 +198,6 @@ def _earliest(parts: list[Part], rows: dict[str, Selection]) -> exp.Expression:
     if not times:
         return number(NEVER)
     return times[0] if len(times) == 1 else exp.Least(this=times[0], expressions=times[1:])
-
 
 
 def present(node: query.Correlate, flows: list[Flow | None], network: Network) -> Flow:

@@ -20,25 +20,23 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     rows = below.content.project(
         {**{name: column(name) for name in ("ts", "seq", "_expires", *below.order, *below.names)}, **keys}
     ).select()
-    partition = [column(name) for name in keys]
-    order = [column(name) for name in below.key]
+    partition: list[exp.Expr] = [column(name) for name in keys]
+    order: list[exp.Expr] = [column(name) for name in below.key]
     back = named(_back(partition, order, below.size), "_back")
     source = exp.select("*", back).from_(exp.Subquery(this=rows).as_("w", quoted=True))
     columns = [named(_final(item.this, node), item.alias) for item in node.columns]
-    having = [] if node.having is None else [named(_final(node.having, node), "_having")]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
-    computed = exp.select(*system, *columns, *having).from_(exp.Subquery(this=source).as_("f", quoted=True))
+    computed = exp.select(*system, *columns).from_(exp.Subquery(this=source).as_("f", quoted=True))
     computed.set("windows", [_frame(partition, order)])
     newest = exp.select(exp.Min(this=column("seq"))).from_(
         exp.Subquery(this=below.arrivals.select(["seq"])).as_("n", quoted=True)
     )
     arrived = exp.GTE(this=column("seq"), expression=exp.Subquery(this=newest))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    outer = outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived)
-    return outer.where(column("_having")) if having else outer
+    return outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived)
 
 
-def _back(partition: list[exp.Expression], order: list[exp.Expression], size: int) -> exp.Expression:
+def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Expr:
     """How many rows before this one are still valid: all that came, less those whose time is over."""
     place = exp.Sub(this=over(exp.RowNumber(), partition, order), expression=number(1))
     if size == NEVER:
@@ -50,10 +48,8 @@ def _back(partition: list[exp.Expression], order: list[exp.Expression], size: in
     return exp.Sub(this=place, expression=gone)
 
 
-def _frame(partition: list[exp.Expression], order: list[exp.Expression]) -> exp.Expression:
-    spec = exp.WindowSpec(
-        kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW"
-    )
+def _frame(partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
+    spec = exp.WindowSpec(kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW")
     return exp.Window(
         this=exp.to_identifier("o", quoted=True),
         partition_by=[key.copy() for key in partition] or None,
@@ -63,7 +59,7 @@ def _frame(partition: list[exp.Expression], order: list[exp.Expression]) -> exp.
     )
 
 
-def _final(expression: exp.Expression, node: query.Aggregate) -> exp.Expression:
+def _final(expression: exp.Expr, node: query.Aggregate) -> exp.Expr:
     """The expression with its aggregates over the frame and its group keys as the rows have them."""
     if expression in node.group_by:
         return column(f"_key{node.group_by.index(expression)}")

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
+from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.network import Network, add_table, clock, derived_content, row_columns
-from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, of, over, same, table, zero
 from windows.window import NEVER, Range, Rows
 
 
@@ -78,7 +78,7 @@ def _called(name: str, columns: list[str]) -> exp.TableAlias:
     )
 
 
-def _floor(alias: str, step: int) -> exp.Expression:
+def _floor(alias: str, step: int) -> exp.Expr:
     """The greatest multiple of `step` not above ts, also below zero, where `%` has the sign of ts."""
     ts, modulus = of(alias, "ts"), number(step)
     rest = exp.Mod(this=ts, expression=modulus)
@@ -90,11 +90,9 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     """After every slide-th row (per key) the last `count` rows, at that row's ts and seq."""
     assert isinstance(node.extent, Rows) and node.extent.slide is not None
     raw = network.name("raw", node)
-    keys = {f"_key{place}": key for place, key in enumerate(node.partition_by)}
+    keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
     _number_rows(operator, raw, below, keys, node.extent.count)
-    jump = exp.EQ(
-        this=exp.Mod(this=of("t", "_number"), expression=number(node.extent.slide)), expression=number(0)
-    )
+    jump = exp.EQ(this=exp.Mod(this=of("t", "_number"), expression=number(node.extent.slide)), expression=number(0))
     near = [
         exp.LTE(this=of("r", "_number"), expression=of("t", "_number")),
         exp.GT(
@@ -120,21 +118,22 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     orders = (*(f"_t{name}" for name in below.order), "_number")
     names = ["ts", "seq", "_expires", *orders, "_jump", *keys, *below.names]
     operator.result = Flow(
-        below.names, Selection.of(exp.Subquery(this=joined), names), order=orders, timed=below.timed, jumping=True
+        below.names,
+        Selection.of(exp.Subquery(this=joined), names),
+        order=orders,
+        timed=below.timed,
+        jumping=True,
+        jump=("_jump", *keys),
     )
 
 
-def _number_rows(
-    operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expression], count: int
-) -> None:
+def _number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expr], count: int) -> None:
     """A table of the rows with their `_number` in the stream, per key, counted on from the last one."""
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
     known = exp.select(exp.Max(this=of("p", "_number"))).from_(exp.alias_(table(raw), "p", table=True, quoted=True))
     known = known.where(*(same(of("p", key), of("a", key)) for key in keys))
     counted = over(exp.RowNumber(), (of("a", key) for key in keys), (of("a", name) for name in below.key))
-    total = exp.Add(
-        this=exp.Coalesce(this=exp.Subquery(this=known), expressions=[number(0)]), expression=counted
-    )
+    total = exp.Add(this=exp.Coalesce(this=exp.Subquery(this=known), expressions=[number(0)]), expression=counted)
     source = exp.alias_(exp.Subquery(this=rows.select()), "a", table=True, quoted=True)
     columns = [of("a", name) for name in rows.columns]
     select = exp.select(*columns, named(total, "_number")).from_(source)
@@ -150,7 +149,7 @@ def _number_rows(
     operator.purges.append(Purge(raw, condition))
 
 
-def _arrived(alias: str, below: Flow) -> exp.Expression:
+def _arrived(alias: str, below: Flow) -> exp.Expr:
     """Whether a row of the table is one of the present arrivals."""
     keys = ("ts", "seq") if below.timed else ("seq",)
     row = [of(alias, key) for key in keys]
@@ -171,20 +170,21 @@ def _(node: query.Window, flow: Flow) -> Flow:
 def replaced_by_next(node: Node, flow: Flow) -> Flow:
     """The content with the event that replaces a row, with all of its key, by newer ones."""
     assert flow.content is not None
-    keys = [name for name in flow.content.columns if name.startswith("_key")]
-    jump = [column(name) for name in ("ts", "seq", *keys)]
-    jumps = exp.select(*jump).distinct().from_(flow.content.source.copy())
+    keys = [name for name in flow.jump if name != "_jump"]
+    jump = [column(name) for name in ("ts", "seq", *flow.jump)]
+    first = named(exp.Min(this=column("_place")), "_place")
+    jumps = exp.select(*jump, first).from_(flow.content.source.copy()).group_by(*(name.copy() for name in jump))
 
-    def following(name: str) -> exp.Expression:
+    def following(name: str) -> exp.Expr:
         lead = exp.Lead(this=column(name), offset=number(1), default=number(NEVER))
-        return over(lead, map(column, keys), map(column, ("ts", "seq")))
+        return over(lead, map(column, keys), [column("_jump")])
 
-    spans = exp.select(*jump, named(following("ts"), "_out_ts"), named(following("seq"), "_out"))
-    spans = spans.from_(exp.Subquery(this=jumps).as_("e", quoted=True))
-    same_jump = exp.and_(*(same(of("o", name), of("c", name)) for name in ("ts", "seq", *keys)))
+    outs = [named(following(name), out) for name, out in zip(("ts", "seq", "_place"), OUT, strict=True)]
+    spans = exp.select(*jump, *outs).from_(exp.Subquery(this=jumps).as_("e", quoted=True))
+    same_jump = exp.and_(*(same(of("o", name), of("c", name)) for name in ("ts", "seq", *flow.jump)))
     columns = [of("c", name) for name in flow.content.columns]
     select = (
-        exp.select(*columns, of("o", "_out_ts"), of("o", "_out"), named(number(NEVER), "_out_place"))
+        exp.select(*columns, *(of("o", name) for name in OUT))
         .from_(exp.alias_(flow.content.source.copy(), "c", table=True, quoted=True))
         .join(exp.Subquery(this=spans).as_("o", quoted=True), on=same_jump)
     )

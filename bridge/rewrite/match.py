@@ -14,14 +14,11 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import column
 from bridge.errors import QueryError
+from bridge.flow import Flow, Need, Selection, as_text, joined_text, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, clock, rewrite
-from bridge.flow import Flow, Need, Selection, named, number, of, over, same, table
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
-
-_DIGITS = 10**18
-"""Added to a number before it is written as text, so that texts of one width compare as the numbers do."""
 
 
 @rewrite.register
@@ -84,7 +81,9 @@ class Matching:
             exp.Max(this=of("a", "ts")),
             (of("a", key) for key in self.keys),
             [of("a", "ts")],
-            exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end=number(1), end_side="PRECEDING"),
+            exp.WindowSpec(
+                kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end=number(1), end_side="PRECEDING"
+            ),
         )
         earlier = exp.LT(this=of("i", "ts"), expression=of("a", "ts"))
         known = exp.Case().when(earlier, of("i", "ts")).else_(of("i", "_before"))
@@ -154,9 +153,15 @@ class Matching:
         ):  # fmt: skip
             alias = exp.TableAlias(this=_id(name), columns=[_id(c) for c in columns])
             select = select.with_(alias, as_=part, recursive=True)
-        shape = self._step(None).from_(_called(self.symbols, "e")).join(
-            exp.Subquery(this=exp.select(named(number(0), "_to"), named(number(0), "_symbol"))).as_("m", quoted=True),
-            join_type="cross",
+        shape = (
+            self._step(None)
+            .from_(_called(self.symbols, "e"))
+            .join(
+                exp.Subquery(this=exp.select(named(number(0), "_to"), named(number(0), "_symbol"))).as_(
+                    "m", quoted=True
+                ),
+                join_type="cross",
+            )
         )
         shape = exp.select(*map(column, self._run_columns)).from_(exp.Subquery(this=shape).as_("q", quoted=True))
         add_table(self.operator, self.steps, shape)
@@ -166,7 +171,7 @@ class Matching:
         self.operator.steps.append(Insert(self.runs, self._growing()))
         self.operator.purges.append(self._purge_runs())
 
-    def _moves(self) -> exp.Expression:
+    def _moves(self) -> exp.Expr:
         """The automaton's transitions; symbols by their number."""
         numbers = {symbol: place for place, symbol in enumerate(self.automaton.symbols, 1)}
         rows = [
@@ -177,11 +182,10 @@ class Matching:
 
     def _step(self, run: str | None) -> exp.Select:
         """The columns of a run after it took event `e` by move `m`; a run that begins has none before."""
-        key = ("ts", *self.order) if self.below.timed else ("seq", *self.order)
-        event = _text([_digits(of("e", name)) for name in key])
-        letter = exp.cast(exp.Add(this=of("m", "_symbol"), expression=number(100)), "VARCHAR")
+        event = as_text(of("e", name) for name in self.below.key)
+        letter: exp.Expr = exp.cast(exp.Add(this=of("m", "_symbol"), expression=number(100)), "VARCHAR")
         if run is not None:
-            event, letter = _text([of(run, "_path"), event]), _text([of(run, "_letters"), letter])
+            event, letter = joined_text([of(run, "_path"), event]), joined_text([of(run, "_letters"), letter])
         begun = run is None
         columns = [
             named(of("e", "ts") if begun else of("r", "_first"), "_first"),
@@ -196,10 +200,10 @@ class Matching:
         ]
         return exp.select(*columns)
 
-    def _variable(self, name: str, run: str | None) -> exp.Expression:
+    def _variable(self, name: str, run: str | None) -> exp.Expr:
         """P3: the value that the taken symbol assigns, else the one before; all assignments see the values before."""
         kind = exp.DataType.build(self._column_type(name), dialect=self.network.database.dialect)
-        before: exp.Expression = exp.cast(exp.null(), kind) if run is None else of(run, name)
+        before: exp.Expr = exp.cast(exp.null(), kind) if run is None else of(run, name)
         cases = exp.Case()
         for definition in self.node.define:
             for assigned, value in definition.assignments:
@@ -207,7 +211,7 @@ class Matching:
                     cases = cases.when(self._is(definition.symbol), exp.cast(self._value(value, run), kind))
         return cases.else_(before) if cases.args.get("ifs") else before
 
-    def _holds(self, run: str | None) -> exp.Expression:
+    def _holds(self, run: str | None) -> exp.Expr:
         """Whether the move's symbol holds for the event and the run's variables; without a definition it does."""
         cases = exp.Case()
         for definition in self.node.define:
@@ -215,13 +219,13 @@ class Matching:
                 cases = cases.when(self._is(definition.symbol), self._value(definition.condition, run))
         return cases.else_(exp.true()) if cases.args.get("ifs") else exp.true()
 
-    def _is(self, symbol: str) -> exp.Expression:
+    def _is(self, symbol: str) -> exp.Expr:
         return exp.EQ(this=of("m", "_symbol"), expression=number(self.automaton.symbols.index(symbol) + 1))
 
-    def _value(self, expression: exp.Expression, run: str | None) -> exp.Expression:
+    def _value(self, expression: exp.Expr, run: str | None) -> exp.Expr:
         """An expression over the event's attributes and the run's variables (unset ones are NULL)."""
 
-        def own(node: exp.Expression) -> exp.Expression:
+        def own(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
                 return node
             if node.name not in self.variables:
@@ -231,7 +235,7 @@ class Matching:
             return exp.cast(exp.null(), exp.DataType.build(self._column_type(node.name), dialect=self._dialect))
 
         replaced = expression.copy().transform(own)
-        assert isinstance(replaced, exp.Expression)
+        assert isinstance(replaced, exp.Expr)
         return replaced
 
     @property
@@ -251,9 +255,7 @@ class Matching:
 
     def _purge_runs(self) -> Purge:
         """Runs too old for WITHIN, and those that the newest instant of their key did not extend."""
-        old = exp.LTE(
-            this=column("_first"), expression=exp.Sub(this=clock("now"), expression=number(self.node.within))
-        )
+        old = exp.LTE(this=column("_first"), expression=exp.Sub(this=clock("now"), expression=number(self.node.within)))
         mine = [same(of("i", key), exp.column(key, table=self.runs, quoted=True)) for key in self.keys]
         passed = exp.LT(this=exp.column("ts", table=self.runs, quoted=True), expression=of("i", "_before"))
         later = exp.select(number(1)).from_(_called(self.instants, "i")).where(passed, *mine)
@@ -276,22 +278,11 @@ class Matching:
         self.operator.result = Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
 
 
-def _digits(value: exp.Expression) -> exp.Expression:
-    return exp.cast(exp.paren(exp.Add(this=value, expression=number(_DIGITS))), "VARCHAR")
-
-
-def _text(parts: list[exp.Expression]) -> exp.Expression:
-    text = parts[0]
-    for part in parts[1:]:
-        text = exp.DPipe(this=text, expression=part, safe=True)
-    return text
-
-
 def _id(name: str) -> exp.Identifier:
     return exp.to_identifier(name, quoted=True)
 
 
-def _as(name: str, alias: str) -> exp.Expression:
+def _as(name: str, alias: str) -> exp.Expr:
     return exp.alias_(table(name), alias, table=True, quoted=True)
 
 

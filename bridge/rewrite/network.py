@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,15 +13,15 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
-from bridge.plan import Insert, Operator, Purge, Table
-from bridge.query import Node
 from bridge.errors import QueryError
 from bridge.flow import OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, table
+from bridge.plan import Insert, Operator, Purge, Table
+from bridge.query import Node
 from windows.databases.base import Database
 from windows.window import NEVER, Range, Rows
 
 CLOCK = "cep_clock"
-"""One row: `before` and `now`, the newest times before and since the push."""
+"""One row: `before` and `now`, the newest times before and since the push, and `seq`, the newest event's number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Source:
 
 class Network:
     """Rewrites trees into operators. `epoch` (the number of the newest event) keeps queries created later from seeing
-    what came before them, so a query's results do not depend on which other queries exist."""
+    what came before them, so a query's results do not depend on which other queries exist. `reader` is the epoch of the
+    query at hand, which reads others' results from then on; `epoch` is that of the tree at hand, perhaps another's."""
 
     def __init__(self, database: Database, source: Callable[[str], Source]) -> None:
         self.database = database
@@ -45,17 +47,20 @@ class Network:
         self.operators: list[Operator] = []
         self.epoch = 0
         self._by_node: dict[tuple[Node, int], Operator] = {}
-        self._used: set[int] = set()
-        self._names: set[str] = set()
+        self.reader = 0
+        self._used: set[int | str] = set()
+        self._needs: dict[int, set[int | str]] = {}
+        self._names = {name.lower() for name in database.table_names()}
 
-    def plan(self, node: Node, epoch: int) -> tuple[Flow, list[Operator]]:
-        """The flow of results of a resolved tree, and all operators that it needs."""
+    def plan(self, node: Node, epoch: int) -> tuple[Flow, list[Operator], frozenset[str]]:
+        """The flow of results of a resolved tree, all operators that it needs, and their derived tables that it reads."""
         self._used = set()
-        self.epoch = epoch
+        self.epoch = self.reader = epoch
         flow = self.rewrite(node, Need.RESULT)
         if only_views(node):
             self.rewrite(node, Need.CONTENT)  # the query asked for a window: it is kept, to be asked on demand
-        return flow, [operator for operator in self.operators if id(operator) in self._used]
+        derived = frozenset(name for name in self._used if isinstance(name, str))
+        return flow, [operator for operator in self.operators if id(operator) in self._used], derived
 
     def rewrite(self, node: Node, need: Need) -> Flow:
         return rewrite(node, self, need)
@@ -64,9 +69,14 @@ class Network:
         """Forgets all operators but these; gives back the forgotten ones, whose tables can go."""
         kept = {id(operator) for operator in operators}
         gone = [operator for operator in self.operators if id(operator) not in kept]
+        self._needs = {key: needs for key, needs in self._needs.items() if key in kept}
         self.operators = [operator for operator in self.operators if id(operator) in kept]
         self._by_node = {key: operator for key, operator in self._by_node.items() if id(operator) in kept}
         return gone
+
+    def keep_derived(self, names: set[str]) -> list[str]:
+        """Forgets all derived tables of the operators but these; gives back the names of those that can go."""
+        return [gone for operator in self.operators for gone in operator.forget_derived(names)]
 
     def operator(self, node: Node, build: Callable[[Operator], None], title: str) -> Operator:
         """The operator of this tree, built when it is the first of its kind since the last event."""
@@ -74,11 +84,24 @@ class Network:
         if found is None:
             sources, timed = self.concerns(node)
             found = Operator(title, sources, timed)
+            above, self._used = self._used, set()
             build(found)
+            self._needs[id(found)] = self._used
+            self._used = above
             self._by_node[node, self.epoch] = found
             self.operators.append(found)
         self.use(found)
         return found
+
+    def remember(self) -> Callable[[], None]:
+        """The way back to how all operators are now, for when a query that added to some of them is refused."""
+        states = [(operator, {k: copy.copy(v) for k, v in vars(operator).items()}) for operator in self.operators]
+
+        def back() -> None:
+            for operator, state in states:
+                vars(operator).update(state)
+
+        return back
 
     def kept(self, node: Node) -> list[int]:
         """The epochs in which a window was made that is still kept."""
@@ -91,13 +114,14 @@ class Network:
     def content_of(self, node: Node, epoch: int) -> Flow:
         """The content of a window made in this epoch."""
         operator = self._by_node.get((node, epoch))
-        flow = operator and (operator.contents.get(epoch) or operator.arrivals)
+        flow = next(iter(operator.contents.values()), operator.arrivals) if operator else None
         if flow is None or flow.content is None:
             raise QueryError(f"the content of {node} is not kept: no operator needs it")
         return flow
 
     def use(self, operator: Operator) -> None:
-        self._used.add(id(operator))
+        """Notes that the query at hand needs an operator and all that this one was built on."""
+        self._used |= {id(operator), *self._needs[id(operator)]}
 
     def under(self, name: str, epoch: int) -> Callable[[Node, Need], Flow]:
         """Rewrites another query's tree as of its own creation."""
@@ -125,29 +149,30 @@ class Network:
     def give(self, operator: Operator, node: Node, need: Need) -> Flow:
         """An operator's result as it is wanted: as a SELECT, in an inbox, or also with its derived window (W5)."""
         result = cast("Flow", operator.result)
-        if need is Need.RESULT:
-            return operator.arrivals or result
+        if need is Need.RESULT and operator.arrivals is None:
+            return result
         if operator.arrivals is None:
             operator.arrivals = self._materialised(operator, node, result)
-        if need is Need.ARRIVALS:
-            return operator.arrivals
-        if self.epoch not in operator.contents:
-            operator.contents[self.epoch] = self._window(operator, node, operator.arrivals)
-        return operator.contents[self.epoch]
+        if need is Need.CONTENT and self.reader not in operator.contents:
+            operator.contents[self.reader] = self._window(operator, node, operator.arrivals)
+        wanted = (None, self.reader) if need is Need.CONTENT else (None,)
+        self._used |= {name for name, reader in operator.derived.items() if reader in wanted}
+        return operator.contents[self.reader] if need is Need.CONTENT else operator.arrivals
 
     def _materialised(self, operator: Operator, node: Node, result: Flow) -> Flow:
         """The result in an inbox, its rows of one event numbered in the operator's order."""
         inbox = self.name("inbox", node)
-        order: dict[str, exp.Expression] = {}
+        order: dict[str, exp.Expr] = {}
         if result.order == ("_place",):
             order = {"_place": column("_place")}
         elif result.order:
             order = {"_place": numbered(map(column, ("ts", "seq")), map(column, result.order))}
         rows = Selection.of(exp.Subquery(this=result.arrivals.select()), result.arrivals.columns)
-        kept = {own for _, pairs in operator.origins for own in pairs.values()}
-        names = [name for name in rows.columns if name not in result.order or (name in kept and name not in order)]
+        kept = {name for name in operator.keys if name not in order}
+        names = [name for name in rows.columns if name not in result.order or name in kept]
         rows = rows.project({**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}})
         add_table(operator, inbox, rows.select())
+        operator.derived[inbox] = None
         operator.inboxes.append(inbox)
         operator.steps.append(Insert(inbox, rows.select()))
         arrivals = Selection.of(table(inbox), rows.columns)
@@ -158,12 +183,14 @@ class Network:
         name = self.name("window", node)
         select = arrivals.arrivals.select()
         add_table(operator, name, select, by_expiry(select, self))
+        operator.derived[name] = self.reader
         operator.steps.append(Insert(name, select))
         operator.purges.append(expired(name))
         content = Selection.of(table(name), arrivals.arrivals.columns)
         flow = derived_content(node, dataclasses.replace(arrivals, content=content))
-        if operator.origins:
-            flow = leaving_with(flow, operator.origins)
+        if origins := operator.origins():
+            flow = leaving_with(flow, origins)
+        if flow.counted:
             operator.purges.append(_purge_left(name, flow))
         return flow
 
@@ -202,13 +229,13 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
     assert flow.content is not None
     own = [name for name in flow.content.columns if name not in OUT]
     joined = exp.select(*(of("d", name) for name in own)).from_(flow.content.item("d"))
-    leave = {name: of("d", name) for name in OUT} if flow.counted else None
+    leave: dict[str, exp.Expr] | None = {name: of("d", name) for name in OUT} if flow.counted else None
     for place, (origin, pairs) in enumerate(origins, 1):
         alias = f"o{place}"
         rows = exp.Subquery(this=cast("Selection", origin.content).select([*pairs, *OUT]))
         on = exp.and_(*(exp.EQ(this=of(alias, theirs), expression=of("d", mine)) for theirs, mine in pairs.items()))
         joined = joined.join(rows.as_(alias, quoted=True), on=on)
-        out = {name: of(alias, name) for name in OUT}
+        out: dict[str, exp.Expr] = {name: of(alias, name) for name in OUT}
         if any(theirs != mine for theirs, mine in pairs.items()):
             out[OUT[2]] = number(0)  # a part's place says nothing of the results' places: they begin after it
         leave = out if leave is None else _first(leave, out)
@@ -217,14 +244,14 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
     return dataclasses.replace(flow, content=content, counted=True)
 
 
-def _first(left: Mapping[str, exp.Expression], right: Mapping[str, exp.Expression]) -> dict[str, exp.Expression]:
+def _first(left: Mapping[str, exp.Expr], right: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
     """The one that comes first of two rows."""
     earlier = before([(left[name].copy(), right[name].copy()) for name in OUT])
     return {name: exp.Case().when(earlier.copy(), left[name].copy()).else_(right[name].copy()) for name in OUT}
 
 
 def _purge_left(name: str, flow: Flow) -> Purge:
-    """Rows that have left with a row they came from."""
+    """Rows that have been replaced, or have left with a row they came from."""
     keys = [column(key) for key in flow.key]
     inside = cast("Selection", flow.content).where(exp.EQ(this=column(OUT[1]), expression=number(NEVER)))
     row = exp.Tuple(expressions=keys) if len(keys) > 1 else keys[0]
@@ -247,7 +274,7 @@ def is_jumping(window: query.Window) -> bool:
     return isinstance(window.extent, (Range, Rows)) and window.extent.slide is not None
 
 
-def add_table(operator: Operator, name: str, like: exp.Expression, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
+def add_table(operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
     operator.tables.append(Table(name, like, indexes))
 
 
@@ -257,7 +284,7 @@ def by_expiry(rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]
     return (("_expires", "seq", *others),) if network.database.covering else (("_expires",),)
 
 
-def clock(name: str) -> exp.Expression:
+def clock(name: str) -> exp.Expr:
     """The time `now`, or `before` the push."""
     return exp.Subquery(this=exp.select(column(name)).from_(table(CLOCK)))
 
@@ -266,12 +293,12 @@ def expired(name: str) -> Purge:
     return Purge(name, exp.LTE(this=column("_expires"), expression=clock("now")))
 
 
-def order_columns(flow: Flow) -> dict[str, exp.Expression]:
+def order_columns(flow: Flow) -> dict[str, exp.Expr]:
     """The order columns a window table copies from its input."""
     return {name: column(name) for name in flow.order}
 
 
-def row_columns(flow: Flow, expires: exp.Expression) -> dict[str, exp.Expression]:
+def row_columns(flow: Flow, expires: exp.Expr) -> dict[str, exp.Expr]:
     """The columns of a window table over a flow: the rows as they are, with another expiry."""
     return {
         "ts": column("ts"),
@@ -280,4 +307,3 @@ def row_columns(flow: Flow, expires: exp.Expression) -> dict[str, exp.Expression
         **order_columns(flow),
         **{name: column(name) for name in flow.names},
     }
-

@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
-from bridge.rewrite.network import Network, rewrite
 from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, zero
+from bridge.rewrite.network import Network, rewrite
 from windows.window import NEVER
 
 
@@ -41,7 +41,6 @@ def _(node: query.Union, network: Network, need: Need) -> Flow:
         order=("_place",) if ranked else (),
         counted=counted,
         timed=any(flow.timed for flow in flows),
-        jumping=all(flow.jumping for flow in flows),
         size=sizes.pop() if len(sizes) == 1 else None,
     )
 
@@ -84,4 +83,3 @@ def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool
         inner = part.columns[flow.order[0]].copy() if flow.order else zero()
         select = select.select(named(number(place), "_branch"), named(inner, "_inner"))
     return select
-

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
+from bridge.flow import Flow, Need, Selection, named, number, over, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.jumping import rewrite_jumping
 from bridge.rewrite.network import Network, add_table, by_expiry, expired, is_jumping, rewrite, row_columns
-from bridge.flow import Flow, Need, Selection, named, number, over, table
 from windows.window import NEVER, Now, Range, Rows, Unbounded
 
 
@@ -50,7 +50,7 @@ def with_expiry(below: Flow, node: query.Window) -> Flow:
     )
 
 
-def expiry(node: query.Window) -> exp.Expression:
+def expiry(node: query.Window) -> exp.Expr:
     """W1: `ts + size`; a row of a ROWS or unbounded window does not expire by time."""
     size = size_of(node)
     return number(NEVER) if size is None or size == NEVER else exp.Add(this=column("ts"), expression=number(size))
@@ -87,15 +87,19 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
     operator.arrivals = dataclasses.replace(arrivals, content=content, counted=isinstance(node.extent, Rows))
 
 
-def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expression]) -> Selection:
+def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr]) -> Selection:
     """The content with the row that stands `count` places later, per key: that one pushes it out."""
     order = [column(name) for name in flow.key]
 
-    def later(name: str) -> exp.Expression:
+    def later(name: str) -> exp.Expr:
         lead = exp.Lead(this=column(name), offset=number(count), default=number(NEVER))
         return over(lead, keys, order)
 
-    extra = {"_out_ts": later("ts"), "_out": later("seq"), "_out_place": later("_place") if flow.order else number(NEVER)}
+    extra = {
+        "_out_ts": later("ts"),
+        "_out": later("seq"),
+        "_out_place": later("_place") if flow.order else number(NEVER),
+    }
     select = content.select().select(*(named(value, name) for name, value in extra.items()))
     return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
 
@@ -105,5 +109,5 @@ def _purge_rows(name: str, content: Selection, flow: Flow) -> Purge:
     out = exp.LT(this=column("_out"), expression=number(NEVER))
     keys = list(flow.key)
     gone = content.where(out).select(keys)
-    row: exp.Expression = exp.Tuple(expressions=[column(key) for key in keys]) if len(keys) > 1 else column(keys[0])
+    row: exp.Expr = exp.Tuple(expressions=[column(key) for key in keys]) if len(keys) > 1 else column(keys[0])
     return Purge(name, exp.In(this=row, query=exp.Subquery(this=gone)))

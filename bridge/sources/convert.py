@@ -29,7 +29,7 @@ def is_text(kind: pa.DataType) -> bool:
     return str(kind) in ("string", "large_string", "string_view")
 
 
-def plain(column: Array) -> pa.Array:
+def plain(column: Array) -> Array:
     """One array of a column's values, dictionaries and other layouts of text undone."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(whole, pa.ChunkedArray):  # what is empty stays in chunks
@@ -39,7 +39,7 @@ def plain(column: Array) -> pa.Array:
     return whole.cast(pa.string()) if is_text(whole.type) else whole
 
 
-def to_attribute(column: Array, attribute: Attribute) -> pa.Array:
+def to_attribute(column: Array, attribute: Attribute) -> Array:
     """A column in an attribute's type; raises `Unfit` where a value would be lost or is of another kind.
 
     >>> to_attribute(pa.array(["2024-01-01T10:00+02:00"]), Attribute("at", "TIMESTAMP"))[0].as_py().hour
@@ -63,13 +63,13 @@ def convertible(kind: pa.DataType, attribute: Attribute) -> bool:
     if pa.types.is_null(kind):
         return True
     if is_text(kind):
-        return True
+        return attribute.type in ("VARCHAR", "DATE", "TIMESTAMP")
     families: list[Callable[[pa.DataType], bool]] = [pa.types.is_boolean, _is_number, pa.types.is_temporal]
     wanted = arrow_type(attribute.type)
     return any(test(kind) and test(wanted) for test in families)
 
 
-def to_times(column: Array) -> pa.Array:
+def to_times(column: Array) -> Array:
     """Timestamps as whole milliseconds since 1970: whole numbers are such, times without a zone are UTC.
 
     Raises `Unfit` for what is missing, out of range, or no time.
@@ -81,13 +81,14 @@ def to_times(column: Array) -> pa.Array:
     if times.null_count:
         raise Unfit("the timestamp is missing")
     if len(times):
-        low, high = pc.min_max(times).as_py().values()
+        extremes: Any = pc.min_max(times).as_py()
+        low, high = extremes["min"], extremes["max"]
         if low < EARLIEST or high > LATEST:
             raise Unfit(f"the timestamp is out of range ({EARLIEST} to {LATEST} ms)")
     return times
 
 
-def _milliseconds(values: pa.Array) -> pa.Array:
+def _milliseconds(values: Array) -> Array:
     kind = values.type
     if pa.types.is_timestamp(kind):
         times, divisor = _TO_MS[kind.unit]
@@ -101,7 +102,7 @@ def _milliseconds(values: pa.Array) -> pa.Array:
     raise Unfit(f"a timestamp is whole milliseconds or a date with a time, not {kind}")
 
 
-def _of_texts(values: pa.Array) -> pa.Array:
+def _of_texts(values: Array) -> Array:
     """Whole numbers, or dates with times; a column may hold both."""
     try:
         return values.cast(pa.int64())
@@ -113,7 +114,7 @@ def _of_texts(values: pa.Array) -> pa.Array:
     return pc.coalesce(numbers, times)
 
 
-def moments(values: pa.Array) -> pa.Array:
+def moments(values: Array) -> Array:
     """ISO texts as timestamps in UTC; digits beyond the microsecond are left out."""
     short = pc.replace_substring_regex(pc.utf8_trim_whitespace(values), r"(\.\d{6})\d+", r"\1")
     zoned = pc.match_substring_regex(short, _ZONE)
@@ -127,7 +128,7 @@ def moments(values: pa.Array) -> pa.Array:
     return pc.coalesce(local, universal)
 
 
-def _scaled(values: pa.Array, times: int, divisor: int) -> pa.Array:
+def _scaled(values: Array, times: int, divisor: int) -> Array:
     """Rounded down, also before 1970; missing values stay missing."""
     if times == divisor == 1:
         return values
@@ -138,7 +139,7 @@ def _scaled(values: pa.Array, times: int, divisor: int) -> pa.Array:
     return pa.array(numbers * times // divisor, pa.int64(), mask=np.asarray(values.is_null()))
 
 
-def _cast(values: pa.Array, wanted: pa.DataType, safe: bool = True) -> pa.Array:
+def _cast(values: Array, wanted: pa.DataType, safe: bool = True) -> Array:
     try:
         return values.cast(wanted, safe=safe)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -85,7 +85,7 @@ class Quotes:
 def _quoted(delimiter: bytes) -> re.Pattern[bytes]:
     """A quote where a field begins, with what it encloses; group 1 is the closing quote at the field's end."""
     edge = re.escape(delimiter) + rb"\r\n"
-    return re.compile(rb'(?<![^' + edge + rb'])"(?:[^"]++|"")*+("(?=[' + edge + rb"]|\Z))?")
+    return re.compile(rb"(?<![^" + edge + rb'])"(?:[^"]++|"")*+("(?=[' + edge + rb"]|\Z))?")
 
 
 class Reader:
@@ -136,14 +136,16 @@ class Reader:
         try:
             names = [name.strip() for name in split(record.decode(), self.delimiter)]
         except UnicodeDecodeError as error:
-            raise SourceError(f"{self.file}:1: the header is not UTF-8 ({error.reason} at byte {error.start})") from None
+            raise SourceError(
+                f"{self.file}:1: the header is not UTF-8 ({error.reason} at byte {error.start})"
+            ) from None
         for name in names:
             if name and names.count(name) > 1:
                 raise SourceError(f"{self.file}:1: two columns are called {name!r}")
         return [name or f"column {place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]
 
     def _types(self) -> list[pa.DataType]:
-        text = [pa.string()] * len(self.header)
+        text: list[pa.DataType] = [pa.string()] * len(self.header)
         if not self._first.strip():
             return text
         try:
@@ -161,7 +163,7 @@ class Reader:
         """No header, the whole block at once."""
         return arrow_csv.ReadOptions(column_names=self.header, block_size=size + 1)
 
-    def parse_options(self, newlines: bool, **more: object) -> arrow_csv.ParseOptions:
+    def parse_options(self, newlines: bool, **more: Any) -> arrow_csv.ParseOptions:
         """The delimiter and the quotes."""
         return arrow_csv.ParseOptions(delimiter=self.delimiter.decode(), newlines_in_values=newlines, **more)
 
@@ -227,7 +229,9 @@ class CsvBlock(Block):
             return None, f"{len(fields)} fields instead of the header's {wanted}"
         for column in self.layout.columns:
             if broken := re.search("[\udc80-\udcff]", fields[self.reader.header.index(column)]):
-                return self.place(column), f"the byte 0x{ord(broken[0]) - 0xDC00:02x} is no UTF-8 (is the file Latin-1?)"
+                return self.place(
+                    column
+                ), f"the byte 0x{ord(broken[0]) - 0xDC00:02x} is no UTF-8 (is the file Latin-1?)"
         return None
 
     def _fields(self, row: int) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
 from bridge.errors import SourceError, nearest
-from bridge.sources.convert import Array, convertible, is_text, to_attribute, to_times
-from windows.schema import RESERVED, Attribute, Schema, TypeMismatch, canonical_type
+from bridge.sources.convert import Array, convertible, to_attribute, to_times
+from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, is_reserved
 
 NAMES = ("ts", "timestamp", "time", "event_time", "datetime", "date")
 """Names under which the timestamps are looked for, in this order, ignoring case."""
@@ -39,14 +40,19 @@ class Layout:
     def conform(self, raw: pa.Table) -> pa.Table:
         """`ts` and the attributes of the file's columns; raises `Unfit` where any value does not fit."""
         arrays = [to_times(raw.column(self.timestamp))]
-        arrays += [to_attribute(raw.column(column), attribute) for attribute, column in self.attributes]
+        arrays += [self._values(raw.column(column), attribute, column) for attribute, column in self.attributes]
         return pa.Table.from_arrays(arrays, names=["ts", *(attribute.name for attribute, _ in self.attributes)])
 
-    def conversions(self) -> Iterable[tuple[str, str, Callable[[Array], pa.Array]]]:
+    def conversions(self) -> Iterable[tuple[str, str, Callable[[Array], Array]]]:
         """(column, wanted type, conversion) of the timestamp and of each attribute, to find what does not fit."""
         yield self.timestamp, "timestamp", to_times
         for attribute, column in self.attributes:
-            yield column, attribute.type, lambda values, attribute=attribute: to_attribute(values, attribute)
+            yield column, attribute.type, functools.partial(self._values, attribute=attribute, column=column)
+
+    def _values(self, values: Array, attribute: Attribute, column: str) -> Array:
+        """An attribute's values; one that is the timestamp too may be a number though the file has texts there."""
+        number = attribute.type not in ("VARCHAR", "DATE", "TIMESTAMP")
+        return to_attribute(to_times(values) if number and column == self.timestamp else values, attribute)
 
 
 def layout_of(
@@ -66,8 +72,10 @@ def layout_of(
     wanted = inferred(file, columns, time, note) if schema is None else schema
     attributes = tuple((attribute, _column_of(file, attribute, columns)) for attribute in wanted)
     for attribute, column in attributes if typed else ():
-        if not _suits(columns[column], attribute):
-            raise SourceError(f"{file}: column {column!r} is {columns[column]}, the stream's schema wants {attribute.type}")
+        if not convertible(columns[column], attribute):
+            raise SourceError(
+                f"{file}: column {column!r} is {columns[column]}, the stream's schema wants {attribute.type}"
+            )
     extra = [name for name in columns if name != time and name not in {column for _, column in attributes}]
     if extra and schema is not None:
         note(f"{file}: left out, since the schema has no such attribute: {', '.join(map(repr, extra))}")
@@ -101,7 +109,7 @@ def attribute_type(kind: pa.DataType) -> str:
 
 
 def _unusable(name: str, kind: pa.DataType) -> str | None:
-    if not name or name.lower() in RESERVED:
+    if not name or is_reserved(name):
         return "it has no name" if not name else "the bridge has a column of this name itself"
     try:
         canonical_type(attribute_type(kind))
@@ -155,16 +163,9 @@ def _find(name: str, columns: Iterable[str]) -> str | None:
 def _there(name: str, columns: Iterable[str]) -> str:
     there = list(columns)
     hint = nearest(name, there)
-    return (hint if "did you mean" in hint else "") + f"; there are {_listed(there)}"
+    return f"{hint} There are {_listed(there)}" if "did you mean" in hint else f"; there are {_listed(there)}"
 
 
 def _listed(columns: Iterable[str]) -> str:
     shown = [repr(column if len(column) <= 40 else column[:37] + "…") for column in columns]
     return ", ".join(shown[:30]) + (f" and {len(shown) - 30} more" if len(shown) > 30 else "")
-
-
-def _suits(kind: pa.DataType, attribute: Attribute) -> bool:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if is_text(inner):
-        return attribute.type in ("VARCHAR", "DATE", "TIMESTAMP")
-    return convertible(inner, attribute)

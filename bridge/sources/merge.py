@@ -53,7 +53,7 @@ class _Head:
 
     name: str
     tables: Iterator[pa.Table]
-    table: pa.Table = None
+    table: Any = None
     times: Any = None
 
     def load(self) -> None:
@@ -64,7 +64,8 @@ class _Head:
     def take(self, newest: int, equal: bool) -> pa.Table:
         """The rows before `newest`, or up to it, which are gone from here then."""
         count = int(np.searchsorted(self.times, newest, side="right" if equal else "left"))
-        taken, self.table, self.times = self.table.slice(0, count), self.table.slice(count), self.times[count:]
+        taken: pa.Table = self.table.slice(0, count)
+        self.table, self.times = self.table.slice(count), self.times[count:]
         return taken
 
 

@@ -1,4 +1,4 @@
-"""NDJSON: one JSON object a line. A key that a line leaves out is NULL; NaN and Infinity are taken as Python writes them."""
+"""NDJSON: one JSON object a line. A key that a line leaves out is NULL; NaN and Infinity are read."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import functools
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from bridge.errors import SourceError
 from bridge.sources.block import Block
-from bridge.sources.convert import Unfit
+from bridge.sources.convert import Array, Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.text import Bytes
 from windows.schema import Attribute, TypeMismatch, checker, decimal_size
 
 _DECODE = json.JSONDecoder().decode
-_SCAN = json.JSONDecoder().scan_once
+_SCAN: Any = getattr(json.JSONDecoder(), "scan_once")  # noqa: B009 (not in its type)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)?")
 
@@ -126,7 +126,7 @@ def _object(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _array(values: list[Any], decimal: Attribute | None) -> pa.Array:
+def _array(values: list[Any], decimal: Attribute | None) -> Array:
     """Values of one kind as Arrow: numbers, texts or truths, not mixed."""
     if decimal is not None:
         try:
@@ -152,4 +152,4 @@ def _kind(values: list[Any]) -> pa.DataType:
             return pa.date32()
         if all(map(_MOMENT.fullmatch, texts)):
             return pa.timestamp("us")
-    return kind
+    return cast("pa.DataType", kind)

@@ -41,7 +41,9 @@ def drop_relation(database: Database, name: str) -> None:
 
 
 def _create(database: Database, name: str, schema: Schema) -> str:
-    columns = (f"{_quoted(database, a.name)} {database.column_type(a)}" for a in schema)
+    """SQLite keeps any name of a type, and the bridge reads its values by that name."""
+    kinds = [a.type if database.dialect == "sqlite" else database.column_type(a) for a in schema]
+    columns = (f"{_quoted(database, a.name)} {kind}" for a, kind in zip(schema, kinds, strict=True))
     return f"CREATE TABLE {_quoted(database, name)} ({', '.join(columns)})"
 
 

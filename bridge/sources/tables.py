@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Iterator
@@ -195,15 +196,13 @@ def _parts(pairs: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 def _schema_of(name: str, pairs: list[Any]) -> Schema:
-    """The schema of the first payloads, which are mappings then."""
-    try:
-        table = pa.Table.from_pylist([payload for payload, _ in pairs])
-        types = {field.name: attribute_type(field.type) for field in table.schema}
-    except (AttributeError, TypeError, ValueError, pa.ArrowException):
-        types = {}
-    if not types:
-        raise SourceError(f"the schema of {name!r} cannot be seen from its events: give it (CREATE STREAM, or schemas=)")
-    return Schema.of(types)
+    """The schema of the first payloads, which are mappings then; of the first alone, where they disagree."""
+    for some in (pairs, pairs[:1]):
+        with contextlib.suppress(AttributeError, TypeError, ValueError, pa.ArrowException):
+            table = pa.Table.from_pylist([payload for payload, _ in some])
+            if table.num_columns:
+                return Schema.of({field.name: attribute_type(field.type) for field in table.schema})
+    raise SourceError(f"the schema of {name!r} cannot be seen from its events: give it (CREATE STREAM, or schemas=)")
 
 
 def _unique(file: str, names: list[str], types: list[pa.DataType]) -> dict[str, pa.DataType]:

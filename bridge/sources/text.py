@@ -105,7 +105,8 @@ class Bytes:
     def _unpacked(self) -> Callable[[int], bytes]:
         head, self._head = self._head, b""
         if self.path == "-":
-            return gzip.GzipFile(fileobj=_Rest(head, self._available)).read  # type: ignore[arg-type]
+            rest: Any = _Rest(head, self._available)
+            return gzip.GzipFile(fileobj=rest).read
         self._raw.seek(0)
         return gzip.GzipFile(fileobj=self._raw).read
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windows.databases.base import Database, Refused
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 __all__ = ["Database", "Refused", "open_database"]
 
@@ -44,9 +47,13 @@ def _alchemy(target: Any) -> Database:
     return Alchemy(engine)
 
 
-def _engine(url: Any) -> Any:
-    """The engine of a URL; Python's SQLite keeps only 128 statements prepared unless told otherwise."""
+def _engine(url: sa.URL) -> sa.Engine:
+    """The engine of a URL. Any thread may use a SQLite connection, as the bridge lets in one at a time; and Python's
+    SQLite keeps only 128 statements prepared unless told otherwise."""
     import sqlalchemy as sa
 
+    if url.get_backend_name() != "sqlite":
+        return sa.create_engine(url)
     prepared = {"cached_statements": 100_000} if url.drivername in ("sqlite", "sqlite+pysqlite") else {}
-    return sa.create_engine(url, connect_args=prepared)
+    pool = sa.StaticPool if url.database in (None, "", ":memory:") else sa.NullPool
+    return sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, **prepared})

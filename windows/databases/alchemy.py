@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
-from sqlglot import exp
 
 from windows.databases.base import Database, Refused, Row, schema_of
 from windows.schema import Schema
@@ -22,11 +21,11 @@ class Alchemy(Database):
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self.dialect = _DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
+        self._errors: type[Exception] = engine.dialect.dbapi.Error  # type: ignore[union-attr]
         try:
             self.connection = engine.raw_connection()
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, self._errors) as error:
             raise Refused(error, str(engine.url)) from None
-        self._errors: type[Exception] = engine.dialect.dbapi.Error  # type: ignore[union-attr]
         self._cursor: Any = self.connection.cursor()
         self._inserts: dict[tuple[str, int], str] = {}
 
@@ -38,7 +37,10 @@ class Alchemy(Database):
 
     def fetch(self, sql: str) -> list[Row]:
         self.execute(sql)
-        return list(self._cursor.fetchall())
+        try:
+            return list(self._cursor.fetchall())
+        except self._errors as error:  # some databases compute a row when it is asked for
+            raise Refused(error, sql) from None
 
     def columns_of(self, sql: str) -> list[str]:
         self.execute(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
@@ -59,6 +61,10 @@ class Alchemy(Database):
         except SQLAlchemyError:
             return None
         return schema_of([(column["name"], str(column["type"])) for column in columns])
+
+    def table_names(self) -> list[str]:
+        inspector = sa.inspect(self.engine)
+        return [*inspector.get_table_names(), *inspector.get_view_names()]
 
     def begin(self) -> None:
         """The driver opens a transaction with the first statement."""
@@ -83,8 +89,3 @@ class Alchemy(Database):
         sql = f"INSERT INTO {table} VALUES ({', '.join([marks[style]] * width)})"
         self._inserts[table, width] = sql
         return sql
-
-
-def quoted_table(name: str, dialect: str) -> str:
-    """A table name, perhaps with its schema, as this SQL writes it."""
-    return exp.to_table(name).sql(dialect, identify=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import Dialect, ErrorLevel, exp
 
@@ -63,6 +63,10 @@ class Database(abc.ABC):
         """The columns of a table or view, None where there is none; a type we have no name for reads `UNKNOWN`."""
 
     @abc.abstractmethod
+    def table_names(self) -> list[str]:
+        """The names of all tables and views there are: those that a new table cannot have."""
+
+    @abc.abstractmethod
     def begin(self) -> None: ...
 
     @abc.abstractmethod
@@ -74,15 +78,15 @@ class Database(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None: ...
 
-    def render(self, statement: exp.Expression, pretty: bool = False) -> str:
+    def render(self, statement: exp.Expr, pretty: bool = False) -> str:
         """The text of a neutral statement in this database's SQL; raises `Refused` for what it cannot say."""
         try:
-            tree = cast("exp.Expression", statement.copy().transform(self.adapt))
+            tree = statement.copy().transform(self.adapt)
             return tree.sql(self.dialect, identify=True, pretty=pretty, unsupported_level=ErrorLevel.RAISE)
         except Exception as error:
             raise Refused(error, statement.sql()) from None
 
-    def adapt(self, node: exp.Expression) -> exp.Expression:
+    def adapt(self, node: exp.Expr) -> exp.Expr:
         """One node of a statement as this database wants it; called for every node, parents first."""
         if isinstance(node, exp.Ordered) and node.args.get("nulls_first") is None:
             node.set("nulls_first", self._null_order[bool(node.args.get("desc"))])
@@ -121,13 +125,17 @@ class Database(abc.ABC):
         return False
 
 
-def neutral(node: exp.Expression) -> exp.Expression:
+def neutral(node: exp.Expr) -> exp.Expr:
     """What no database is asked for because they differ: division by zero (NULL here), the type of `1.5` (DOUBLE here)."""
     if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
         node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
-    elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and node.expression.sql() in ("0", "0.0"):
+    elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and _is_zero(node.expression):
         return exp.null()
     return node
+
+
+def _is_zero(value: exp.Expression) -> bool:
+    return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0
 
 
 def schema_of(columns: Sequence[tuple[str, str]]) -> Schema:

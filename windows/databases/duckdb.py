@@ -19,6 +19,10 @@ BULK = 64
 """From so many rows on, Arrow is faster than binding row by row."""
 
 
+KEPT = 1_000
+"""So many parsed statements are kept at most."""
+
+
 class DuckDB(Database):
     """`duckdb://` (in memory), `duckdb:///file`, or a connection the caller has."""
 
@@ -29,7 +33,10 @@ class DuckDB(Database):
 
     def __init__(self, path: str | duckdb.DuckDBPyConnection = ":memory:") -> None:
         self._owned = isinstance(path, str)
-        self.connection = duckdb.connect(path) if isinstance(path, str) else path
+        try:
+            self.connection = duckdb.connect(path) if isinstance(path, str) else path
+        except duckdb.Error as error:
+            raise Refused(error, str(path)) from None
         self._statements: dict[str, Any] = {}
 
     def execute(self, sql: str) -> None:
@@ -43,7 +50,7 @@ class DuckDB(Database):
 
         try:
             relation = self.connection.sql(sql)
-            table = relation.to_arrow_table()
+            table: pa.Table = relation.to_arrow_table()
         except duckdb.Error as error:
             raise Refused(error, sql) from None
         for place, kind in enumerate(relation.types):
@@ -81,6 +88,9 @@ class DuckDB(Database):
             return None
         return schema_of([(row[0], row[1]) for row in rows])
 
+    def table_names(self) -> list[str]:
+        return [name for (name,) in self.fetch("SELECT table_name FROM information_schema.tables")]
+
     def begin(self) -> None:
         self._run("BEGIN TRANSACTION")
 
@@ -94,7 +104,7 @@ class DuckDB(Database):
         if self._owned:
             self.connection.close()
 
-    def adapt(self, node: exp.Expression) -> exp.Expression:
+    def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in DuckDB, a DOUBLE elsewhere
         return super().adapt(node)
@@ -120,6 +130,8 @@ class DuckDB(Database):
         """The parsed statement, kept: a fifth of a small statement's time is its parsing."""
         statement = self._statements.get(sql)
         if statement is None:
+            if len(self._statements) >= KEPT:
+                self._statements.clear()  # a text with a time or an answer in it does not come again
             found = self.connection.extract_statements(sql)
             statement = self._statements[sql] = found[0] if len(found) == 1 else sql
         return statement

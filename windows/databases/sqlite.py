@@ -75,7 +75,7 @@ class SQLite(Alchemy):
         }
         return decoders.get(type_name)
 
-    def adapt(self, node: exp.Expression) -> exp.Expression:
+    def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
             kind = node.to.this
             if kind == exp.DataType.Type.DATE:
@@ -89,6 +89,9 @@ class SQLite(Alchemy):
         prefix = f"{_quoted(schema[-1])}." if schema else ""
         columns = self.fetch(f"PRAGMA {prefix}table_xinfo({_quoted(table)})")
         return schema_of([(column[1], column[2]) for column in columns]) if columns else None
+
+    def table_names(self) -> list[str]:
+        return [name for (name,) in self.fetch("SELECT name FROM sqlite_master")]
 
     def is_aggregate(self, function: str) -> bool:
         return function.lower() in ("group_concat", "total", "json_group_array", "json_group_object")

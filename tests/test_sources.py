@@ -1,0 +1,441 @@
+"""Files of events: every format gives the same tables, and every wrong line is told by its place."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bridge.errors import SourceError
+from bridge.sources import Rejects, open_source
+from bridge.sources.csv import Quotes
+from bridge.sources.merge import merged, until
+from windows.schema import Schema
+
+SCHEMA = Schema.of(
+    "symbol VARCHAR, price DOUBLE, count INTEGER, cost DECIMAL(10, 2), day DATE, at TIMESTAMP, ok BOOLEAN"
+)
+
+# fmt: off
+GOOD = [
+    {
+        "ts": 1000, "symbol": 'A "x", y', "price": 9.5, "count": 3, "cost": "1.25", "day": "2024-02-29",
+        "at": "2024-02-29T10:00:00", "ok": True,
+    },
+    {"ts": 1000, "symbol": "line\nend", "price": -1e300, "count": None, "cost": None, "day": None, "at": None,
+     "ok": None},
+    {"ts": 2000, "symbol": "", "price": 0.0, "count": -7, "cost": "-0.50", "day": "1969-12-31",
+     "at": "1969-12-31T23:59:59.5", "ok": False},
+    {"ts": 3000, "symbol": None, "price": None, "count": 0, "cost": "0.00", "day": None,
+     "at": "2024-01-01T02:00:00+02:00", "ok": True},
+    {"ts": 3000, "symbol": "größe", "price": 1.0, "count": 1, "cost": "2.00", "day": None, "at": None, "ok": None},
+]
+# fmt: on
+
+
+def _csv_text(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
+    def field(value: Any) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return str(value).lower()
+        return '"' + value.replace('"', '""') + '"' if isinstance(value, str) else str(value)
+
+    lines = [delimiter.join(rows[0]), *(delimiter.join(map(field, row.values())) for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _json_text(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    typed = [
+        {
+            **row,
+            "cost": row["cost"] and decimal.Decimal(row["cost"]),
+            "day": row["day"] and datetime.date.fromisoformat(row["day"]),
+            "at": row["at"] and datetime.datetime.fromisoformat(row["at"]).replace(tzinfo=datetime.UTC)
+            if row["at"] and "+" not in row["at"]
+            else row["at"] and datetime.datetime.fromisoformat(row["at"]),
+        }
+        for row in rows
+    ]
+    kinds = [("ts", pa.int64()), ("symbol", pa.string()), ("price", pa.float64()), ("count", pa.int32())]
+    more = [("cost", pa.decimal128(10, 2)), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC")), ("ok", pa.bool_())]
+    return pa.Table.from_pylist(typed, schema=pa.schema(kinds + more))
+
+
+def _write(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def _rows(source: Any, schema: Schema | None = None, **options: Any) -> list[dict[str, Any]]:
+    return [row for table in open_source("s", source, schema, **options).tables() for row in table.to_pylist()]
+
+
+def _stopped(source: Any, schema: Any, **options: Any) -> tuple[list[dict[str, Any]], str]:
+    """The rows before the first bad one, and what is said about that."""
+    rows: list[dict[str, Any]] = []
+    with pytest.raises(SourceError) as caught:
+        for table in open_source("s", source, Schema.of(schema), **options).tables():
+            rows += table.to_pylist()
+    return rows, str(caught.value)
+
+
+def _skipped(path: Path, schema: Any, rejects: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    kept = Rejects({"s": rejects})
+    rows = [row for table in open_source("s", path, Schema.of(schema)).tables(kept) for row in table.to_pylist()]
+    kept.close()
+    return rows, [json.loads(line) for line in rejects.read_text().splitlines()] if rejects.exists() else []
+
+
+EXPECTED = _table(GOOD).set_column(6, "at", _table(GOOD).column("at").cast(pa.timestamp("us"))).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", _csv_text(GOOD)),
+        ("a.tsv", _csv_text(GOOD, "\t")),
+        ("semicolon.csv", _csv_text(GOOD, ";")),
+        ("crlf.csv", _csv_text(GOOD).replace("\n", "\r\n").replace("line\r\n", "line\n")),
+        ("bom.csv", b"\xef\xbb\xbf" + _csv_text(GOOD).encode()),
+        ("no-last-line-end.csv", _csv_text(GOOD).rstrip("\n")),
+        ("blank-lines.csv", "\n\n" + _csv_text(GOOD) + "\n\n"),
+        ("a.csv.gz", gzip.compress(_csv_text(GOOD).encode(), mtime=0)),
+        ("a.ndjson", _json_text(GOOD)),
+        ("bom.ndjson", b"\xef\xbb\xbf" + _json_text(GOOD).encode()),
+        ("a.jsonl.gz", gzip.compress(_json_text(GOOD).encode(), mtime=0)),
+        ("without-ending-csv", _csv_text(GOOD)),
+        ("without-ending-json", _json_text(GOOD)),
+    ],
+)
+def test_every_format_of_text_gives_the_same_rows(tmp_path: Path, name: str, content: str | bytes) -> None:
+    assert _rows(_write(tmp_path / name, content), SCHEMA) == EXPECTED
+
+
+def test_parquet_gives_the_same_rows_whatever_it_is_called(tmp_path: Path) -> None:
+    for name in ("a.parquet", "a.pq", "nameless"):
+        pq.write_table(_table(GOOD), tmp_path / name)
+        assert _rows(tmp_path / name, SCHEMA) == EXPECTED
+
+
+@pytest.mark.parametrize("make", [lambda t: t, lambda t: t.to_pandas(), lambda t: t.to_reader(max_chunksize=2)])
+def test_tables_and_frames_give_the_same_rows(make: Callable[[pa.Table], Any]) -> None:
+    table = _table(GOOD[:1]).select(["ts", "symbol", "price", "at", "ok"])
+    expected = [{k: EXPECTED[0][k] for k in ("ts", "symbol", "price", "at", "ok")}]
+    assert _rows(make(table)) == expected
+
+
+def test_a_polars_frame_gives_the_same_rows() -> None:
+    import polars
+
+    frame = polars.DataFrame({"time": [1, 2], "s": ["a", None]})
+    assert _rows(frame) == [{"ts": 1, "s": "a"}, {"ts": 2, "s": None}]
+
+
+def test_pairs_are_checked_as_pushed_events_are() -> None:
+    moment = datetime.datetime(1970, 1, 1, 0, 0, 2, tzinfo=datetime.UTC)
+    assert _rows([({"a": 1}, 1000), ({"a": 2}, moment)]) == [{"ts": 1000, "a": 1}, {"ts": 2000, "a": 2}]
+    rows, message = _stopped([((1,), 1), (("x",), 2)], "a INTEGER")
+    assert rows == [{"ts": 1, "a": 1}]
+    assert message == "s, event 2: attribute 'a' is INTEGER: 'x' (str) does not fit"
+
+
+# Bad lines ------------------------------------------------------------------------------------------------------------
+
+
+def _bad_csv(*lines: str, header: str = "ts,symbol,price") -> bytes:
+    return "\n".join([header, *lines]).encode("utf-8", "surrogateescape") + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("2,B,abc", "3: column 3, 'price': 'abc' is no DOUBLE"),
+        ('2,B,"1,5"', "3: column 3, 'price': '1,5' is no DOUBLE"),
+        ("2,B", "3: 2 fields instead of the header's 3"),
+        ("2,B,1,9", "3: 4 fields instead of the header's 3"),
+        (
+            "x,B,1",
+            "3: column 1, 'ts': 'x' is no timestamp (it is no date with a time, such as 2024-12-31T23:59:59.999Z)",
+        ),
+        (",B,1", "3: column 1, 'ts': '' is no timestamp (the timestamp is missing)"),
+        ("99999999999999999999,B,1", "3: column 1, 'ts': '99999999999999999999' is no timestamp"),
+        (
+            "9999999999999999,B,1",
+            "3: column 1, 'ts': '9999999999999999' is no timestamp (the timestamp is out of range",
+        ),
+        ("0,B,1", "3: column 1, 'ts': time does not go back: 0 is before 1, the newest time of this stream"),
+        ('2,"B"b,1', "3: byte 3: the quote that opens here closes no field"),
+        ("2,B\0,1", "3: there is a NUL byte in the line"),
+        ("2,caf\udce9,1", "3: column 2, 'symbol': the byte 0xe9 is no UTF-8 (is the file Latin-1?)"),
+    ],
+)
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_bad_csv_line_is_named(tmp_path: Path, line: str, message: str, quoted: bool) -> None:
+    first, last = ('1,"a\nb",1', '5,"c",2') if quoted else ("1,a,1", "5,c,2")
+    path = _write(tmp_path / "t.csv", _bad_csv(first, line, last))
+    rows, said = _stopped(path, "symbol VARCHAR, price DOUBLE")
+    assert rows == [{"ts": 1, "symbol": "a\nb" if quoted else "a", "price": 1.0}]
+    number = "4" if quoted else "3"
+    assert said.startswith(f"{path}:{number}{message[1:]}")
+    rows, rejects = _skipped(path, "symbol VARCHAR, price DOUBLE", tmp_path / "r.ndjson")
+    assert [row["ts"] for row in rows] == [1, 5]
+    assert [(bad["line"], bad["file"], bad["stream"]) for bad in rejects] == [(int(number), str(path), "s")]
+    assert rejects[0]["raw"] == line.encode("utf-8", "surrogateescape").decode(errors="backslashreplace")
+
+
+def test_a_quote_that_never_closes_spoils_its_line_alone(tmp_path: Path) -> None:
+    lines = [f"{n},s{n},{n}" for n in range(1, 2000)]
+    lines[700] = '701,"s701,701'
+    rows, rejects = _skipped(
+        _write(tmp_path / "t.csv", _bad_csv(*lines)), "symbol VARCHAR, price DOUBLE", tmp_path / "r"
+    )
+    assert [bad["line"] for bad in rejects] == [702]
+    assert [row["ts"] for row in rows] == [n for n in range(1, 2000) if n != 701]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"ts": 2, "a": 1.5}', """2: column 'a': 1.5 is no INTEGER"""),
+        ('{"ts": 2, "a": "1"}', """2: column 'a': "1" is no INTEGER"""),
+        ('{"ts": 2, "a": true}', "2: column 'a': true is no INTEGER (it is bool, not INTEGER)"),
+        ('{"ts": 2, "a": 5000000000}', "2: column 'a': 5000000000 is no INTEGER"),
+        ('{"ts": 2, "a": 99999999999999999999999}', "2: column 'a': 99999999999999999999999 is no INTEGER"),
+        ('{"ts": 2, "a": [1]}', "2: column 'a': [1] is no INTEGER"),
+        ('{"a": 1}', "2: column 'ts': null is no timestamp (the timestamp is missing)"),
+        ('{"ts": 2, "a": 1', "2: character 17: this is no JSON: Expecting ',' delimiter"),
+        ('{"ts": 2, "a": 1} {}', "2: character 19: this is no JSON: Extra data"),
+        ("[1, 2]", "2: character 1: a line is one JSON object {…}"),
+        ("nonsense", "2: character 1: this is no JSON: Expecting value"),
+        ('{"ts": 0, "a": 1}', "2: column 'ts': time does not go back: 0 is before 1, the newest time of this stream"),
+        ('{"ts": 2, "a": 1, "x": "\udce9"}', "2: byte 25: the byte 0xe9 is no UTF-8 (is the file Latin-1?)"),
+    ],
+)
+def test_a_bad_json_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    text = '{"ts": 1, "a": 1}\n' + line + '\n\n{"ts": 3, "a": null}\n'
+    path = _write(tmp_path / "t.ndjson", text.encode("utf-8", "surrogateescape"))
+    rows, said = _stopped(path, "a INTEGER")
+    assert rows == [{"ts": 1, "a": 1}]
+    assert said.startswith(f"{path}:{message}")
+    rows, rejects = _skipped(path, "a INTEGER", tmp_path / "r.ndjson")
+    assert rows == [{"ts": 1, "a": 1}, {"ts": 3, "a": None}]
+    assert [bad["line"] for bad in rejects] == [2]
+
+
+def test_a_bad_parquet_row_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"ts": [1, 2, None, 1, 4], "a": [1, 70000, 3, 4, 5]}), path)
+    rows, said = _stopped(path, "a SMALLINT")
+    assert rows == [{"ts": 1, "a": 1}]
+    assert said.startswith(f"{path}, row 2: column 'a': 70000 is no SMALLINT")
+    rows, rejects = _skipped(path, "a SMALLINT", tmp_path / "r")
+    assert [row["ts"] for row in rows] == [1, 1, 4]
+    assert [(bad["line"], bad["reason"]) for bad in rejects][1] == (
+        3,
+        "None is no timestamp (the timestamp is missing)",
+    )
+
+
+def test_many_bad_lines_are_kept_in_the_order_of_the_file(tmp_path: Path) -> None:
+    lines = [f"{n},{'x' if n % 7 == 0 else n}" if n % 11 else f"{n - 500},1" for n in range(1, 3000)]
+    path = _write(tmp_path / "t.csv", _bad_csv(*lines, header="ts,a"))
+    rows, rejects = _skipped(path, "a INTEGER", tmp_path / "r")
+    bad = [n for n in range(1, 3000) if n % 11 == 0 or n % 7 == 0]
+    bad = [n for n in bad if not (n % 11 == 0 and n == 11 and n - 500 > 10)]
+    assert [reject["line"] - 1 for reject in rejects] == bad
+    assert [row["ts"] for row in rows] == [n for n in range(1, 3000) if n not in set(bad)]
+
+
+def test_blocks_beyond_the_first_count_their_lines_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.sources.text.SIZE", 50)
+    lines = [f'{n},"a\nb{n}",{n}' for n in range(300)]
+    path = _write(tmp_path / "t.csv", _bad_csv(*lines, "300,c,?"))
+    rows, said = _stopped(path, "symbol VARCHAR, price DOUBLE")
+    assert [row["symbol"] for row in rows] == [f"a\nb{n}" for n in range(300)]
+    assert said.startswith(f"{path}:602: column 3, 'price': '?'")
+
+
+# Columns --------------------------------------------------------------------------------------------------------------
+
+
+def _notes(path: Path, schema: str | None, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    notes: list[str] = []
+    return _rows(path, None if schema is None else Schema.of(schema), note=notes.append, **options), notes
+
+
+def test_the_timestamp_column_is_guessed_and_said(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", "Event_Time,a\n1970-01-01 00:00:01,5\n1970-01-01T00:00:02.0009999Z,6\n")
+    rows, notes = _notes(path, "a INTEGER")
+    assert rows == [{"ts": 1000, "a": 5}, {"ts": 2000, "a": 6}]
+    assert notes == [f"{path}: the timestamps are column 'Event_Time' (a guess by its name)"]
+
+
+def test_the_only_column_of_a_timestamp_type_is_taken(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", "when,a\n1970-01-01 00:00:01,5\n")
+    rows, notes = _notes(path, None)
+    assert rows == [{"ts": 1000, "a": 5}]
+    assert notes == [f"{path}: the timestamps are column 'when' (a guess: the only one of a timestamp type)"]
+
+
+def test_no_timestamp_to_guess_is_explained(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", "when,a\n1,5\n")
+    with pytest.raises(
+        SourceError, match=r"which column has the timestamps.*none is of a timestamp type; there are 'when', 'a'"
+    ):
+        _rows(path, Schema.of("a INTEGER"))
+    assert _rows(path, Schema.of("a INTEGER"), timestamp="WHEN") == [{"ts": 1, "a": 5}]
+    with pytest.raises(SourceError, match="no column 'whn' with the timestamps; did you mean 'when'"):
+        _rows(path, Schema.of("a INTEGER"), timestamp="whn")
+
+
+def test_the_timestamp_is_payload_where_the_schema_says_so(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", "date,a\n1970-01-02,5\n")
+    assert _rows(path, Schema.of("date DATE, a INTEGER")) == [
+        {"ts": 86_400_000, "date": datetime.date(1970, 1, 2), "a": 5}
+    ]
+    assert _rows(path) == [{"ts": 86_400_000, "a": 5}]
+
+
+def test_extra_columns_are_left_out_with_one_note_and_missing_ones_named(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", "ts,A,b,c\n1,2,3,4\n")
+    rows, notes = _notes(path, "a INTEGER")
+    assert (rows, notes) == (
+        [{"ts": 1, "a": 2}],
+        [f"{path}: left out, since the schema has no such attribute: 'b', 'c'"],
+    )
+    with pytest.raises(SourceError, match=r"t\.csv has no column 'price'; there are 'ts', 'A', 'b', 'c'"):
+        _rows(path, Schema.of("price DOUBLE"))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.ndjson", "t.parquet"])
+def test_a_schema_is_inferred_from_the_file(tmp_path: Path, name: str) -> None:
+    path, rows = (
+        tmp_path / name,
+        [{"ts": 1, "i": 1, "d": 1.5, "s": "x", "b": True, "day": "2024-01-01", "at": "2024-01-01 10:00:00"}],
+    )
+    if name == "t.parquet":
+        day, at = datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, 10)
+        pq.write_table(pa.Table.from_pylist([{**rows[0], "day": day, "at": at}]), path)
+    else:
+        _write(path, _csv_text(rows) if name == "t.csv" else _json_text(rows))
+    source = open_source("s", path)
+    assert str(source.schema) == "i BIGINT, d DOUBLE, s VARCHAR, b BOOLEAN, day DATE, at TIMESTAMP"
+    assert next(source.tables()).num_rows == 1
+
+
+def test_columns_that_can_be_no_attribute_are_left_out_with_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"ts": [1], "a": [2], "l": [[1]], "seq": [3]}), path)
+    rows, notes = _notes(path, None)
+    assert rows == [{"ts": 1, "a": 2}]
+    assert [note.split(": ", 1)[1][:27] for note in notes] == [
+        "column 'l' is left out: no ",
+        "column 'seq' is left out: t",
+    ]
+
+
+# Files that are none --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", "t.csv is empty: a CSV file starts with a line of column names"),
+        ("t.csv", b"\n\n", "t.csv is empty"),
+        ("t.csv", "ts,a\n1,2\n".encode("utf-16"), "t.csv is UTF-16: save it as UTF-8"),
+        ("t.csv", b"ts,caf\xe9\n1,2\n", "t.csv:1: the header is not UTF-8"),
+        ("t.csv", b"ts,a,a\n1,2,3\n", "t.csv:1: two columns are called 'a'"),
+        ("t.csv", b"1,A\n2,B\n", "which column has the timestamps.*there are '1', 'A'"),
+        ("t.ndjson", b"ts,a\n1,2\n", "t.ndjson is no NDJSON"),
+        ("t.parquet", b"", "t.parquet is empty: this is no Parquet file"),
+        ("t.parquet", b"PAR1 and nothing else", "t.parquet is no whole Parquet file"),
+        ("t.csv.gz", gzip.compress(b"ts,a\n" + b"1,2\n" * 9, mtime=0)[:-9], "t.csv.gz is a damaged gz file"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        _rows(_write(tmp_path / name, content), Schema.of("a INTEGER"))
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    for path, message in [
+        (tmp_path / "no.csv", "there is no file"), (tmp_path / "no.parquet", "there is no file"),
+        (tmp_path / "*.csv", "no file matches"), (tmp_path, "is a directory"), (5, "not int"),
+    ]:  # fmt: skip
+        with pytest.raises(SourceError, match=message):
+            _rows(path, Schema.of("a INTEGER"))
+
+
+def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"ts": list(range(1000)), "a": list(range(1000))}), tmp_path / "t.parquet")
+    content = (tmp_path / "t.parquet").read_bytes()
+    with pytest.raises(SourceError, match=r"t\.parquet is no whole Parquet file"):
+        _rows(_write(tmp_path / "t.parquet", content[: len(content) // 2]), Schema.of("a INTEGER"))
+
+
+def test_an_empty_ndjson_file_has_no_events_if_the_schema_is_known(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.ndjson", "")
+    assert _rows(path, Schema.of("a INTEGER")) == []
+    with pytest.raises(SourceError, match="is empty, and no schema of 's' is declared"):
+        _rows(path)
+
+
+# Several --------------------------------------------------------------------------------------------------------------
+
+
+def test_files_of_a_pattern_are_one_stream_by_name(tmp_path: Path) -> None:
+    _write(tmp_path / "b.csv", "ts,a\n3,3\n")
+    _write(tmp_path / "a.csv", "a,ts\n1,1\n2,2\n")
+    assert _rows(tmp_path / "*.csv") == [{"ts": n, "a": n} for n in (1, 2, 3)]
+    _write(tmp_path / "c.csv", "a,ts\n9,2\n")
+    rows, said = _stopped(tmp_path / "*.csv", "a BIGINT")
+    assert len(rows) == 3
+    assert "c.csv:2: column 2, 'ts': time does not go back: 2 is before 3" in said
+
+
+def test_a_merge_orders_by_time_then_by_stream() -> None:
+    one = [pa.table({"ts": [1, 2, 2]}), pa.table({"ts": [2, 5]})]
+    two = [pa.table({"ts": [2]}), pa.table({"ts": [2, 3]}), pa.table({"ts": [6]})]
+    order = []
+    for stretch in merged({"one": iter(one), "two": iter(two)}):
+        order += sorted((ts, place, name) for place, name in enumerate(("one", "two"))
+                        for ts in (stretch[name].column(0).to_pylist() if name in stretch else []))  # fmt: skip
+    names = [f"{ts}{name[0]}" for ts, _, name in order]
+    assert names == ["1o", "2o", "2o", "2o", "2t", "2t", "3t", "5o", "6t"]
+
+
+def test_until_reads_no_further() -> None:
+    def tables() -> Any:
+        yield pa.table({"ts": [1, 2]})
+        yield pa.table({"ts": [2, 3]})
+        raise AssertionError("read beyond the end")
+
+    assert [table.column(0).to_pylist() for table in until(tables(), 2)] == [[1, 2], [2]]
+
+
+@pytest.mark.parametrize(
+    ("data", "final", "ends"),
+    [
+        (b'a,"b\nc"\nd,e\nf', False, [8, 12]),
+        (b'"a","b\n', False, []),
+        (b'"a\n"', False, []),
+        (b'5" pipe\nb\n', True, [8, 10]),
+        (b'x,"a""\n""b"\ny\n', True, [12, 14]),
+        (b'5"\n"a\nb"\n', True, [3, 9]),
+    ],
+)
+def test_rows_end_outside_quotes(data: bytes, final: bool, ends: list[int]) -> None:
+    assert Quotes(data, b",", final).row_ends(data).tolist() == ends

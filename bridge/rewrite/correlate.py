@@ -114,13 +114,17 @@ def _branch(
         alias, attribute = outputs[name]
         return qualified(rows[alias].columns[attribute].copy(), alias)
 
-    select = exp.select().from_(items[trigger.alias][0])
+    stepped = None if indexed else _stepped(parts, trigger)
+    source = items[trigger.alias][0] if stepped is None else _in_steps(trigger, stepped)
+    select = exp.select().from_(source)
     conditions = list(rows[trigger.alias].conditions_of(trigger.alias))
     for place, part in enumerate(parts):
         if place != arriving:
             on = rows[part.alias].conditions_of(part.alias)
             if part.flow is not None:
                 on = [*_seen(part, trigger, place > arriving, indexed, rows), *on]
+            if part is stepped:
+                on = [exp.EQ(this=of(trigger.alias, "_step"), expression=_step(part, rows[part.alias], part.alias)), *on]
             kind = "inner" if on else "cross"
             select = select.join(items[part.alias][0], on=exp.and_(*on) if on else None, join_type=kind)
     if node.condition is not None:
@@ -154,6 +158,31 @@ def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str,
         inside[-1] = exp.or_(inside[-1], _of_one_event(timed))
     conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
+
+
+def _stepped(parts: list[Part], trigger: Part) -> Part | None:
+    """The other one of two parts, where its window has one length: time in steps so long makes a join by equality."""
+    other = next((part for part in parts if part is not trigger), None)
+    if len(parts) != 2 or other is None or other.flow is None or other.flow.size in (None, NEVER):
+        return None
+    return other
+
+
+def _in_steps(trigger: Part, other: Part) -> exp.Expr:
+    """The arrivals, once in the step of time they are of and once in the one before: the window has no older rows.
+
+    A union, as an optimizer would take a join with the two steps apart and compare every pair of rows.
+    """
+    own = _step(other, trigger.source, None)
+    both = [own, exp.Sub(this=own.copy(), expression=number(1))]
+    selects = [exp.select("*", named(step, "_step")).from_(trigger.source.item("s")) for step in both]
+    return exp.Subquery(this=exp.union(*selects, distinct=False)).as_(trigger.alias, quoted=True)
+
+
+def _step(part: Part, rows: Selection, alias: str | None) -> exp.Expr:
+    """The number of the step of time that a row is of, steps being as long as the part's window."""
+    assert part.flow is not None and part.flow.size is not None
+    return exp.IntDiv(this=qualified(rows.columns["ts"].copy(), alias), expression=number(part.flow.size))
 
 
 def _of_one_event(timed: bool) -> exp.Expr:

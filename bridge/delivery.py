@@ -23,7 +23,12 @@ class Event(NamedTuple):
 
 
 class LateEvent(NamedTuple):
-    """An event that came after time had passed it, as the `late_events` table keeps it too."""
+    """An event that came after time had passed it, as the `late_events` table keeps it too.
+
+    >>> late = LateEvent("s", {"a": 1}, 14, 15, "1 ms before the watermark")
+    >>> late.stream, late.timestamp, late.watermark
+    ('s', 14, 15)
+    """
 
     stream: str
     payload: dict[str, Any]

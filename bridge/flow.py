@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterable, Mapping
 from typing import cast
 
@@ -166,10 +167,6 @@ def zero() -> exp.Expr:
     return exp.cast(number(0), "BIGINT")
 
 
-def subquery(select: exp.Expr) -> exp.Subquery:
-    return exp.Subquery(this=select)
-
-
 def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expr:
     """Whether the row of alias `row` stands before the one of alias `than`, or is the same one.
 
@@ -215,7 +212,12 @@ def before(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
 
 def same(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Equal, NULL being equal to NULL, as in GROUP BY."""
-    return exp.NullSafeEQ(this=left, expression=right)
+    return exp.NullSafeEQ(this=whole(left), expression=whole(right))
+
+
+def whole(value: exp.Expr) -> exp.Expr:
+    """The value in parentheses, unless it is one word anyway."""
+    return value if isinstance(value, (exp.Column, exp.Literal, exp.Paren)) else exp.paren(value)
 
 
 def numbered(partition: Iterable[exp.Expr], order: Iterable[exp.Expr]) -> exp.Expr:
@@ -238,6 +240,20 @@ def over(
         order=exp.Order(expressions=ordered) if ordered else None,
         spec=spec,
     )
+
+
+SHIFT = 2 * 10**18
+"""Added to a number before it is written as text, so that texts of one width compare as the numbers do."""
+
+
+def as_text(values: Iterable[exp.Expr]) -> exp.Expr:
+    """Whole numbers as one text that compares as they do, one after the other."""
+    digits = [exp.cast(exp.paren(exp.Add(this=value, expression=number(SHIFT))), "VARCHAR") for value in values]
+    return joined_text(digits)
+
+
+def joined_text(parts: Iterable[exp.Expr]) -> exp.Expr:
+    return functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right, safe=True), parts)
 
 
 def ascending(expression: exp.Expr) -> exp.Ordered:

@@ -6,6 +6,7 @@ A step holds a neutral sqlglot statement; its text in the database's SQL is rend
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -50,16 +51,6 @@ def _shaped(name: str) -> exp.Expr:
 
 
 @dataclasses.dataclass(frozen=True)
-class Clear:
-    """Empties an inbox before it is filled again."""
-
-    table: str
-
-    def statement(self) -> exp.Expr:
-        return exp.delete(table(self.table))
-
-
-@dataclasses.dataclass(frozen=True)
 class Insert:
     """Adds the rows of a SELECT to a table of state."""
 
@@ -81,7 +72,8 @@ class Purge:
         return exp.delete(table(self.table), where=self.condition.copy())
 
 
-Step = Clear | Insert | Purge
+Step = Insert | Purge
+Origin = tuple[Flow, dict[str, str]]
 
 
 @dataclasses.dataclass
@@ -89,9 +81,9 @@ class Operator:
     """What one distinct (sub-)query does at each push: its tables and its steps in order.
 
     `inboxes` are emptied at the next push. `sources`: the streams whose events concern it; `timed`: time alone does too.
-    `origins`: the contents of ROWS windows that its results come from, with pairs of their columns and the results'; a
-    result leaves its derived window with the first of these rows (W5). `derived`: the inbox of its results (None) and
-    their windows (the epoch of the readers), which are there as long as somebody reads them.
+    `origins` gives the contents that its results come from whose rows leave when others come, with pairs of their columns
+    and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5).
+    `derived`: the inbox of its results (None) and their windows (the epoch of the readers), there as long as they are read.
     """
 
     title: str
@@ -105,7 +97,8 @@ class Operator:
     arrivals: Flow | None = None
     contents: dict[int, Flow] = dataclasses.field(default_factory=dict)
     derived: dict[str, int | None] = dataclasses.field(default_factory=dict)
-    origins: list[tuple[Flow, dict[str, str]]] = dataclasses.field(default_factory=list)
+    keys: tuple[str, ...] = ()
+    origins: Callable[[], list[Origin]] = list
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def forget_derived(self, kept: set[str]) -> list[str]:

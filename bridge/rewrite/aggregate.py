@@ -17,6 +17,7 @@ from bridge.flow import (
     Flow,
     Need,
     Selection,
+    as_text,
     named,
     not_later,
     number,
@@ -63,7 +64,8 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         operator.notes.append(f"aggregate by {form}")
         operator.result = _flow(node, below, select)
         if below.counted and not below.jumping:
-            operator.origins.append((below, {key: key for key in below.key}))
+            operator.keys = below.key
+            operator.origins = lambda: [(below, {key: key for key in below.key})]
 
     operator = network.operator(node, build, "Aggregate")
     return network.give(operator, node, need)
@@ -104,17 +106,42 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     ]
     trigger = [of("t", name) for name in ("ts", "seq", *order)]
     expires = of("t", "_expires")
-    rest = Aggregation(node, lambda e: content.value(e, "w"), keys, [*trigger, expires], exp.Count(this=of("w", "seq")))
-    source = exp.alias_(arrivals, "t", table=True, quoted=True)
+    oldest = exp.Min(this=as_text(of("w", name) for name in ("ts", "seq", *below.order)))
     empty_too = node.on_change and not node.group_by
+    rest = Aggregation(
+        node,
+        lambda e: content.value(_guarded(e, content) if empty_too else e, "w"),
+        keys,
+        [*trigger, expires],
+        exp.Count(this=of("w", "seq")),
+        order=[of("t", "_place"), oldest] if node.on_change else (),
+    )
+    source = exp.alias_(arrivals, "t", table=True, quoted=True)
     kind = "left" if empty_too else "inner"
     join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
     return rest.select(join, network)
 
 
+def _guarded(expression: exp.Expr, content: Selection) -> exp.Expr:
+    """The arguments of an aggregate, NULL where the outer join found no row: a window that expiry has emptied."""
+    here = exp.Not(this=exp.Is(this=column("seq"), expression=exp.null()))
+
+    def guarded(value: exp.Expr) -> exp.Expr:
+        return exp.Case().when(here.copy(), value.copy())
+
+    if not isinstance(expression, exp.AggFunc):
+        return guarded(expression)
+    call = expression.copy()
+    if isinstance(call.this, exp.Distinct):
+        call.this.set("expressions", [guarded(value) for value in call.this.expressions])
+    else:
+        call.set("this", guarded(call.this))
+    return call
+
+
 def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
     """Whether `w` stands not after `t`; an expiry (seq 0) stands before the events of its ts."""
-    if not node.on_change:
+    if below.timed or not node.on_change:
         return not_later("w", "t", below.order, below.timed)
     before = exp.LT(this=of("w", "ts"), expression=of("t", "ts"))
     return exp.or_(before, not_later("w", "t", below.order, timed=False))
@@ -144,9 +171,8 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
         ),
     )
     distinct = exp.Subquery(this=moments.select().distinct()).as_("x", quoted=True)
-    rank = numbered([column("ts")], map(column, keys)) if keys else zero()
     expiries = exp.select(
-        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(rank, "_place"),
+        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(zero(), "_place"),
         *map(column, keys),
     ).from_(distinct)  # fmt: skip
     return exp.Subquery(this=exp.union(arrivals, expiries, distinct=False))
@@ -172,7 +198,7 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     trigger = [of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
     rest = Aggregation(
         node, value, [qualified(key, "w") for key in keys], trigger, exp.Count(this=of("w", "seq")),
-        first=exp.Min(this=of("w", "_rank")),
+        order=[exp.Min(this=of("w", "_rank"))],
         newest=of("w", "_rank"),
     )  # fmt: skip
     return rest.select(exp.select().from_(exp.Subquery(this=source).as_("w", quoted=True)), network)
@@ -185,8 +211,8 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
 class Aggregation:
     """The select list and GROUP BY over a joined source whose window rows are called `w`.
 
-    `first` orders the groups of one jump; FIRST, LAST and SQLite's STDDEV need a value per group that a window function
-    computes below the grouping.
+    `order` ranks the rows of one (ts, seq), where the arrivals do not. FIRST, LAST and SQLite's STDDEV need a value per
+    group that a window function computes below the grouping.
     """
 
     node: query.Aggregate
@@ -194,16 +220,16 @@ class Aggregation:
     keys: Sequence[exp.Expr]
     trigger: Sequence[exp.Expr]
     rows: exp.Expr
-    first: exp.Expr | None = None
+    order: Sequence[exp.Expr] = ()
     newest: exp.Expr | None = None
 
     def select(self, source: exp.Select, network: Network) -> exp.Select:
         helpers: dict[str, exp.Expr] = {}
         columns = [_called(self._final(item.this, helpers, network), item.alias) for item in self.node.columns]
         system: list[exp.Expr] = [_called(part.copy(), part.name) for part in self.trigger]
-        if self.first is not None:
-            rank = numbered([part.copy() for part in self.trigger[:2]], [self.first])
-            system.append(named(rank, "_place"))
+        if self.order:
+            rank = numbered([part.copy() for part in self.trigger[:2]], self.order)
+            system = [part for part in system if part.alias != "_place"] + [named(rank, "_place")]
         groups = [_called(key.copy(), key.name) for key in self.keys]
         by = [part.copy() for part in (*self.trigger, *self.keys)]
         if helpers:

@@ -11,11 +11,11 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, qualified, valid, zero
-from bridge.plan import Operator
+from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, of, qualified, valid, zero
+from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
-from windows.window import NEVER, Rows
+from windows.window import NEVER
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,22 +39,23 @@ class Part:
 def _(node: query.Correlate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         streamed = sum(not isinstance(below, query.Relation) for _, below in node.inputs)
-        parts = [
-            _part(place, alias, below, network, windowed=streamed > 1 or _by_rows(below))
-            for place, (alias, below) in enumerate(node.inputs, 1)
-        ]
+        parts = _parts(node, network, windowed=streamed > 1)
         operator.result = _flow(node, parts, network)
-        for part in parts:
-            if part.flow is not None and part.flow.counted:
-                operator.origins.append((part.flow, {key: f"_{part.alias}_{key}" for key in part.flow.key}))
+        operator.keys = tuple(f"_{part.alias}_{key}" for part in parts if part.flow for key in part.flow.key)
+        operator.origins = lambda: _origins(_parts(node, network, windowed=True))
 
     operator = network.operator(node, build, "Correlate")
     return network.give(operator, node, need)
 
 
-def _by_rows(node: Node) -> bool:
-    """Whether rows of an input leave when others come, which only its window's content tells."""
-    return any(isinstance(below, query.Window) and isinstance(below.extent, Rows) for below in query.walk(node))
+def _parts(node: query.Correlate, network: Network, windowed: bool) -> list[Part]:
+    return [_part(place, alias, below, network, windowed) for place, (alias, below) in enumerate(node.inputs, 1)]
+
+
+def _origins(parts: list[Part]) -> list[Origin]:
+    """The parts whose rows leave when others come."""
+    counted = [part for part in parts if part.flow is not None and part.flow.counted]
+    return [(part.flow, {key: f"_{part.alias}_{key}" for key in part.flow.key}) for part in counted if part.flow]
 
 
 def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:
@@ -148,11 +149,17 @@ def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str,
     """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen."""
     assert part.flow is not None and trigger.flow is not None
     timed = part.flow.timed or trigger.flow.timed
-    conditions = [
-        not_later("w", "t", (), timed, strictly=right),
-        *valid("w", "t", part.flow, timed=timed, bounded=indexed),
-    ]
+    inside = valid("w", "t", part.flow, timed=timed, bounded=indexed)
+    if part.flow.counted and part.flow.order:
+        inside[-1] = exp.or_(inside[-1], _of_one_event(timed))
+    conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
+
+
+def _of_one_event(timed: bool) -> exp.Expr:
+    """Rows of one event all take part in its combinations, also where one of them pushes another out."""
+    names = ("ts", "seq") if timed else ("seq",)
+    return exp.and_(*(exp.EQ(this=of("w", name), expression=of("t", name)) for name in names))
 
 
 def _bound(condition: exp.Expr, part: Part, trigger: Part, rows: dict[str, Selection]) -> exp.Expr:

@@ -33,8 +33,7 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     )
     arrived = exp.GTE(this=column("seq"), expression=exp.Subquery(this=newest))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    outer = outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived)
-    return outer
+    return outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived)
 
 
 def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Expr:

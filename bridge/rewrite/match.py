@@ -14,14 +14,11 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import column
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, named, number, of, over, same, table
+from bridge.flow import Flow, Need, Selection, as_text, joined_text, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, clock, rewrite
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
-
-_DIGITS = 2 * 10**18
-"""Added to a number before it is written as text, so that texts of one width compare as the numbers do."""
 
 
 @rewrite.register
@@ -185,10 +182,10 @@ class Matching:
 
     def _step(self, run: str | None) -> exp.Select:
         """The columns of a run after it took event `e` by move `m`; a run that begins has none before."""
-        event = _text([_digits(of("e", name)) for name in self.below.key])
+        event = as_text(of("e", name) for name in self.below.key)
         letter: exp.Expr = exp.cast(exp.Add(this=of("m", "_symbol"), expression=number(100)), "VARCHAR")
         if run is not None:
-            event, letter = _text([of(run, "_path"), event]), _text([of(run, "_letters"), letter])
+            event, letter = joined_text([of(run, "_path"), event]), joined_text([of(run, "_letters"), letter])
         begun = run is None
         columns = [
             named(of("e", "ts") if begun else of("r", "_first"), "_first"),
@@ -279,17 +276,6 @@ class Matching:
         accepted = exp.In(this=column("_state"), expressions=states)
         rows = Selection(table(self.steps), columns, (accepted,))
         self.operator.result = Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
-
-
-def _digits(value: exp.Expr) -> exp.Expr:
-    return exp.cast(exp.paren(exp.Add(this=value, expression=number(_DIGITS))), "VARCHAR")
-
-
-def _text(parts: list[exp.Expr]) -> exp.Expr:
-    text = parts[0]
-    for part in parts[1:]:
-        text = exp.DPipe(this=text, expression=part, safe=True)
-    return text
 
 
 def _id(name: str) -> exp.Identifier:

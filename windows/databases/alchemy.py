@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
-from sqlglot import exp
 
 from windows.databases.base import Database, Refused, Row, schema_of
 from windows.schema import Schema
@@ -90,8 +89,3 @@ class Alchemy(Database):
         sql = f"INSERT INTO {table} VALUES ({', '.join([marks[style]] * width)})"
         self._inserts[table, width] = sql
         return sql
-
-
-def quoted_table(name: str, dialect: str) -> str:
-    """A table name, perhaps with its schema, as this SQL writes it."""
-    return exp.to_table(name).sql(dialect, identify=True)

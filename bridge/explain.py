@@ -84,7 +84,8 @@ def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Itera
     yield database.render(exp.Create(kind="TABLE", this=table(CLOCK), expression=clock), pretty=True) + ";"
     for name in sorted(entry.sources):
         stream = catalogue.streams[name]
-        columns = [("ts", "BIGINT"), ("seq", "BIGINT"), *((a.name, database.column_type(a)) for a in stream.schema)]
+        key = "INTEGER PRIMARY KEY" if database.indexes else "BIGINT"
+        columns = [("ts", "BIGINT"), ("seq", key), *((a.name, database.column_type(a)) for a in stream.schema)]
         quoted = (f"{database.render(exp.to_identifier(name, quoted=True))} {kind}" for name, kind in columns)
         yield f"CREATE TABLE {database.render(table(stream.inbox))} ({', '.join(quoted)});"
     for operator in entry.operators:

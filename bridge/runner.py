@@ -50,7 +50,7 @@ class Runner:
     def add_stream(self, name: str, schema: Schema) -> StreamEntry:
         """Makes the inbox of a stream and enters it in the catalogue."""
         inbox = self.network.name("inbox", Stream(name))
-        self.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._columns(schema)])
+        self.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._columns(schema)], key="seq")
         encoders = tuple(self.database.encoder(attribute) for attribute in schema)
         entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders)
         self.catalogue.streams[name.lower()] = entry
@@ -116,12 +116,15 @@ class Runner:
             for name in list(self._tables):
                 self._drop(name)
 
-    def create(self, name: str, columns: Sequence[tuple[str, str]]) -> None:
-        """Makes a table of these columns, with types in the database's words."""
+    def create(self, name: str, columns: Sequence[tuple[str, str]], key: str | None = None) -> None:
+        """Makes a table of these columns, with types in the database's words; where it has indexes, with a key."""
         definitions = [
             exp.ColumnDef(this=_id(column), kind=exp.DataType.build(kind, dialect=self.database.dialect, udt=True))
             for column, kind in columns
         ]
+        for definition in definitions if self.database.indexes else []:
+            if definition.name == key:  # rows read in its order need no sorting to be grouped by it
+                definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
         create = exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions))
         self.database.execute(self.database.render(create))
         self._tables.append(name)

@@ -193,7 +193,7 @@ class Network:
         """W5: a table of the results that are still valid, by the expiry each row brings along."""
         name = self.name("window", node)
         select = arrivals.arrivals.select()
-        add_table(operator, name, select, (("_expires",),))
+        add_table(operator, name, select, by_expiry(select, self))
         operator.derived[name] = self.reader
         operator.steps.append(Insert(name, select))
         operator.purges.append(expired(name))
@@ -287,6 +287,12 @@ def is_jumping(window: query.Window) -> bool:
 
 def add_table(operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
     operator.tables.append(Table(name, like, indexes))
+
+
+def by_expiry(rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:
+    """The index of a window table: the rows still valid are the last of it."""
+    others = [name for name in rows.named_selects if name not in ("_expires", "seq")]
+    return (("_expires", "seq", *others),) if network.database.covering else (("_expires",),)
 
 
 def clock(name: str) -> exp.Expr:

@@ -11,7 +11,7 @@ from bridge.check import column
 from bridge.flow import Flow, Need, Selection, named, number, over, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.jumping import rewrite_jumping
-from bridge.rewrite.network import Network, add_table, expired, is_jumping, rewrite, row_columns
+from bridge.rewrite.network import Network, add_table, by_expiry, expired, is_jumping, rewrite, row_columns
 from windows.window import NEVER, Now, Range, Rows, Unbounded
 
 
@@ -80,7 +80,7 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
         content = pushed_out(content, arrivals, node.extent.count, keys)
         operator.purges.append(_purge_rows(name, content, arrivals))
     else:
-        add_table(operator, name, rows, (("_expires",),))
+        add_table(operator, name, rows, by_expiry(rows, network))
         if not isinstance(node.extent, Unbounded):
             operator.purges.append(expired(name))
     operator.steps.append(Insert(name, rows))

@@ -39,6 +39,8 @@ class Database(abc.ABC):
     """Whether a window frame's bound may be computed per row."""
     indexes: ClassVar[bool] = True
     """Whether it profits from indexes on window tables."""
+    covering: ClassVar[bool] = False
+    """Whether an index may hold all columns, so that the table need not be read."""
 
     @abc.abstractmethod
     def execute(self, sql: str) -> None:

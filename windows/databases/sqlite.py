@@ -25,6 +25,7 @@ class SQLite(Alchemy):
 
     dialect: ClassVar[str] = "sqlite"
     chunk: ClassVar[int] = 1_000
+    covering: ClassVar[bool] = True
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)

@@ -498,6 +498,20 @@ def test_one_of_two_equal_queries_can_go(cep: Bridge) -> None:
     assert over_rows == [(1, 1), (1, 2), (1, 3)]
 
 
+def test_what_an_equal_reader_of_a_window_needs_stays(cep: Bridge) -> None:
+    """Also the tables that say when the parts of its rows leave."""
+    cep.create_query("pairs", "SELECT l.a FROM s[a: INTEGER] WINDOW(ROWS 2) AS l, s WINDOW(ROWS 2) AS r")
+    for name in ("p", "q"):
+        cep.create_query(name, "SELECT COUNT(*) AS n FROM pairs")
+    rows = collect(cep, "q")
+    cep.push_event("s", [1], 1)
+    cep.remove_query("p")
+    cep.push_event("s", [2], 2)
+    cep.purge()
+    cep.push_event("s", [3], 3)
+    assert [n for _, n in rows] == [1, 2, 3, 4, 2, 3, 4]
+
+
 def test_the_window_of_a_removed_reader_goes_with_it(cep: Bridge) -> None:
     """A derived window hangs on the operator that is read, which lives on."""
     cep.create_query("kept", "SELECT SUM(a) AS total FROM s[a: INTEGER] WINDOW(RANGE 1 S)")

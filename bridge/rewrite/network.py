@@ -7,7 +7,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
-from typing import cast
+from typing import TypeVar, cast
 
 from sqlglot import exp
 
@@ -19,6 +19,8 @@ from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from windows.databases.base import Database
 from windows.window import NEVER, Range, Rows
+
+T = TypeVar("T")
 
 CLOCK = "cep_clock"
 """One row: `before` and `now`, the newest times before and since the push, and `seq`, the newest event's number."""
@@ -49,7 +51,7 @@ class Network:
         self._by_node: dict[tuple[Node, int], Operator] = {}
         self.reader = 0
         self._used: set[int | str] = set()
-        self._needs: dict[int, set[int | str]] = {}
+        self._needs: dict[int | str, set[int | str]] = {}
         self._names = {name.lower() for name in database.table_names()}
 
     def plan(self, node: Node, epoch: int) -> tuple[Flow, list[Operator], frozenset[str]]:
@@ -69,14 +71,17 @@ class Network:
         """Forgets all operators but these; gives back the forgotten ones, whose tables can go."""
         kept = {id(operator) for operator in operators}
         gone = [operator for operator in self.operators if id(operator) not in kept]
-        self._needs = {key: needs for key, needs in self._needs.items() if key in kept}
+        self._needs = {key: needs for key, needs in self._needs.items() if key in kept or isinstance(key, str)}
         self.operators = [operator for operator in self.operators if id(operator) in kept]
         self._by_node = {key: operator for key, operator in self._by_node.items() if id(operator) in kept}
         return gone
 
     def keep_derived(self, names: set[str]) -> list[str]:
         """Forgets all derived tables of the operators but these; gives back the names of those that can go."""
-        return [gone for operator in self.operators for gone in operator.forget_derived(names)]
+        gone = [name for operator in self.operators for name in operator.forget_derived(names)]
+        for name in gone:
+            self._needs.pop(name, None)
+        return gone
 
     def operator(self, node: Node, build: Callable[[Operator], None], title: str) -> Operator:
         """The operator of this tree, built when it is the first of its kind since the last event."""
@@ -84,14 +89,19 @@ class Network:
         if found is None:
             sources, timed = self.concerns(node)
             found = Operator(title, sources, timed)
-            above, self._used = self._used, set()
-            build(found)
-            self._needs[id(found)] = self._used
-            self._used = above
+            self._noting(id(found), lambda: build(found))
             self._by_node[node, self.epoch] = found
             self.operators.append(found)
         self.use(found)
         return found
+
+    def _noting(self, user: int | str, build: Callable[[], T]) -> T:
+        """Builds an operator or a derived table, and notes what it needs: who needs it, needs that too."""
+        above, self._used = self._used, set()
+        result = build()
+        self._needs[user] = self._used
+        self._used = above
+        return result
 
     def remember(self) -> Callable[[], None]:
         """The way back to how all operators are now, for when a query that added to some of them is refused."""
@@ -156,7 +166,8 @@ class Network:
         if need is Need.CONTENT and self.reader not in operator.contents:
             operator.contents[self.reader] = self._window(operator, node, operator.arrivals)
         wanted = (None, self.reader) if need is Need.CONTENT else (None,)
-        self._used |= {name for name, reader in operator.derived.items() if reader in wanted}
+        for name in (name for name, reader in operator.derived.items() if reader in wanted):
+            self._used |= {name, *self._needs.get(name, ())}
         return operator.contents[self.reader] if need is Need.CONTENT else operator.arrivals
 
     def _materialised(self, operator: Operator, node: Node, result: Flow) -> Flow:
@@ -188,7 +199,7 @@ class Network:
         operator.purges.append(expired(name))
         content = Selection.of(table(name), arrivals.arrivals.columns)
         flow = derived_content(node, dataclasses.replace(arrivals, content=content))
-        if origins := operator.origins():
+        if origins := self._noting(name, operator.origins):
             flow = leaving_with(flow, origins)
         if flow.counted:
             operator.purges.append(_purge_left(name, flow))

@@ -87,15 +87,28 @@ class Rows(Sequence[Row]):
         return polars.from_arrow(self.to_arrow())  # type: ignore[return-value]
 
 
-def arrow_table(fields: Sequence[Field], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Results as Arrow: `ts`, then the columns in the types that the query gives them."""
+def arrow_table(fields: Sequence[Field], rows: Any) -> pa.Table:
+    """Results (tuples or already Arrow) as Arrow: `ts`, then the columns in the types that the query gives them."""
     import pyarrow as pa
 
+    if isinstance(rows, pa.Table):
+        kinds = [pa.int64(), *(arrow_type(field.type) for field in fields)]
+        columns = [_cast(column, kind) for column, kind in zip(rows.columns, kinds, strict=True)]
+        return pa.Table.from_arrays(columns, names=["ts", *(field.name for field in fields)])
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in range(len(fields) + 1)]
     arrays = [pa.array(columns[0], pa.int64())]
     for field, values in zip(fields, columns[1:], strict=True):
         arrays.append(_array(values, arrow_type(field.type)))
     return pa.Table.from_arrays(arrays, names=["ts", *(field.name for field in fields)])
+
+
+def _cast(column: Any, kind: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _array(column.to_pylist(), kind)
 
 
 def _array(values: Sequence[Any], kind: Any) -> Any:

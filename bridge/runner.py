@@ -23,6 +23,9 @@ from windows.schema import Reader, Schema
 PURGE_EVERY = 1_000
 """Events between two purges: often enough to keep windows small, rarely enough to cost nothing."""
 
+TIDY_EVERY = 200_000
+"""Events between two times that the database may tidy up behind all the rows that came and went."""
+
 ARROW_FROM = 1_000
 """Events in a push from which on results are taken as Arrow: fewer rows are quicker as tuples."""
 
@@ -248,6 +251,7 @@ class Runner:
     def transaction(self) -> Iterator[None]:
         """All of the block or nothing: on an error also what this object remembers goes back."""
         remembered = (set(self._filled), self._since_purge, self.seq, self.now, list(self._tables))
+        tidied = self.seq // TIDY_EVERY
         self.database.begin()
         try:
             yield
@@ -257,6 +261,8 @@ class Runner:
             with contextlib.suppress(Refused):
                 self.database.rollback()
             raise
+        if self.seq // TIDY_EVERY > tidied:
+            self.database.tidy()
 
 
 def _id(name: str) -> exp.Identifier:

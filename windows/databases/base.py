@@ -78,6 +78,9 @@ class Database(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None: ...
 
+    def tidy(self) -> None:  # noqa: B027
+        """Now and then, between transactions: what the database does not do by itself after many deleted rows."""
+
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:
         """The text of a neutral statement in this database's SQL; raises `Refused` for what it cannot say."""
         try:

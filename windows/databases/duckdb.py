@@ -100,6 +100,11 @@ class DuckDB(Database):
     def rollback(self) -> None:
         self._run("ROLLBACK")
 
+    def tidy(self) -> None:
+        """Deleted rows are scanned until a checkpoint; one that other transactions do not allow can wait."""
+        with contextlib.suppress(duckdb.Error):
+            self.connection.execute("CHECKPOINT")
+
     def close(self) -> None:
         if self._owned:
             self.connection.close()

@@ -145,11 +145,12 @@ def measure(settings: Settings, tell: Tell) -> Iterator[Measurement]:
         for url in settings.databases:
             rate = 0.0
             for drive in sorted(settings.drives):
+                tell(f"{workload.name} × {count}, {url}, {drive:,} at a time")
                 batch = _affordable(drive, rate, settings.seconds)
-                rates = []
-                for number in range(1, settings.runs + 1):
-                    tell(f"{workload.name} × {count}, {url}, {drive} at a time, run {number} of {settings.runs}")
-                    rates.append(_rate(url, workload, count, batch, settings.seconds / settings.runs))
+                with Session(url, workload, count, batch) as session:
+                    session.batch(WARM)()
+                    session.next(min(batch, 1_000))()
+                    rates = [_rate(session, settings.seconds / settings.runs) for _ in range(settings.runs)]
                 found = Measurement(workload.name, count, url, drive, batch, tuple(rates))
                 rate = found.median
                 yield found
@@ -162,15 +163,12 @@ def _affordable(drive: int, rate: float, seconds: float) -> int:
     return max(1_000, int(rate * seconds) // 1_000 * 1_000)
 
 
-def _rate(url: str, workload: Workload, count: int, batch: int, seconds: float) -> float:
+def _rate(session: Session, seconds: float) -> float:
     """Events a second over so many seconds, at least over one batch; making the events is not counted."""
-    with Session(url, workload, count, batch) as session:
-        session.batch(WARM)()
-        session.next(min(batch, 1_000))()
-        events, spent = 0, 0.0
-        while not events or spent < seconds:
-            push = session.next(batch)
-            began = time.perf_counter()
-            events += push()
-            spent += time.perf_counter() - began
-        return events / spent
+    events, spent = 0, 0.0
+    while not events or spent < seconds:
+        push = session.next(session.drive)
+        began = time.perf_counter()
+        events += push()
+        spent += time.perf_counter() - began
+    return events / spent

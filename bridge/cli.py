@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import bridge
-from bridge.errors import BridgeError, DatabaseError, ProcessorError, SourceError
+from bridge.errors import BridgeError, ProcessorError, SourceError
 
 if TYPE_CHECKING:
     from bridge.replay import Script
@@ -65,7 +65,7 @@ def run(
         from bridge.replay import open_sources, undeclared
 
         script = _script(queries)
-        with _connected(db) as cep:
+        with bridge.connect(db) as cep:
             end = None if until is None else _time(until)
             named = _named(events, script, cep)
             stamps = _stamps(timestamp, named)
@@ -86,7 +86,7 @@ def explain(queries: str, db: str, schema: str | None) -> None:
         script = _script(queries)
         if schema is not None:
             script.streams.update(_script(schema).streams)
-        with _connected(db) as cep:
+        with bridge.connect(db) as cep:
             script.install(cep, {})
             for name in script.queries:
                 click.echo(cep.explain(name))
@@ -137,15 +137,6 @@ def _fail(error: BaseException) -> NoReturn:
 
 def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
-
-
-def _connected(url: str) -> bridge.Bridge:
-    try:
-        return bridge.connect(url)
-    except BridgeError:
-        raise
-    except Exception as error:  # each driver has its own
-        raise DatabaseError(f"the database {url} cannot be opened: {str(error).splitlines()[0]}") from None
 
 
 # What the options say -------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ class Alchemy(Database):
         try:
             self.connection = engine.raw_connection()
         except (SQLAlchemyError, self._errors) as error:
-            raise Refused(error, str(engine.url)) from None
+            raise Refused(f"the database {engine.url} cannot be opened: {error}") from None
         self._cursor: Any = self.connection.cursor()
         self._inserts: dict[tuple[str, int], str] = {}
 

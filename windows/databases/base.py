@@ -21,8 +21,8 @@ Convert = Callable[[Any], Any]
 class Refused(Exception):
     """The database refused a statement; carries its own words and the statement."""
 
-    def __init__(self, reason: object, sql: str) -> None:
-        super().__init__(f"{str(reason).strip()}\n  in: {sql[:2000]}")
+    def __init__(self, reason: object, sql: str = "") -> None:
+        super().__init__(str(reason).strip() + (f"\n  in: {sql[:2000]}" if sql else ""))
 
 
 class Database(abc.ABC):

@@ -36,7 +36,7 @@ class DuckDB(Database):
         try:
             self.connection = duckdb.connect(path) if isinstance(path, str) else path
         except duckdb.Error as error:
-            raise Refused(error, str(path)) from None
+            raise Refused(f"the database duckdb:///{path} cannot be opened: {error}") from None
         self._statements: dict[str, Any] = {}
 
     def execute(self, sql: str) -> None:

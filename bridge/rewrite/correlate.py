@@ -124,7 +124,8 @@ def _branch(
             if part.flow is not None:
                 on = [*_seen(part, trigger, place > arriving, indexed, rows), *on]
             if part is stepped:
-                on = [exp.EQ(this=of(trigger.alias, "_step"), expression=_step(part, rows[part.alias], part.alias)), *on]
+                step = _step(part, rows[part.alias], part.alias)
+                on = [exp.EQ(this=of(trigger.alias, "_step"), expression=step), *on]
             kind = "inner" if on else "cross"
             select = select.join(items[part.alias][0], on=exp.and_(*on) if on else None, join_type=kind)
     if node.condition is not None:

@@ -1,0 +1,61 @@
+"""The MATCH_RECOGNIZE clause as an object: what stands between its parentheses (SQL:2016, feature R010)."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from nfa.pattern import Pattern
+
+NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
+"""The functions that name a row, the first two within the match, the others within the partition."""
+
+OF_THE_MATCH = ("CLASSIFIER", "MATCH_NUMBER")
+SEMANTICS = ("RUNNING", "FINAL")
+
+
+class PerMatch(enum.Enum):
+    """Which rows a match gives: one, or its own, with what becomes of empty matches and of rows in no match."""
+
+    ONE_ROW = "ONE ROW PER MATCH"
+    SHOW_EMPTY = "ALL ROWS PER MATCH SHOW EMPTY MATCHES"
+    OMIT_EMPTY = "ALL ROWS PER MATCH OMIT EMPTY MATCHES"
+    WITH_UNMATCHED = "ALL ROWS PER MATCH WITH UNMATCHED ROWS"
+
+
+class Skip(NamedTuple):
+    """AFTER MATCH SKIP: `to` is PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST, the last two with a variable."""
+
+    to: str = "PAST LAST ROW"
+    variable: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RowPattern:
+    """One clause. Names of pattern variables are folded to upper case unless they were quoted.
+
+    Expressions are sqlglot trees in which `A.price` is a column with the variable as its table, and every function of
+    row patterns an `exp.Anonymous` of its upper-case name: FIRST, LAST, PREV, NEXT, CLASSIFIER (its argument, if any, a
+    column without table), MATCH_NUMBER, and RUNNING and FINAL around what they were written before. Names and these
+    calls keep their place in the query text in `meta["start"]`.
+    """
+
+    pattern: Pattern
+    define: tuple[tuple[str, exp.Expr], ...] = ()
+    measures: tuple[exp.Alias, ...] = ()
+    partition_by: tuple[exp.Column, ...] = ()
+    order_by: tuple[exp.Ordered, ...] = ()
+    per_match: PerMatch = PerMatch.ONE_ROW
+    skip: Skip = Skip()
+    within: int | None = None
+    """Milliseconds that lie at most between first and last row of a match, exclusive."""
+    timed_out: bool = False
+    """Whether partial matches are reported when their time is over (rule S6)."""
+    subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def symbols_of(self, variable: str) -> tuple[str, ...]:
+        """The symbols a variable stands for: those of a SUBSET, or itself."""
+        return dict(self.subsets).get(variable, (variable,))

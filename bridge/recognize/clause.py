@@ -33,6 +33,9 @@ class Skip(NamedTuple):
     variable: str | None = None
 
 
+PAST_LAST_ROW = Skip()
+
+
 @dataclasses.dataclass(frozen=True)
 class RowPattern:
     """One clause. Names of pattern variables are folded to upper case unless they were quoted.
@@ -49,7 +52,7 @@ class RowPattern:
     partition_by: tuple[exp.Column, ...] = ()
     order_by: tuple[exp.Ordered, ...] = ()
     per_match: PerMatch = PerMatch.ONE_ROW
-    skip: Skip = Skip()
+    skip: Skip = PAST_LAST_ROW
     within: int | None = None
     """Milliseconds that lie at most between first and last row of a match, exclusive."""
     timed_out: bool = False

@@ -39,6 +39,8 @@ class Database(abc.ABC):
     """Whether a window frame's bound may be computed per row."""
     indexes: ClassVar[bool] = True
     """Whether it profits from indexes on window tables."""
+    ordered: ClassVar[bool] = False
+    """Whether a table's rows are read, and counted by OVER (), in the order in which they were inserted."""
     covering: ClassVar[bool] = False
     """Whether an index may hold all columns, so that the table need not be read."""
 
@@ -109,6 +111,21 @@ class Database(abc.ABC):
     def arrow(self, sql: str) -> pa.Table | None:
         """The rows of a SELECT as Arrow where the database has it, else None: `fetch` then."""
         return None
+
+    def lend(self, name: str, rows: pa.Table) -> None:
+        """Let statements read an Arrow table under a name that no table has, until `take_back`."""
+        columns = ", ".join(self.render(exp.to_identifier(column, quoted=True)) for column in rows.column_names)
+        kinds = [
+            self.column_type(Attribute(f"c{place}", _sql_type(field.type))) for place, field in enumerate(rows.schema)
+        ]
+        typed = ", ".join(f"{c} {kind}" for c, kind in zip(columns.split(", "), kinds, strict=True))
+        quoted = self.render(exp.to_identifier(name, quoted=True))
+        self.execute(f"CREATE TEMPORARY TABLE {quoted} ({typed})")
+        self.append(quoted, rows)
+
+    def take_back(self, name: str) -> None:
+        """End what `lend` began."""
+        self.execute(f"DROP TABLE {self.render(exp.to_identifier(name, quoted=True))}")
 
     def column_type(self, attribute: Attribute) -> str:
         """The type of an attribute's column in this database."""

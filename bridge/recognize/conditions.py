@@ -72,7 +72,7 @@ def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 
 def _all(parts: Sequence[exp.Expr]) -> exp.Expr:
-    wrapped = [exp.Paren(this=part.copy()) for part in parts]
+    wrapped: list[exp.Expr] = [exp.Paren(this=part.copy()) for part in parts]
     return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped)
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from sqlglot import exp
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+from bridge.recognize.arrow import Array
 
 _COMPARE: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
-    exp.EQ: operator.eq, exp.NEQ: operator.ne, exp.LT: operator.lt, exp.LTE: operator.le, exp.GT: operator.gt, exp.GTE: operator.ge,
+    exp.EQ: operator.eq, exp.NEQ: operator.ne, exp.LT: operator.lt, exp.LTE: operator.le,
+    exp.GT: operator.gt, exp.GTE: operator.ge,
 }  # fmt: skip
 _COMPUTE: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Add: operator.add,
@@ -29,14 +32,12 @@ _COMPUTE: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
 class Column(NamedTuple):
     """Values with a mask of the NULLs (None: there are none). `kind`: number, boolean, time or text (as ranks)."""
 
-    values: np.ndarray
-    nulls: np.ndarray | None
+    values: NDArray[Any]
+    nulls: NDArray[Any] | None
     kind: str
 
-    def at(self, places: np.ndarray) -> Column:
+    def at(self, places: NDArray[Any]) -> Column:
         """The values at these places; a negative place gives NULL."""
-        import numpy as np
-
         absent = places < 0
         nulls = None if self.nulls is None else self.nulls[places]
         if absent.any():
@@ -49,21 +50,15 @@ Env = Mapping[str, Column]
 Vector = Callable[[Env], Column]
 
 
-def columns_of(arrays: Sequence[pa.Array]) -> list[Column] | None:
+def columns_of(arrays: Sequence[Array]) -> list[Column] | None:
     """Arrow arrays as columns; None where one has a type whose values numpy does not order as databases do."""
-    import pyarrow as pa
-
     if any(pa.types.is_string(array.type) or pa.types.is_large_string(array.type) for array in arrays):
         return None
     found = [_column(array) for array in arrays]
     return None if any(column is None for column in found) else [column for column in found if column is not None]
 
 
-def _column(array: pa.Array) -> Column | None:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _column(array: Array) -> Column | None:
     types = pa.types
     nulls = np.asarray(array.is_null()) if array.null_count else None
     if types.is_null(array.type):
@@ -132,8 +127,6 @@ def _vector(node: exp.Expr) -> Vector:
 
 
 def _constant(value: Any, kind: str) -> Vector:
-    import numpy as np
-
     column = Column(np.asarray(value), None, kind)
     return lambda env: column
 
@@ -154,10 +147,11 @@ def _computed(compute: Callable[[Any, Any], Any], left: Vector, right: Vector) -
     return run
 
 
-def _either(left: np.ndarray | None, right: np.ndarray | None) -> np.ndarray | None:
+def _either(left: NDArray[Any] | None, right: NDArray[Any] | None) -> NDArray[Any] | None:
     if left is None or right is None:
         return right if left is None else left
-    return left | right
+    both: NDArray[Any] = left | right
+    return both
 
 
 def _both(left: Vector, right: Vector) -> Vector:
@@ -175,8 +169,8 @@ def _both(left: Vector, right: Vector) -> Vector:
     return run
 
 
-def _is_false(column: Column) -> np.ndarray:
-    false: np.ndarray = ~column.values
+def _is_false(column: Column) -> NDArray[Any]:
+    false: NDArray[Any] = ~column.values
     return false if column.nulls is None else false & ~column.nulls
 
 
@@ -189,8 +183,6 @@ def _negated(inner: Vector) -> Vector:
 
 
 def _is_null(inner: Vector) -> Vector:
-    import numpy as np
-
     def run(env: Env) -> Column:
         column = inner(env)
         nulls = np.zeros(column.values.shape, bool) if column.nulls is None else column.nulls
@@ -199,9 +191,9 @@ def _is_null(inner: Vector) -> Vector:
     return run
 
 
-def truth(column: Column) -> np.ndarray:
+def truth(column: Column) -> NDArray[Any]:
     """Where a condition is true: neither false nor NULL."""
-    found: np.ndarray = column.values if column.nulls is None else column.values & ~column.nulls
+    found: NDArray[Any] = column.values if column.nulls is None else column.values & ~column.nulls
     return found
 
 
@@ -221,7 +213,7 @@ def scalar(expression: exp.Expr, width: int) -> Callable[..., Any] | None:
     except _Unknown:
         return None
     arguments = ", ".join(f"_v{place}" for place in range(width))
-    made: Callable[..., Any] = eval(f"lambda {arguments}: {source}", _HELPERS)  # noqa: S307 - of our own making
+    made: Callable[..., Any] = eval(f"lambda {arguments}: {source}", _HELPERS)
     return made
 
 

@@ -7,15 +7,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge.check import column
-from bridge.recognize.members import ABSENT, Ints, Members
+from bridge.recognize.arrow import Array, Bools, Ints, taken
+from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import SortedRows, arrow_columns, lent
 from bridge.recognize.values import LABEL, NUMBER, Fold
 from windows.databases import Database
 
 
-def folded(
-    fold: Fold, database: Database, rows: SortedRows, members: Members, match: Ints, member: Ints
-) -> pa.Array:
+def folded(fold: Fold, database: Database, rows: SortedRows, members: Members, match: Ints, member: Ints) -> Array:
     """An aggregate's value for each row of the answer: of its match, or of what the match had taken by its member."""
     arguments = _arguments(fold.call)
     columns = dict(zip(arguments, rows.columns([column(name) for name in arguments]), strict=True))
@@ -29,15 +28,19 @@ def folded(
         values = _running(fold, database, members, columns, inside)
         places = member
     absent = places < 0
-    found = values.take(pa.array(np.where(absent, 0, places), pa.int64(), mask=absent)) if len(values) else _nulls(values, len(match))
+    found = (
+        values.take(pa.array(np.where(absent, 0, places), pa.int64(), mask=absent))
+        if len(values)
+        else _nulls(values, len(match))
+    )
     return _counted(fold, found, match)
 
 
-def _nulls(values: pa.Array, count: int) -> pa.Array:
+def _nulls(values: Array, count: int) -> Array:
     return pa.nulls(count, values.type)
 
 
-def _counted(fold: Fold, values: pa.Array, match: Ints) -> pa.Array:
+def _counted(fold: Fold, values: Array, match: Ints) -> Array:
     """COUNT over no rows is 0, where there is a match at all."""
     call = fold.call.this if isinstance(fold.call, exp.Filter) else fold.call
     if not isinstance(call, (exp.Count, exp.CountIf)):
@@ -54,22 +57,22 @@ def _arguments(call: exp.Expr) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in (LABEL, NUMBER)]
 
 
-def _table(members: Members, chosen: Ints, columns: dict[str, pa.Array], call: exp.Expr) -> pa.Table:
+def _table(members: Members, chosen: Ints, columns: dict[str, Array], call: exp.Expr) -> pa.Table:
     """The members an aggregate is computed over, with the columns it reads."""
     of_match = members.match[chosen]
-    named = {"_match": pa.array(of_match), "_member": pa.array(chosen)}
+    named: dict[str, Array] = {"_match": pa.array(of_match), "_member": pa.array(chosen)}
     read = {found.name for found in call.find_all(exp.Column)}
     if LABEL in read:
-        named[LABEL] = pa.array(members.names, pa.string()).take(pa.array(members.symbols[chosen].astype(np.int64)))
+        named[LABEL] = taken(pa.array(members.names, pa.string()), members.symbols[chosen].astype(np.int64))
     if NUMBER in read:
         named[NUMBER] = pa.array(members.numbers[of_match])
-    rows = pa.array(members.rows(chosen, of_match))
-    return pa.table({**named, **{name: values.take(rows) for name, values in columns.items()}})
+    rows = members.rows(chosen, of_match)
+    return pa.table({**named, **{name: taken(values, rows) for name, values in columns.items()}})
 
 
 def _grouped(
-    fold: Fold, database: Database, members: Members, columns: dict[str, pa.Array], inside: np.ndarray
-) -> tuple[pa.Array, Ints]:
+    fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools
+) -> tuple[Array, Ints]:
     """The values of the matches that have such rows, and which matches these are."""
     table = _table(members, np.flatnonzero(inside), columns, fold.call)
     with lent(database, table) as name:
@@ -90,9 +93,7 @@ def _in_order(call: exp.Expr) -> exp.Expr:
     return call.copy().transform(ordered)
 
 
-def _running(
-    fold: Fold, database: Database, members: Members, columns: dict[str, pa.Array], inside: np.ndarray
-) -> pa.Array:
+def _running(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:
     """The value at each member over the rows taken by then."""
     table = _table(members, np.arange(len(members)), columns, fold.call).append_column("_inside", pa.array(inside))
     call = fold.call

@@ -7,11 +7,10 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.recognize.arrow import Bools, Ints
 from bridge.recognize.values import Place
 from nfa.found import Found
 from nfa.program import MatchSymbol, Program
-
-Ints = NDArray[np.int64]
 
 ABSENT = -1
 """A member that there is not."""
@@ -43,7 +42,7 @@ class Members:
         return self._symbol_of[self.found.codes]
 
     @functools.cached_property
-    def excluded(self) -> NDArray[np.bool_]:
+    def excluded(self) -> Bools:
         """Whether a member stands in `{- -}`."""
         return self._excluded[self.found.codes]
 
@@ -91,7 +90,7 @@ class Members:
         inside = (members >= 0) & (moved >= self.offsets[match]) & (moved < self.offsets[match + 1])
         return np.where(inside, moved, ABSENT)
 
-    def is_one_of(self, symbols: tuple[str, ...] | None) -> NDArray[np.bool_]:
+    def is_one_of(self, symbols: tuple[str, ...] | None) -> Bools:
         """Whether each member is one of the symbols."""
         if symbols is None:
             return np.ones(len(self), bool)

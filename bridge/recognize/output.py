@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from sqlglot import exp
 
 from bridge.check import column
+from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.folds import folded
-from bridge.recognize.members import ABSENT, Ints, Members
+from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import SortedRows, arrow_columns, lent
 from bridge.recognize.values import Atom, Fold, Label, Number, Value, Valued
 from windows.databases import Database
@@ -29,8 +28,9 @@ class Shown:
     row: Ints
 
     @property
-    def unmatched(self) -> NDArray[np.bool_]:
-        return self.match == ABSENT
+    def unmatched(self) -> Bools:
+        found: Bools = self.match == ABSENT
+        return found
 
 
 def shown(members: Members, per_match: PerMatch, count: int) -> Shown:
@@ -51,13 +51,15 @@ def shown(members: Members, per_match: PerMatch, count: int) -> Shown:
         free[members.rows(every, members.match)] = False
         free[found.starts[empty]] = False
         alone = np.flatnonzero(free)
-        rows = _together(rows, Shown(*(np.full(len(alone), ABSENT) for _ in range(2)), alone))
+        nothing = np.full(len(alone), ABSENT)
+        rows = _together(rows, Shown(nothing, nothing, alone))
     return _in_order(rows, members)
 
 
 def _together(one: Shown, other: Shown) -> Shown:
-    parts = zip(dataclasses.astuple(one), dataclasses.astuple(other), strict=True)
-    return Shown(*(np.concatenate(part) for part in parts))
+    pairs = ((one.match, other.match), (one.member, other.member), (one.row, other.row))
+    match, member, row = (np.concatenate(pair) for pair in pairs)
+    return Shown(match, member, row)
 
 
 def _in_order(rows: Shown, members: Members) -> Shown:
@@ -78,11 +80,9 @@ class Output:
 
     def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[Valued]) -> pa.Table:
         """The answer: partition columns, measures; for all rows also the order columns before and the rest after them."""
-        names, rest = [], list[str]()
-        for name in (key.name for key in clause.partition_by):
-            names.append(_field(name, fields))
+        names, rest = [key.name for key in clause.partition_by], list[str]()
         if clause.per_match is not PerMatch.ONE_ROW:
-            names += [_field(item.this.name, fields) for item in clause.order_by if isinstance(item.this, exp.Column)]
+            names += [item.this.name for item in clause.order_by if isinstance(item.this, exp.Column)]
             names = list(dict.fromkeys(names))
             rest = [name for name in fields if name not in names]
         atoms = {atom: None for measure in measures for atom in measure.atoms}
@@ -91,11 +91,11 @@ class Output:
         arrays = dict(zip(wanted, self.rows.columns(wanted), strict=True))
         values = {atom: self._atom(atom, arrays) for atom in atoms}
         computed = self._measures(measures, values)
-        given = {name: _taken(arrays[column(name)], self.shown.row) for name in [*names, *rest]}
+        given = {name: taken(arrays[column(name)], self.shown.row) for name in [*names, *rest]}
         columns = [*(given[name] for name in names), *computed, *(given[name] for name in rest)]
         return pa.Table.from_arrays(columns, names=[*names, *(m.alias for m in clause.measures), *rest])
 
-    def _atom(self, atom: Atom, arrays: dict[exp.Expr, pa.Array]) -> pa.Array:
+    def _atom(self, atom: Atom, arrays: dict[exp.Expr, Array]) -> Array:
         shown = self.shown
         match = np.maximum(shown.match, 0)
         if isinstance(atom, Number):
@@ -107,7 +107,7 @@ class Output:
         if isinstance(atom, Label):
             found = self.members.shifted(found, match, atom.shift) if atom.shift else found
             return self._labels(found)
-        return _taken(arrays[atom.row], self.members.rows(found, match))
+        return taken(arrays[atom.row], self.members.rows(found, match))
 
     def _members_at(self, atom: Value | Label, match: Ints) -> Ints:
         """For each row of the answer the member that an atom is about."""
@@ -117,19 +117,20 @@ class Output:
             return self.members.so_far(atom.place, self.shown.member)
         return np.where(self.shown.unmatched, ABSENT, self.members.at_end(atom.place)[match])
 
-    def _labels(self, found: Ints) -> pa.Array:
-        names = pa.array(self.members.names, pa.string())
-        codes = self.members.symbols[np.maximum(found, 0)] if len(self.members) else found
-        return names.take(pa.array(codes.astype(np.int64), mask=found == ABSENT))
+    def _labels(self, found: Ints) -> Array:
+        if not len(self.members):
+            return pa.nulls(len(found), pa.string())
+        codes = self.members.symbols[np.maximum(found, 0)].astype(np.int64)
+        return taken(pa.array(self.members.names, pa.string()), np.where(found == ABSENT, ABSENT, codes))
 
-    def _measures(self, measures: Sequence[Valued], values: dict[Atom, pa.Array]) -> list[pa.Array]:
+    def _measures(self, measures: Sequence[Valued], values: dict[Atom, Array]) -> list[Array]:
         """What is more than one atom is computed by the database, all of it in one statement."""
         names = {atom: f"_v{place}" for place, atom in enumerate(values)}
         computed = [_renamed(measure, names) for measure in measures if measure.only is None]
         found = iter(self._asked(computed, values, names) if computed else [])
         return [values[measure.only] if measure.only is not None else next(found) for measure in measures]
 
-    def _asked(self, computed: list[exp.Expr], values: dict[Atom, pa.Array], names: dict[Atom, str]) -> list[pa.Array]:
+    def _asked(self, computed: list[exp.Expr], values: dict[Atom, Array], names: dict[Atom, str]) -> list[Array]:
         order = pa.array(np.arange(len(self.shown.match)))
         table = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
         with lent(self.database, table) as lent_name:
@@ -149,18 +150,7 @@ def _renamed(measure: Valued, names: dict[Atom, str]) -> exp.Expr:
     return measure.expression.transform(rename)
 
 
-def _without(array: pa.Array, nothing: pa.Array) -> pa.Array:
+def _without(array: Array, nothing: Array) -> Array:
     import pyarrow.compute as pc
 
     return pc.if_else(nothing, pa.scalar(None, array.type), array)
-
-
-def _taken(array: pa.Array, places: Ints) -> pa.Array:
-    absent = places < 0
-    return cast("Any", array).take(pa.array(places, mask=absent) if absent.any() else pa.array(places))
-
-
-def _field(name: str, fields: Sequence[str]) -> str:
-    return next((field for field in fields if field == name), None) or next(
-        field for field in fields if field.lower() == name.lower()
-    )

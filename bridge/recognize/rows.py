@@ -6,20 +6,19 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import table
+from bridge.recognize.arrow import Array, Ints
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.values import SHIFT
 from windows.databases import Database
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 PARTITION, ORDER = "_p", "_n"
 """Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
@@ -69,9 +68,7 @@ class SortedRows:
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
 
-    def _ends(self) -> np.ndarray:
-        import numpy as np
-
+    def _ends(self) -> Ints:
         if not self.partitioned:
             (found,) = self.columns([exp.Count(this=exp.Star())])
             count = found[0].as_py()
@@ -81,7 +78,7 @@ class SortedRows:
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         return np.append(changes, len(values)).astype(np.int64) if len(values) else changes.astype(np.int64)
 
-    def columns(self, expressions: Sequence[exp.Expr]) -> list[pa.Array]:
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
         """Each expression's values, row by row."""
         if not expressions:
             return []
@@ -172,31 +169,26 @@ def _of_rows(node: exp.Expr) -> exp.Expr:
     return _of(ROWS, node.name) if isinstance(node, exp.Column) else node
 
 
-def arrow_columns(database: Database, sql: str, width: int) -> list[pa.Array]:
+def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:
     """The columns of a SELECT, each one array."""
-    import pyarrow as pa
-
     found = database.arrow(sql)
     if found is not None:
         return [_one(chunked) for chunked in found.columns]
     rows = database.fetch(sql)
     columns = zip(*rows, strict=True) if rows else ([] for _ in range(width))
-    return [_array(pa, list(values)) for values in columns]
+    return [_array(list(values)) for values in columns]
 
 
-def _one(chunked: pa.ChunkedArray) -> pa.Array:
-    combined = chunked.combine_chunks()
-    return combined
+def _one(chunked: Any) -> Array:
+    return chunked.combine_chunks()
 
 
-def _array(pa: object, values: list[object]) -> pa.Array:
-    import pyarrow
-
+def _array(values: list[Any]) -> Array:
     try:
-        return pyarrow.array(values)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
         if all(value is None or isinstance(value, (int, float)) for value in values):
-            return pyarrow.array([None if value is None else float(value) for value in values])  # type: ignore[arg-type]
+            return pa.array([None if value is None else float(value) for value in values])
         raise QueryError("a column has values of several types: CAST it in a sub-query") from None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import Dialect, ErrorLevel, exp
 
-from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size
+from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size, type_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,18 +114,19 @@ class Database(abc.ABC):
 
     def lend(self, name: str, rows: pa.Table) -> None:
         """Let statements read an Arrow table under a name that no table has, until `take_back`."""
-        columns = ", ".join(self.render(exp.to_identifier(column, quoted=True)) for column in rows.column_names)
-        kinds = [
-            self.column_type(Attribute(f"c{place}", _sql_type(field.type))) for place, field in enumerate(rows.schema)
-        ]
-        typed = ", ".join(f"{c} {kind}" for c, kind in zip(columns.split(", "), kinds, strict=True))
-        quoted = self.render(exp.to_identifier(name, quoted=True))
-        self.execute(f"CREATE TEMPORARY TABLE {quoted} ({typed})")
-        self.append(quoted, rows)
+        columns = (f"{self._quoted(field.name)} {self._lent_type(field.type)}" for field in rows.schema)
+        self.execute(f"CREATE TEMPORARY TABLE {self._quoted(name)} ({', '.join(columns)})")
+        self.append(self._quoted(name), rows)
+
+    def _lent_type(self, kind: pa.DataType) -> str:
+        return self.column_type(Attribute("lent", type_of_arrow(kind)))
+
+    def _quoted(self, name: str) -> str:
+        return self.render(exp.to_identifier(name, quoted=True))
 
     def take_back(self, name: str) -> None:
         """End what `lend` began."""
-        self.execute(f"DROP TABLE {self.render(exp.to_identifier(name, quoted=True))}")
+        self.execute(f"DROP TABLE {self._quoted(name)}")
 
     def column_type(self, attribute: Attribute) -> str:
         """The type of an attribute's column in this database."""

@@ -75,16 +75,14 @@ def _number(text: str) -> int | float:
 def _column(tree: exp.Column, scene: Scene) -> Any:
     """`A.x` is `LAST(A.x)`; inside a navigation or an aggregate it is the column of the row they stand on."""
     if scene.at is not None:
-        return _cell(scene.rows[scene.at], tree.name)
+        return cell(scene.rows[scene.at], tree.name)
     steps = scene.of(tree.table or None)
-    return _cell(scene.rows[steps[-1].row], tree.name) if steps else None
+    return cell(scene.rows[steps[-1].row], tree.name) if steps else None
 
 
-def _cell(row: Row, name: str) -> Any:
-    if name in row:
-        return row[name]
-    (found,) = [key for key in row if key.lower() == name.lower()]
-    return row[found]
+def cell(row: Row, name: str) -> Any:
+    """A column of a row, whatever the case of its name."""
+    return row[name] if name in row else next(one for key, one in row.items() if key.lower() == name.lower())
 
 
 def _navigated(tree: exp.Anonymous, scene: Scene) -> Any:

@@ -30,7 +30,7 @@ from nfa.pattern import (
     Quantified,
     Symbol,
 )
-from tests.row_pattern_values import Row, Scene, Step, value
+from tests.row_pattern_values import Row, Scene, Step, cell, value
 
 Path = tuple[Step, ...]
 Allows = Callable[[Path, int], bool]
@@ -155,17 +155,12 @@ def _partitions(clause: RowPattern, rows: Sequence[Row]) -> list[list[Row]]:
 def _ordered(clause: RowPattern, rows: list[Row]) -> list[Row]:
     for item in reversed(clause.order_by):
         descending = bool(item.args.get("desc"))
-        nulls_first = item.args.get("nulls_first", not descending)
-        known = [row for row in rows if cell(row, item.this.name) is not None]
-        null = [row for row in rows if cell(row, item.this.name) is None]
-        known = sorted(known, key=lambda row, name=item.this.name: cell(row, name), reverse=descending)  # type: ignore[misc]
-        rows = null + known if nulls_first else known + null
+        keys = [value(item.this, Scene([row], (), 0, at=0)) for row in rows]
+        null = [row for row, key in zip(rows, keys, strict=True) if key is None]
+        known = [(key, row) for row, key in zip(rows, keys, strict=True) if key is not None]
+        ordered = [row for _, row in sorted(known, key=lambda pair: pair[0], reverse=descending)]
+        rows = null + ordered if item.args.get("nulls_first", not descending) else ordered + null
     return rows
-
-
-def cell(row: Row, name: str) -> Any:
-    """A column of a row, whatever the case of its name."""
-    return next(one for key, one in row.items() if key.lower() == name.lower())
 
 
 def matches_of(clause: RowPattern, rows: Sequence[Row]) -> list[Match]:
@@ -217,7 +212,8 @@ class _Shown:
         self.before = _spelled([column.name for column in clause.partition_by], columns)
         self.after: list[str] = []
         if clause.per_match is not PerMatch.ONE_ROW:
-            self.before = _spelled([*self.before, *(item.this.name for item in clause.order_by)], columns)
+            ordering = [item.this.name for item in clause.order_by if isinstance(item.this, exp.Column)]
+            self.before = _spelled([*self.before, *ordering], columns)
             self.after = [name for name in columns if name not in self.before]
         self.header = (*self.before, *(name for name, _ in self.measures), *self.after)
 

@@ -23,7 +23,7 @@ _OPERATORS = frozenset(_WORDS.split())
 """Words that are no function's name: before them RUNNING and FINAL are columns."""
 
 _AROUND: dict[type[exp.Expr], str] = {
-    exp.Filter: "FILTER is not supported here: give the aggregate a CASE WHEN … END, or a SUBSET",
+    exp.Filter: "FILTER is not supported here: give the aggregate a CASE WHEN … END",
     exp.IgnoreNulls: "IGNORE NULLS is not supported here: FIRST and LAST take the row as it is",
     exp.RespectNulls: "RESPECT NULLS is not written here: FIRST and LAST take the row as it is",
     exp.WithinGroup: "WITHIN GROUP is not supported here: use an aggregate of plain arguments",
@@ -55,19 +55,25 @@ def rowwise(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     return cast("exp.Expr", holder.this.pop())
 
 
+def is_name(word: str) -> bool:
+    """Whether a word between two others is a name, not an operator of SQL.
+
+    >>> is_name("LAST"), is_name("AND")
+    (True, False)
+    """
+    return WORD.fullmatch(word) is not None and word not in _OPERATORS
+
+
 def _modes(cursor: Cursor, region: Region) -> Iterator[tuple[int, int]]:
     """Where a function's name stands after RUNNING or FINAL, and where that word does, by index."""
     for index in range(region.start, region.end - 1):
-        words = [word_of(cursor.tokens[at]) for at in (index - 1, index, index + 1)]
-        if words[1] not in SEMANTICS or words[0] in (".", "AS") or not _is_name(words[2]):
+        before, word, after = (word_of(cursor.tokens[at]) for at in (index - 1, index, index + 1))
+        qualified = index > region.start and before in (".", "AS")
+        if word not in SEMANTICS or qualified or not is_name(after):
             continue
         if index + 2 >= region.end or word_of(cursor.tokens[index + 2]) != "(":
             _refuse_mode(cursor, cursor.tokens[index])
         yield index + 1, index
-
-
-def _is_name(word: str) -> bool:
-    return WORD.fullmatch(word) is not None and word not in _OPERATORS
 
 
 def _without(text: str, token: Token) -> str:
@@ -151,12 +157,9 @@ def refuse_functions(cursor: Cursor, expression: exp.Expr, where: str) -> None:
     """Refuse functions of row patterns, aggregates and qualifiers where they have no meaning yet."""
     for node in expression.walk():
         if isinstance(node, exp.Column) and node.table:
-            message = f"the input has no name inside MATCH_RECOGNIZE: leave {node.table!r} away"
-            cursor.fail(message, _place(node))
-        name = _name(node)
-        if name in (*NAVIGATION, *OF_THE_MATCH, *SEMANTICS) or _is_aggregate(node):
-            shown = name or "an aggregate"
-            cursor.fail(f"{shown} cannot stand in {where}: it needs a match", _place(node))
+            cursor.fail(f"the input has no name inside MATCH_RECOGNIZE: leave {node.table!r} away", _place(node))
+        if _name(node) in (*NAVIGATION, *OF_THE_MATCH, *SEMANTICS) or _is_aggregate(node):
+            cursor.fail(f"{_name(node) or 'an aggregate'} cannot stand in {where}: it needs a match", _place(node))
 
 
 def _check_column(cursor: Cursor, column: exp.Column, variables: Collection[str]) -> None:

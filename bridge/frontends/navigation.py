@@ -95,7 +95,8 @@ def _call(cursor: Cursor, holder: exp.Expr, index: int) -> exp.Expr | None:
     start = cursor.tokens[index].start
     calls = list(holder.find_all(exp.Func))
     end = _closing(cursor, index + 1)
-    inside = (call for call in calls if "start" not in call.meta and start < (position_of(call) or -1) < end)
+    placeless = (call for call in calls if isinstance(call, exp.AggFunc) and "start" not in call.meta)
+    inside = (call for call in placeless if start < (position_of(call) or -1) < end)
     return next((call for call in calls if call.meta.get("start") == start), None) or next(inside, None)
 
 

@@ -47,10 +47,10 @@ def rowwise(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     # Below a node of our own, so that the root is replaced like any other.
     holder = exp.Paren(this=single(marked, region, what))
     _refuse_calls_of_modes(cursor, holder)
-    calls = {name: _call(cursor, holder, name) for name in modes}
+    calls = list(holder.find_all(exp.Func))
     for name, place in modes.items():
-        _wrap(cursor, calls[name], cursor.tokens[place])
-    for call in list(holder.find_all(exp.Func)):
+        _wrap(cursor, _call(cursor, calls, name), cursor.tokens[place])
+    for call in calls:
         _unify(call)
     return cast("exp.Expr", holder.this.pop())
 
@@ -90,10 +90,9 @@ def _refuse_calls_of_modes(cursor: Cursor, holder: exp.Expr) -> None:
             cursor.fail(f"{name} is written before a function, without parentheses: {name} LAST(price)", _place(call))
 
 
-def _call(cursor: Cursor, holder: exp.Expr, index: int) -> exp.Expr | None:
+def _call(cursor: Cursor, calls: list[exp.Func], index: int) -> exp.Func | None:
     """The call whose name is the token at `index`; sqlglot does not keep the place of every function."""
     start = cursor.tokens[index].start
-    calls = list(holder.find_all(exp.Func))
     end = _closing(cursor, index + 1)
     placeless = (call for call in calls if isinstance(call, exp.AggFunc) and "start" not in call.meta)
     inside = (call for call in placeless if start < (position_of(call) or -1) < end)
@@ -109,7 +108,7 @@ def _closing(cursor: Cursor, opening: int) -> int:
     return len(cursor.text)
 
 
-def _wrap(cursor: Cursor, call: exp.Expr | None, mode: Token) -> None:
+def _wrap(cursor: Cursor, call: exp.Func | None, mode: Token) -> None:
     # A function that sqlglot does not know may be an aggregate of the database.
     unknown = isinstance(call, exp.Anonymous) and call.name.upper() not in ("PREV", "NEXT", *OF_THE_MATCH)
     if call is None or not (unknown or isinstance(call, exp.AggFunc)):

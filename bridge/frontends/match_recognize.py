@@ -14,8 +14,8 @@ from sqlglot import TokenType, exp
 
 from bridge.errors import QueryError, nearest
 from bridge.frontends.clauses import duration
-from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.navigation import check, refuse_functions, rowwise
+from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.navigation import check, is_name, refuse_functions, rowwise
 from bridge.frontends.scalars import single
 from bridge.recognize.clause import PAST_LAST_ROW, PerMatch, RowPattern, Skip
 from nfa.errors import PatternError
@@ -27,8 +27,9 @@ _T = TypeVar("_T")
 RESERVED = ("MEASURES", "PATTERN", "WITHIN", "SUBSET", "DEFINE")
 """Words of the clause that name a pattern variable only in quotes."""
 
-_SECOND = {"ONE": "ROW", "ALL": "ROWS", "AFTER": "MATCH", "INITIAL": "PATTERN", "SEEK": "PATTERN"}
-_STOPS = ("PARTITION BY", "ORDER BY", *_SECOND, *RESERVED)
+_ALONE = ("PARTITION BY", "ORDER BY", "MEASURES", "WITHIN", "SUBSET", "DEFINE")
+_FOLLOWED = {"ONE": "ROW", "ALL": "ROWS", "AFTER": "MATCH", "INITIAL": "PATTERN", "SEEK": "PATTERN", "PATTERN": "("}
+_STOPS = (*_ALONE, *_FOLLOWED)
 _OPTIONS = (PerMatch.SHOW_EMPTY, PerMatch.OMIT_EMPTY, PerMatch.WITH_UNMATCHED)
 _ALL_ROWS = "ALL ROWS PER MATCH"
 _TIMED_OUT = "WITH TIMED OUT MATCHES"
@@ -120,7 +121,7 @@ def _order_by(cursor: Cursor, read: _Read) -> None:
 
 
 def _ordered(cursor: Cursor) -> exp.Ordered:
-    key = single(cursor, _region(cursor, "a value to order by", ",", "ASC", "DESC", "NULLS"), "a value to order by")
+    key = rowwise(cursor, _region(cursor, "a value to order by", ",", "ASC", "DESC", "NULLS"), "a value to order by")
     refuse_functions(cursor, key, "ORDER BY")
     descending = not cursor.take("ASC") and cursor.take("DESC")
     # NULL is less than any value, as in every order of the bridge, unless the text says otherwise.
@@ -137,12 +138,21 @@ def _measures(cursor: Cursor, read: _Read) -> None:
 
 
 def _measure(cursor: Cursor) -> tuple[_Name, exp.Expr]:
-    if cursor.word() == "AS":
-        cursor.fail("a measure is expected before AS")
-    value = rowwise(cursor, _region(cursor, "a measure", ",", "AS"), "a measure")
+    region = _region(cursor, "a measure", ",", "AS")
+    if cursor.word() != "AS" and _is_named(cursor, region):
+        cursor.fail("AS is expected before the measure's name", cursor.tokens[region.end - 1].start)
+    value = rowwise(cursor, region, "a measure")
     cursor.expect("AS", " (and the measure's name)")
     position = cursor.position
+    if _opens(cursor):
+        cursor.fail(f"a name for the measure is expected, not {cursor.shown()}")
     return _Name(cursor.name("a name for the measure"), position), value
+
+
+def _is_named(cursor: Cursor, region: Region) -> bool:
+    """Whether a measure's name follows its value without AS, as some databases have it."""
+    words = [word_of(token) for token in cursor.tokens[region.start : region.end]]
+    return len(words) > 1 and is_name(words[-1]) and (words[-2] == ")" or is_name(words[-2]))
 
 
 def _rows_per_match(cursor: Cursor, read: _Read) -> None:
@@ -238,7 +248,10 @@ def _define(cursor: Cursor, read: _Read) -> None:
 def _definition(cursor: Cursor) -> tuple[_Name, exp.Expr]:
     symbol = _variable(cursor, "a symbol to define")
     cursor.expect("AS", " (and the condition)")
-    return symbol, rowwise(cursor, _region(cursor, "a condition", ","), "a condition")
+    region = _region(cursor, "a condition", ",", "AS")
+    if cursor.word() == "AS":
+        cursor.fail("a comma is missing between two definitions", cursor.tokens[max(region.start, cursor.at - 1)].start)
+    return symbol, rowwise(cursor, region, "a condition")
 
 
 _Reader = Callable[[Cursor, _Read], None]
@@ -271,14 +284,18 @@ def _listed(cursor: Cursor, one: Callable[[Cursor], _T]) -> tuple[_T, ...]:
 
 def _region(cursor: Cursor, what: str, *stops: str) -> Region:
     """The region of one expression; where the next clause begins instead, `what` is missing."""
-    word = cursor.word()
-    opens = word in (*RESERVED, "PARTITION BY", "ORDER BY") or cursor.word(1) == _SECOND.get(word, "(")
-    if word in _STOPS and opens:
+    if _opens(cursor) or cursor.word() == "AS":
         cursor.fail(f"{what} is expected, not {cursor.shown()}")
     region = cursor.until((*stops, *_STOPS))
     if cursor.word() == "WITHIN" and cursor.word(1) == "GROUP":
         cursor.fail("WITHIN GROUP is not supported here: use an aggregate of plain arguments")
     return region
+
+
+def _opens(cursor: Cursor) -> bool:
+    """Whether a clause begins here; those of its words that the standard does not reserve may be columns, too."""
+    word = cursor.word()
+    return word in _ALONE or (word in _FOLLOWED and cursor.word(1) == _FOLLOWED[word])
 
 
 def _expect(cursor: Cursor, words: str) -> None:

@@ -23,7 +23,7 @@ _OPERATORS = frozenset(_WORDS.split())
 """Words that are no function's name: before them RUNNING and FINAL are columns."""
 
 _AROUND: dict[type[exp.Expr], str] = {
-    exp.Filter: "FILTER is not supported here: give the aggregate a CASE WHEN … END, or a SUBSET",
+    exp.Filter: "FILTER is not supported here: give the aggregate a CASE WHEN … END",
     exp.IgnoreNulls: "IGNORE NULLS is not supported here: FIRST and LAST take the row as it is",
     exp.RespectNulls: "RESPECT NULLS is not written here: FIRST and LAST take the row as it is",
     exp.WithinGroup: "WITHIN GROUP is not supported here: use an aggregate of plain arguments",
@@ -47,27 +47,33 @@ def rowwise(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     # Below a node of our own, so that the root is replaced like any other.
     holder = exp.Paren(this=single(marked, region, what))
     _refuse_calls_of_modes(cursor, holder)
-    calls = {name: _call(cursor, holder, name) for name in modes}
+    calls = list(holder.find_all(exp.Func))
     for name, place in modes.items():
-        _wrap(cursor, calls[name], cursor.tokens[place])
-    for call in list(holder.find_all(exp.Func)):
+        _wrap(cursor, _call(cursor, calls, name), cursor.tokens[place])
+    for call in calls:
         _unify(call)
     return cast("exp.Expr", holder.this.pop())
+
+
+def is_name(word: str) -> bool:
+    """Whether a word between two others is a name, not an operator of SQL.
+
+    >>> is_name("LAST"), is_name("AND")
+    (True, False)
+    """
+    return WORD.fullmatch(word) is not None and word not in _OPERATORS
 
 
 def _modes(cursor: Cursor, region: Region) -> Iterator[tuple[int, int]]:
     """Where a function's name stands after RUNNING or FINAL, and where that word does, by index."""
     for index in range(region.start, region.end - 1):
-        words = [word_of(cursor.tokens[at]) for at in (index - 1, index, index + 1)]
-        if words[1] not in SEMANTICS or words[0] in (".", "AS") or not _is_name(words[2]):
+        before, word, after = (word_of(cursor.tokens[at]) for at in (index - 1, index, index + 1))
+        qualified = index > region.start and before in (".", "AS")
+        if word not in SEMANTICS or qualified or not is_name(after):
             continue
         if index + 2 >= region.end or word_of(cursor.tokens[index + 2]) != "(":
             _refuse_mode(cursor, cursor.tokens[index])
         yield index + 1, index
-
-
-def _is_name(word: str) -> bool:
-    return WORD.fullmatch(word) is not None and word not in _OPERATORS
 
 
 def _without(text: str, token: Token) -> str:
@@ -84,12 +90,12 @@ def _refuse_calls_of_modes(cursor: Cursor, holder: exp.Expr) -> None:
             cursor.fail(f"{name} is written before a function, without parentheses: {name} LAST(price)", _place(call))
 
 
-def _call(cursor: Cursor, holder: exp.Expr, index: int) -> exp.Expr | None:
+def _call(cursor: Cursor, calls: list[exp.Func], index: int) -> exp.Func | None:
     """The call whose name is the token at `index`; sqlglot does not keep the place of every function."""
     start = cursor.tokens[index].start
-    calls = list(holder.find_all(exp.Func))
     end = _closing(cursor, index + 1)
-    inside = (call for call in calls if "start" not in call.meta and start < (position_of(call) or -1) < end)
+    placeless = (call for call in calls if isinstance(call, exp.AggFunc) and "start" not in call.meta)
+    inside = (call for call in placeless if start < (position_of(call) or -1) < end)
     return next((call for call in calls if call.meta.get("start") == start), None) or next(inside, None)
 
 
@@ -102,7 +108,7 @@ def _closing(cursor: Cursor, opening: int) -> int:
     return len(cursor.text)
 
 
-def _wrap(cursor: Cursor, call: exp.Expr | None, mode: Token) -> None:
+def _wrap(cursor: Cursor, call: exp.Func | None, mode: Token) -> None:
     # A function that sqlglot does not know may be an aggregate of the database.
     unknown = isinstance(call, exp.Anonymous) and call.name.upper() not in ("PREV", "NEXT", *OF_THE_MATCH)
     if call is None or not (unknown or isinstance(call, exp.AggFunc)):
@@ -151,12 +157,9 @@ def refuse_functions(cursor: Cursor, expression: exp.Expr, where: str) -> None:
     """Refuse functions of row patterns, aggregates and qualifiers where they have no meaning yet."""
     for node in expression.walk():
         if isinstance(node, exp.Column) and node.table:
-            message = f"the input has no name inside MATCH_RECOGNIZE: leave {node.table!r} away"
-            cursor.fail(message, _place(node))
-        name = _name(node)
-        if name in (*NAVIGATION, *OF_THE_MATCH, *SEMANTICS) or _is_aggregate(node):
-            shown = name or "an aggregate"
-            cursor.fail(f"{shown} cannot stand in {where}: it needs a match", _place(node))
+            cursor.fail(f"the input has no name inside MATCH_RECOGNIZE: leave {node.table!r} away", _place(node))
+        if _name(node) in (*NAVIGATION, *OF_THE_MATCH, *SEMANTICS) or _is_aggregate(node):
+            cursor.fail(f"{_name(node) or 'an aggregate'} cannot stand in {where}: it needs a match", _place(node))
 
 
 def _check_column(cursor: Cursor, column: exp.Column, variables: Collection[str]) -> None:

@@ -44,4 +44,5 @@ def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
         if len(back):
             raise ValueError(f"a row of time {part[back[0] + 1]} comes after time {part[back[0]]}")
         found[first:end] = first + np.searchsorted(part, part + within, "left")
-    return found
+    # Without any time there are rows as old that come before.
+    return np.maximum(found, np.arange(len(times)))

@@ -106,8 +106,8 @@ class Members:
     @functools.lru_cache(maxsize=64)  # noqa: B019 - lives as long as one answer
     def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
         """The members that are one of the symbols, and how many of them come before each match."""
-        where = np.flatnonzero(self.is_one_of(symbols))
-        return where, np.searchsorted(where, self.offsets).astype(np.int64)
+        counts = np.concatenate([np.zeros(1, np.int64), self._count_of(symbols)])
+        return np.flatnonzero(self.is_one_of(symbols)), counts[self.offsets]
 
     @functools.lru_cache(maxsize=64)  # noqa: B019
     def _count_of(self, symbols: tuple[str, ...]) -> Ints:

@@ -37,14 +37,9 @@ def answer(
     asked = conditions(checked, fields, database.is_aggregate)
     final = clause.per_match is PerMatch.ONE_ROW
     measures = [read(m.this, checked, fields, None, final, database.is_aggregate) for m in checked.measures]
-    needed = _needed(
-        checked,
-        database.ordered,
-        fields,
-        [c.row for c in asked if c.row is not None],
-        [c.rest for c in asked],
-        measures,
-    )
+    rows_read = [c.row for c in asked if c.row is not None]
+    values_read = [*(c.rest for c in asked if c.rest is not None), *measures]
+    needed = _needed(checked, database.ordered, fields, rows_read, values_read)
     with SortedRows(database, source, checked, needed) as rows:
         task = Task(rows, checked, asked, compile_program(checked.pattern))
         try:

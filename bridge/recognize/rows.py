@@ -31,7 +31,7 @@ _fresh = itertools.count(1)
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A SELECT in the database's own SQL; `plain` where reading it twice costs nothing, as a table's name."""
+    """A SELECT in the database's own SQL; `plain` where it is cheap to read twice, as a table by its name."""
 
     text: str
     plain: bool = False

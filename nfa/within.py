@@ -10,6 +10,9 @@ from nfa.program import Program
 from nfa.scan import Scan
 from nfa.skip import Skip, past_last_row
 
+LONG = 1_000
+"""Partitions of more rows than this are searched one by one."""
+
 
 def scan_within(
     program: Program, letters: Letters, ends: Rows, times: Rows, within: int, skip: Skip = past_last_row
@@ -37,12 +40,34 @@ def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
     >>> deadlines(np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist()
     [2, 3, 3, 5, 5]
     """
-    found = np.empty(len(times), np.int64)
-    for first, end in zip(*(part.tolist() for part in partitions(ends)), strict=True):
-        part = times[first:end]
-        back = np.flatnonzero(part[1:] < part[:-1])
-        if len(back):
-            raise ValueError(f"a row of time {part[back[0] + 1]} comes after time {part[back[0]]}")
-        found[first:end] = first + np.searchsorted(part, part + within, "left")
+    firsts, lasts = partitions(ends)
+    _check_ascending(times, firsts)
+    found = np.repeat(lasts, lasts - firsts)
+    long = lasts - firsts > LONG
+    for first, last in zip(firsts[long].tolist(), lasts[long].tolist(), strict=True):
+        age = times[first:last] - times[first]
+        found[first:last] = first + np.searchsorted(age, age + min(within, int(age[-1]) + 1), "left")
+    rows = np.flatnonzero(np.repeat(~long, lasts - firsts))
+    found[rows] = _bisected(times, rows, found[rows], within)
     # Without any time there are rows as old that come before.
-    return np.maximum(found, np.arange(len(times)))
+    return np.maximum(found, np.arange(len(found)))
+
+
+def _check_ascending(times: Rows, firsts: Rows) -> None:
+    descends = times[1:] < times[:-1]
+    descends[firsts[1:] - 1] = False
+    if descends.any():
+        row = int(np.argmax(descends))
+        raise ValueError(f"a row of time {times[row + 1]} comes after time {times[row]}")
+
+
+def _bisected(times: Rows, rows: Rows, ends: Rows, within: int) -> Rows:
+    """For each row the first one before its end that is too late; all are looked for at once."""
+    low, high = rows.copy(), ends.copy()
+    within = min(within, np.iinfo(np.int64).max)
+    for _ in range(LONG.bit_length()):
+        middle = (low + high) // 2
+        in_time = times.take(middle, mode="clip") - times[rows] < within
+        in_time &= middle < high
+        low, high = np.where(in_time, middle + 1, low), np.where(in_time, high, middle)
+    return low

@@ -8,7 +8,7 @@ import random
 import pytest
 from array_cases import SKIPS, expected, expected_from_first, random_rows, random_times, random_tree, told
 
-from nfa import chain, determined, lanes, lockstep
+from nfa import chain, determined, lanes, lockstep, within
 from nfa.lanes import scan_lanes
 from nfa.within import scan_within
 
@@ -29,6 +29,10 @@ def small_pieces(monkeypatch):
 def vary(rng, monkeypatch):
     monkeypatch.setattr(lockstep, "ALONE_PRICE", rng.choice([0, 60, 1000]))
     monkeypatch.setattr(lockstep, "STEP_PRICE", rng.choice([1, 100]))
+    monkeypatch.setattr(lanes, "PATIENCE", rng.choice([0, 4, 100]))
+    monkeypatch.setattr(lanes, "PATIENCE_ALONE", rng.choice([0, 2, 100]))
+    monkeypatch.setattr(lanes, "CHECKPOINTS", rng.choice([{1, 2, 4}, {3}, set()]))
+    monkeypatch.setattr(within, "LONG", rng.choice([1, 4, 1000]))
     monkeypatch.setattr(determined, "DIRECT_SYMBOLS", rng.choice([0, 10]))
 
 
@@ -37,10 +41,10 @@ def check_within(seed, monkeypatch):
     vary(rng, monkeypatch)
     tree = random_tree(rng, rng.randint(1, 9))
     letters, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
-    times, within, skip = random_times(rng, ends), rng.randrange(12), rng.choice(SKIPS)
-    shown = f"seed {seed}: {tree} over {letters.tolist()} at {times.tolist()} to {ends.tolist()}, {within}, {skip}"
-    found = told(tree, scan_within, letters, ends, times, within, skip)
-    assert found == expected(tree, letters, ends, skip, times, within), shown
+    times, limit, skip = random_times(rng, ends), rng.randrange(12), rng.choice(SKIPS)
+    shown = f"seed {seed}: {tree} over {letters.tolist()} at {times.tolist()} to {ends.tolist()}, {limit}, {skip}"
+    found = told(tree, scan_within, letters, ends, times, limit, skip)
+    assert found == expected(tree, letters, ends, skip, times, limit), shown
 
 
 def check_first_row(seed, monkeypatch):

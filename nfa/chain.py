@@ -98,7 +98,7 @@ def _windows(
         hits, after = choose(starts, ends)
         yield starts, ends, hits
         faster = price(steps) <= alone_price(steps[: len(ends)][_needed(starts, hits, after)])
-        width = min(2 * width, STARTS_AT_ONCE) if faster else max(width // 4, 1)
+        width = min(2 * len(ends), STARTS_AT_ONCE) if faster else max(width // 4, 1)
         at += len(starts)
         if after:
             at = max(at, int(np.searchsorted(candidates, after[-1])))

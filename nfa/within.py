@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfa.found import Found, Letters, Rows, partitions
+from nfa.found import Found, Letters, Rows, joined, partitions, selected
 from nfa.lanes import scan_lanes
 from nfa.program import Program
 from nfa.scan import Scan
@@ -28,10 +28,36 @@ def scan_within(
     """
     limits = deadlines(times, ends, within)
     # Where no match begins that may be as long as it likes, none begins within the time.
-    candidates = Scan(program, letters, ends).candidates()
-    return scan_lanes(
+    scanned = Scan(program, letters, ends)
+    kept, candidates = _unbounded(scanned, limits, ends) if skip is past_last_row else (None, scanned.candidates())
+    found = scan_lanes(
         program, lambda starts, rows: letters.take(rows), ends, skip, limits=limits, candidates=candidates
     )
+    return found if kept is None else _merged(kept, found)
+
+
+def _unbounded(scanned: Scan, limits: Rows, ends: Rows) -> tuple[Found, Rows]:
+    """The matches of each partition up to the first that is not in time, and the rows where others can begin.
+
+    A preferred match that is in time is also the preferred one of those that are.
+    """
+    firsts, cut = partitions(ends)
+    found = scanned.found(past_last_row)
+    late = np.flatnonzero(found.starts + found.lengths > limits[found.starts])
+    partition = np.searchsorted(firsts, found.starts[late], "right") - 1
+    cut = cut.copy()
+    np.minimum.at(cut, partition, found.starts[late])
+    if not len(late):
+        return found, late
+    keeps = found.starts < cut[np.searchsorted(firsts, found.starts, "right") - 1]
+    candidates = scanned.candidates()
+    open_ones = candidates >= cut[np.searchsorted(firsts, candidates, "right") - 1]
+    return selected(found, np.flatnonzero(keeps)), candidates[open_ones]
+
+
+def _merged(some: Found, others: Found) -> Found:
+    both = joined([some, others])
+    return selected(both, np.argsort(both.starts, kind="stable")) if len(others.starts) else some
 
 
 def deadlines(times: Rows, ends: Rows, within: int) -> Rows:

@@ -35,8 +35,11 @@ class Engine(Protocol):
     closures: Closures
     firsts: Rows
 
-    def ends(self, starts: Rows) -> tuple[Rows, Rows]:
-        """The end of the match from each start, -1 if there is none, and how many rows it took to know."""
+    def ends(self, starts: Rows, patient: bool) -> tuple[Rows, Rows]:
+        """The end of the match from each start, -1 if there is none, and how many rows were looked at for each.
+
+        When not patient the ends may be those of the first few starts only, if the others would take long.
+        """
 
     def codes(self, starts: Rows, ends: Rows) -> Codes:
         """The codes of matches with these ends."""
@@ -75,7 +78,7 @@ def _coded(engine: Engine, spans: Iterator[Spans]) -> Found:
 def _overlapping(engine: Engine, candidates: Rows) -> Iterator[Spans]:
     for first in range(0, len(candidates), STARTS_AT_ONCE):
         starts = candidates[first : first + STARTS_AT_ONCE]
-        ends, _ = engine.ends(starts)
+        ends, _ = engine.ends(starts, patient=True)
         yield starts[ends >= 0], ends[ends >= 0]
 
 
@@ -90,11 +93,12 @@ def _windows(
     width, at = STARTS_AT_FIRST, 0
     while at < len(candidates):
         starts = candidates[at : at + width]
-        ends, steps = engine.ends(starts)
+        ends, steps = engine.ends(starts, patient=False)
+        starts = starts[: len(ends)]
         hits, after = choose(starts, ends)
         yield starts, ends, hits
-        faster = price(steps) <= alone_price(steps[_needed(starts, hits, after)])
-        width = min(2 * width, STARTS_AT_ONCE) if faster else max(width // 4, 1)
+        faster = price(steps) <= alone_price(steps[: len(ends)][_needed(starts, hits, after)])
+        width = min(2 * len(ends), STARTS_AT_ONCE) if faster else max(width // 4, 1)
         at += len(starts)
         if after:
             at = max(at, int(np.searchsorted(candidates, after[-1])))
@@ -139,22 +143,28 @@ class _BySymbols:
 
     def _choose(self, starts: Rows, ends: Rows) -> Chosen:
         places = np.flatnonzero(ends >= 0)
-        codes = self._engine.codes(starts[places], ends[places])
+        codes = self._engine.codes(starts[places], ends[places]).tolist()
         partitions = (np.searchsorted(self._engine.firsts, starts[places], "right") - 1).tolist()
         bounds = offsets(ends[places] - starts[places]).tolist()
         hits, after = [], []
+        chosen: list[int] = []
         for n, (place, start) in enumerate(zip(places.tolist(), starts[places].tolist(), strict=True)):
             if start >= self._row:
+                match = codes[bounds[n] : bounds[n + 1]]
                 hits.append(place)
-                after.append(self._go_on(partitions[n], start, codes[bounds[n] : bounds[n + 1]]))
+                after.append(self._go_on(partitions[n], start, match))
+                chosen += match
+        self._keep(chosen)
         return hits, after
 
-    def _go_on(self, partition: int, start: int, codes: Codes) -> int:
+    def _go_on(self, partition: int, start: int, codes: list[int]) -> int:
         self._number = self._number + 1 if partition == self._partition else 1
         self._partition = partition
-        self._codes.append(codes)
+        first = int(self._engine.firsts[partition])
+        self._row = first + self._onward(self._number, start - first, codes)
+        return self._row
+
+    def _keep(self, codes: list[int]) -> None:
+        self._codes.append(np.array(codes, np.int32))
         self._total += len(codes)
         check_result(self._total)
-        first = int(self._engine.firsts[partition])
-        self._row = first + self._onward(self._number, start - first, codes.tolist())
-        return self._row

@@ -56,6 +56,19 @@ def joined(parts: Iterable[Found]) -> Found:
     )
 
 
+def selected(found: Found, matches: NDArray[np.intp]) -> Found:
+    """These matches, in this order.
+
+    >>> found = found_of([0, 4, 7], [2, 1, 0], [5, 6, 7])
+    >>> selected(found, np.array([1, 0])).codes.tolist()
+    [7, 5, 6]
+    """
+    lengths = found.lengths[matches]
+    # Each code comes from as far behind its match's first code as it goes.
+    shift = np.repeat(found.offsets[:-1][matches] - offsets(lengths)[:-1], lengths)
+    return Found(found.starts[matches], lengths, found.codes[np.arange(len(shift)) + shift])
+
+
 def partitions(ends: Rows) -> tuple[Rows, Rows]:
     """The first row of each partition that has rows, and its end.
 

@@ -26,6 +26,15 @@ PIECE = 64
 CODES_AT_ONCE = 4_000_000
 """How many rows of matches are gone back over together."""
 
+PATIENCE = 1 << 20
+"""How many starts times rows are looked at together without knowing whether the search comes to these starts."""
+
+PATIENCE_ALONE = 1 << 14
+"""The same, of those that are followed alone."""
+
+CHECKPOINTS = {1 << power for power in range(6, 63)}
+"""The depths at which patience is looked after."""
+
 LettersAt: TypeAlias = Callable[[Rows, Rows], Letters]
 """For some starts and a row of each: the letter of the row in the match that begins at the start."""
 
@@ -82,31 +91,16 @@ class Lanes:
         """The end of the partition of each row."""
         return self.partition_ends.take(np.searchsorted(self.partition_ends, starts, "right"))
 
-    def ends(self, starts: Rows) -> tuple[Rows, Rows]:
-        """The end of the preferred match from each start, or -1, and how many rows it took to know."""
-        limits = partition_ends = self.end_of_partition(starts)
-        if self._limits is not None:
-            limits = self._limits[starts]
-        closes = limits == partition_ends
-        best, steps = np.full(len(starts), -1, np.int64), np.zeros(len(starts), np.int64)
-        active, state, depth = np.arange(len(starts)), self._begun(starts), 0
-        while not is_better_alone(len(active), depth):
-            flags = self.machine.flags.take(state // self.machine.width)
-            rows = starts[active] + depth
-            at_limit = rows == limits[active]
-            matches = flags & IS_MATCH > 0
-            matches |= at_limit & closes[active] & (flags & ENDS_HERE > 0)
-            best[active[matches]] = rows[matches]
-            stops = at_limit | (flags & IS_SETTLED > 0)
-            if stops.any():
-                steps[active[stops]] = depth
-                active, state, rows = active[~stops], state[~stops], rows[~stops]
-            state = self.machine.table.look(state + self._classes(starts[active], rows))
-            depth += 1
-        for lane, at in zip(active.tolist(), state.tolist(), strict=True):
-            end, steps[lane] = self._end_alone(int(starts[lane]), depth, int(limits[lane]), bool(closes[lane]), at)
-            best[lane] = max(end, best[lane])
-        return best, steps
+    def ends(self, starts: Rows, patient: bool = True) -> tuple[Rows, Rows]:
+        """The end of the preferred match from each start, or -1, and how many rows were looked at for each.
+
+        When not patient the ends may be those of the first few starts only, if the others would take long.
+        """
+        run = _Run(self, starts, patient)
+        while not is_better_alone(len(run.active), run.depth):
+            run.step()
+        run.finish_alone()
+        return run.best[: run.kept], run.steps
 
     def codes(self, starts: Rows, ends: Rows) -> Codes:
         """The codes of the matches from these starts, which end there as `ends` has told."""
@@ -120,14 +114,20 @@ class Lanes:
             first = after
         return codes
 
-    def _begun(self, starts: Rows) -> Ints:
+    def limits(self, starts: Rows) -> Rows:
+        """How far a match from each start may go."""
+        return self.end_of_partition(starts) if self._limits is None else self._limits[starts]
+
+    def begun(self, starts: Rows) -> Ints:
+        """The state before each start."""
         place = np.searchsorted(self.firsts, starts, "right") - 1
         return np.where(self.firsts[place] == starts, self.machine.begun[True], self.machine.begun[False])
 
-    def _classes(self, starts: Rows, rows: Rows) -> Ints:
+    def classes(self, starts: Rows, rows: Rows) -> Ints:
+        """The class of the letter of each row in the match that begins at the start."""
         return self.machine.classes.of(self._letters_at(starts, rows))
 
-    def _end_alone(self, start: int, depth: int, limit: int, closes: bool, state: int) -> tuple[int, int]:
+    def end_alone(self, start: int, depth: int, limit: int, closes: bool, state: int) -> tuple[int, int]:
         """The end of the preferred match from this start on, -1 if there is none further on, and the rows it took."""
         best, row, piece = -1, start + depth, PIECE
         while True:
@@ -147,7 +147,7 @@ class Lanes:
     def _walked(self, start: int, rows: Rows, state: int) -> list[int]:
         if not len(rows):
             return []
-        return self.machine.table.walk(self._classes(np.full(len(rows), start), rows).tolist(), state)
+        return self.machine.table.walk(self.classes(np.full(len(rows), start), rows).tolist(), state)
 
     def _fill(self, starts: Rows, ends: Rows, codes: Codes) -> None:
         lengths = ends - starts
@@ -162,10 +162,10 @@ class Lanes:
         self._fill_together(starts[order], lengths[order], at_end[order], places[order], codes)
 
     def _codes_alone(self, start: int, end: int, at_end: bool) -> list[int]:
-        state, cells = int(self._begun(np.array([start]))[0]), []
+        state, cells = int(self.begun(np.array([start]))[0]), []
         for row in range(start, end, SMALL):
             rows = np.arange(row, min(row + SMALL, end))
-            letters = self._classes(np.full(len(rows), start), rows).tolist()
+            letters = self.classes(np.full(len(rows), start), rows).tolist()
             states = [state, *self.machine.table.walk(letters, state)]
             cells += [at + letter for at, letter in zip(states, letters, strict=False)]
             state = states[-1]
@@ -184,9 +184,9 @@ class Lanes:
             return
         # How many matches have a row at each depth.
         counts = np.searchsorted(-lengths, -np.arange(int(lengths[0])), "left").tolist()
-        state, cells = self._begun(starts), []
+        state, cells = self.begun(starts), []
         for depth, count in enumerate(counts):
-            cells.append(state[:count] + self._classes(starts[:count], starts[:count] + depth))
+            cells.append(state[:count] + self.classes(starts[:count], starts[:count] + depth))
             state[:count] = self.machine.table.look(cells[-1])
         place = self._last_places(state, at_end)
         bases, parents, code_of = self.machine.bases(), np.array(self.machine.parents), np.array(self.machine.codes)
@@ -199,3 +199,46 @@ class Lanes:
         numbers = state // self.machine.width
         lengths = np.array([len(threads) for threads in self.machine.threads])
         return np.where(at_end, np.array(self.machine.closing).take(numbers), lengths.take(numbers) - 1)
+
+
+class _Run:
+    """Starts under way, with their states, at the same depth each; when not `patient` only the first `kept` count."""
+
+    def __init__(self, lanes: Lanes, starts: Rows, patient: bool) -> None:
+        self._lanes, self._starts, self._patient = lanes, starts, patient
+        self._limits = lanes.limits(starts)
+        self._closes = self._limits == lanes.end_of_partition(starts)
+        self.best, self.steps = np.full(len(starts), -1, np.int64), np.zeros(len(starts), np.int64)
+        self.active: Ints = np.arange(len(starts))
+        self.state, self.depth, self.kept = lanes.begun(starts), 0, len(starts)
+
+    def step(self) -> None:
+        """Note the matches that end here; drop the starts that are decided, and move the others one row on."""
+        machine, active = self._lanes.machine, self.active
+        flags = machine.flags.take(self.state // machine.width)
+        rows = self._starts[active] + self.depth
+        at_limit = rows == self._limits[active]
+        matches = (flags & IS_MATCH > 0) | (at_limit & self._closes[active] & (flags & ENDS_HERE > 0))
+        self.best[active[matches]] = rows[matches]
+        stops = at_limit | (flags & IS_SETTLED > 0)
+        if self.depth in CHECKPOINTS and not self._patient:
+            self.kept = min(self.kept, max(PATIENCE // self.depth, 1))
+            stops |= active >= self.kept
+        if stops.any():
+            self.steps[active[stops]] = self.depth
+            self.active, self.state, rows = active[~stops], self.state[~stops], rows[~stops]
+        self.state = machine.table.look(self.state + self._lanes.classes(self._starts[self.active], rows))
+        self.depth += 1
+
+    def finish_alone(self) -> None:
+        """Follow each of the starts that are left."""
+        spent = 0
+        for lane, state in zip(self.active.tolist(), self.state.tolist(), strict=True):
+            self.steps[lane] = self.depth
+            if lane < self.kept:
+                start, limit, closes = int(self._starts[lane]), int(self._limits[lane]), bool(self._closes[lane])
+                end, self.steps[lane] = self._lanes.end_alone(start, self.depth, limit, closes, state)
+                self.best[lane] = max(end, self.best[lane])
+                spent += int(self.steps[lane]) - self.depth
+                if spent > PATIENCE_ALONE and not self._patient:
+                    self.kept = lane + 1

@@ -206,8 +206,8 @@ class Scan:
         states = self._begun[: self.count] // self._width
         return np.flatnonzero(self.transducer.begins.take(states))
 
-    def ends(self, starts: Rows) -> tuple[Rows, Rows]:
-        """The end of the match from each of these candidates, and the rows it took to know: its length."""
+    def ends(self, starts: Rows, patient: bool) -> tuple[Rows, Rows]:
+        """The end of the match from each of these candidates, and the rows looked at, which are just its own."""
         lengths = self._followed(starts)[0]
         return starts + lengths, lengths
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfa.found import Found, Letters, Rows, partitions
+from nfa.found import Found, Letters, Rows, joined, partitions, selected
 from nfa.lanes import scan_lanes
 from nfa.program import Program
 from nfa.scan import Scan
 from nfa.skip import Skip, past_last_row
+
+LONG = 1_000
+"""Partitions of more rows than this are searched one by one."""
 
 
 def scan_within(
@@ -25,10 +28,36 @@ def scan_within(
     """
     limits = deadlines(times, ends, within)
     # Where no match begins that may be as long as it likes, none begins within the time.
-    candidates = Scan(program, letters, ends).candidates()
-    return scan_lanes(
+    scanned = Scan(program, letters, ends)
+    kept, candidates = _unbounded(scanned, limits, ends) if skip is past_last_row else (None, scanned.candidates())
+    found = scan_lanes(
         program, lambda starts, rows: letters.take(rows), ends, skip, limits=limits, candidates=candidates
     )
+    return found if kept is None else _merged(kept, found)
+
+
+def _unbounded(scanned: Scan, limits: Rows, ends: Rows) -> tuple[Found, Rows]:
+    """The matches of each partition up to the first that is not in time, and the rows where others can begin.
+
+    A preferred match that is in time is also the preferred one of those that are.
+    """
+    firsts, cut = partitions(ends)
+    found = scanned.found(past_last_row)
+    late = np.flatnonzero(found.starts + found.lengths > limits[found.starts])
+    partition = np.searchsorted(firsts, found.starts[late], "right") - 1
+    cut = cut.copy()
+    np.minimum.at(cut, partition, found.starts[late])
+    if not len(late):
+        return found, late
+    keeps = found.starts < cut[np.searchsorted(firsts, found.starts, "right") - 1]
+    candidates = scanned.candidates()
+    open_ones = candidates >= cut[np.searchsorted(firsts, candidates, "right") - 1]
+    return selected(found, np.flatnonzero(keeps)), candidates[open_ones]
+
+
+def _merged(some: Found, others: Found) -> Found:
+    both = joined([some, others])
+    return selected(both, np.argsort(both.starts, kind="stable")) if len(others.starts) else some
 
 
 def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
@@ -37,12 +66,34 @@ def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
     >>> deadlines(np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist()
     [2, 3, 3, 5, 5]
     """
-    found = np.empty(len(times), np.int64)
-    for first, end in zip(*(part.tolist() for part in partitions(ends)), strict=True):
-        part = times[first:end]
-        back = np.flatnonzero(part[1:] < part[:-1])
-        if len(back):
-            raise ValueError(f"a row of time {part[back[0] + 1]} comes after time {part[back[0]]}")
-        found[first:end] = first + np.searchsorted(part, part + within, "left")
+    firsts, lasts = partitions(ends)
+    _check_ascending(times, firsts)
+    found = np.repeat(lasts, lasts - firsts)
+    long = lasts - firsts > LONG
+    for first, last in zip(firsts[long].tolist(), lasts[long].tolist(), strict=True):
+        age = times[first:last] - times[first]
+        found[first:last] = first + np.searchsorted(age, age + min(within, int(age[-1]) + 1), "left")
+    rows = np.flatnonzero(np.repeat(~long, lasts - firsts))
+    found[rows] = _bisected(times, rows, found[rows], within)
     # Without any time there are rows as old that come before.
-    return np.maximum(found, np.arange(len(times)))
+    return np.maximum(found, np.arange(len(found)))
+
+
+def _check_ascending(times: Rows, firsts: Rows) -> None:
+    descends = times[1:] < times[:-1]
+    descends[firsts[1:] - 1] = False
+    if descends.any():
+        row = int(np.argmax(descends))
+        raise ValueError(f"a row of time {times[row + 1]} comes after time {times[row]}")
+
+
+def _bisected(times: Rows, rows: Rows, ends: Rows, within: int) -> Rows:
+    """For each row the first one before its end that is too late; all are looked for at once."""
+    low, high = rows.copy(), ends.copy()
+    within = min(within, np.iinfo(np.int64).max)
+    for _ in range(LONG.bit_length()):
+        middle = (low + high) // 2
+        in_time = times.take(middle, mode="clip") - times[rows] < within
+        in_time &= middle < high
+        low, high = np.where(in_time, middle + 1, low), np.where(in_time, high, middle)
+    return low

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import random
 
+import numpy as np
 import pytest
 from array_cases import SKIPS, expected, expected_from_first, random_rows, random_times, random_tree, told
 
-from nfa import chain, determined, lanes, lockstep
+from nfa import chain, compile_program, determined, lanes, lockstep, parse_pattern, within
 from nfa.lanes import scan_lanes
 from nfa.within import scan_within
 
@@ -29,6 +30,10 @@ def small_pieces(monkeypatch):
 def vary(rng, monkeypatch):
     monkeypatch.setattr(lockstep, "ALONE_PRICE", rng.choice([0, 60, 1000]))
     monkeypatch.setattr(lockstep, "STEP_PRICE", rng.choice([1, 100]))
+    monkeypatch.setattr(lanes, "PATIENCE", rng.choice([0, 4, 100]))
+    monkeypatch.setattr(lanes, "PATIENCE_ALONE", rng.choice([0, 2, 100]))
+    monkeypatch.setattr(lanes, "CHECKPOINTS", rng.choice([{1, 2, 4}, {3}, set()]))
+    monkeypatch.setattr(within, "LONG", rng.choice([1, 4, 1000]))
     monkeypatch.setattr(determined, "DIRECT_SYMBOLS", rng.choice([0, 10]))
 
 
@@ -37,10 +42,10 @@ def check_within(seed, monkeypatch):
     vary(rng, monkeypatch)
     tree = random_tree(rng, rng.randint(1, 9))
     letters, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
-    times, within, skip = random_times(rng, ends), rng.randrange(12), rng.choice(SKIPS)
-    shown = f"seed {seed}: {tree} over {letters.tolist()} at {times.tolist()} to {ends.tolist()}, {within}, {skip}"
-    found = told(tree, scan_within, letters, ends, times, within, skip)
-    assert found == expected(tree, letters, ends, skip, times, within), shown
+    times, limit, skip = random_times(rng, ends), rng.randrange(12), rng.choice(SKIPS)
+    shown = f"seed {seed}: {tree} over {letters.tolist()} at {times.tolist()} to {ends.tolist()}, {limit}, {skip}"
+    found = told(tree, scan_within, letters, ends, times, limit, skip)
+    assert found == expected(tree, letters, ends, skip, times, limit), shown
 
 
 def check_first_row(seed, monkeypatch):
@@ -62,7 +67,7 @@ def check_first_row(seed, monkeypatch):
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("check", [check_within, check_first_row])
 def test_random_patterns_and_rows_match_as_one_by_one(monkeypatch, check):
-    for seed in range(1500):
+    for seed in range(800):
         check(seed, monkeypatch)
 
 
@@ -72,3 +77,33 @@ def test_random_patterns_and_rows_match_as_one_by_one(monkeypatch, check):
 def test_random_patterns_and_rows_for_long(monkeypatch, check):
     for seed in range(10_000, 10_000 + int(os.environ.get("NFA_EXAMPLES", "50000"))):
         check(seed, monkeypatch)
+
+
+def any_two(starts, rows):
+    return np.full(len(starts), 3, np.uint8)
+
+
+@pytest.mark.parametrize(("pattern", "lengths"), [("A B+", [100_000]), ("A B{999}", [1_000] * 100)])
+def test_long_matches_cost_no_more_than_their_rows(pattern, lengths):
+    asked = []
+
+    def letters_at(starts, rows):
+        asked.append(len(starts))
+        return any_two(starts, rows)
+
+    found = scan_lanes(compile_program(parse_pattern(pattern)), letters_at, np.array([100_000]))
+    assert found.lengths.tolist() == lengths
+    assert sum(asked) <= 50 * 100_000
+
+
+def test_within_many_equal_rows():
+    rows = np.full(20_000, 3, np.uint8)
+    found = scan_within(compile_program(parse_pattern("A B*")), rows, np.array([20_000]), np.arange(20_000), 500)
+    assert set(found.lengths.tolist()) == {500}
+
+
+def test_times_go_back_only_between_partitions():
+    program, letters, times = compile_program(parse_pattern("A")), np.ones(3, np.uint8), np.array([5, 4, 4])
+    assert len(scan_within(program, letters, np.array([1, 3]), times, 9).starts) == 3
+    with pytest.raises(ValueError, match="a row of time 4 comes after time 5"):
+        scan_within(program, letters, np.array([3]), times, 9)

@@ -8,7 +8,9 @@ A query's present content is what standard SQL gives over the present contents o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Callable
 from functools import singledispatch
 from typing import cast
 
@@ -29,23 +31,33 @@ from bridge.rewrite.aggregate import per_jump
 from bridge.rewrite.correlate import present
 from bridge.rewrite.network import Network
 from bridge.rows import Rows
-from windows.databases import Refused
+from windows.databases import Database, Refused
 from windows.window import NEVER
 
 
 def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
     """The rows of a SELECT; raises QueryError for a text that is none, or a name whose content is not kept."""
     asked = _Asked(catalogue, network, now)
-    text = asked.rendered(sql)
-    try:
-        columns = network.database.columns_of(text)
-        arrow = network.database.arrow(text)
-    except Refused as error:
-        raise QueryError(f"the database refuses: {error}") from None
-    if arrow is not None:
-        pairs = [column.to_pylist() for column in arrow.columns]
-        return Rows(columns, list(zip(*pairs, strict=True)), arrow)
-    return Rows(columns, network.database.fetch(text))
+    database = network.database
+    with _answered(sql, database, asked.rendered) as text:
+        try:
+            return _rows(asked.rendered(text), database)
+        except Refused as error:
+            raise QueryError(f"the database refuses: {error}") from None
+
+
+def _answered(sql: str, database: Database, rendered: Callable[[str], str]) -> contextlib.AbstractContextManager[str]:
+    if "match_recognize" not in sql.lower():
+        return contextlib.nullcontext(sql)
+    from bridge.recognize.demand import answered  # with numpy and pyarrow, which other questions do without
+
+    return answered(sql, database, rendered)
+
+
+def _rows(text: str, database: Database) -> Rows:
+    columns = database.columns_of(text)
+    arrow = database.arrow(text)
+    return Rows(columns, database.fetch(text)) if arrow is None else Rows(columns, None, arrow)
 
 
 @dataclasses.dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +46,21 @@ class Row(tuple[Any, ...]):
 class Rows(Sequence[Row]):
     """The rows of an answer, in order, with `.columns`."""
 
-    def __init__(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], arrow: pa.Table | None = None) -> None:
+    def __init__(
+        self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]] | None, arrow: pa.Table | None = None
+    ) -> None:
         self.columns = tuple(columns)
-        self._rows = [Row.of(self.columns, row) for row in rows]
+        self._tuples = rows
         self._arrow = arrow
+
+    @functools.cached_property
+    def _rows(self) -> list[Row]:
+        """Made when they are asked for: an answer may be taken as Arrow alone."""
+        tuples = self._tuples
+        if tuples is None:
+            assert self._arrow is not None
+            tuples = list(zip(*(column.to_pylist() for column in self._arrow.columns), strict=True))
+        return [Row.of(self.columns, row) for row in tuples]
 
     def __len__(self) -> int:
         return len(self._rows)

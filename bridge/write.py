@@ -57,7 +57,7 @@ def statement(node: Node) -> str:
         case Map(below, columns):
             return _select(below, columns)
         case Filter(below, condition):
-            return f"SELECT * FROM {_item(below)} WHERE {_scalar(condition)}"
+            return f"SELECT * FROM {_item(below)} WHERE {scalar(condition)}"
         case Correlate():
             return f"SELECT * FROM {_inputs(node)}"
     return f"SELECT * FROM {_item(node)}"
@@ -85,7 +85,7 @@ def _aggregate(node: Aggregate) -> str:
     if node.group_by or not known:
         text += f" GROUP BY {_scalars(node.group_by) or '()'}"
     if node.having is not None:
-        text += f" HAVING {_scalar(node.having)}"
+        text += f" HAVING {scalar(node.having)}"
     return text + (" EMIT ON CHANGE" if node.on_change else "")
 
 
@@ -99,13 +99,13 @@ def _source(node: Node) -> str:
         case Correlate():
             return _inputs(node)
         case Filter(below, condition):
-            return f"{_item(below)} WHERE {_scalar(condition)}"
+            return f"{_item(below)} WHERE {scalar(condition)}"
     return _item(node)
 
 
 def _inputs(node: Correlate) -> str:
     items = ", ".join(_aliased(place, alias, below) for place, (alias, below) in enumerate(node.inputs, 1))
-    return items + ("" if node.condition is None else f" WHERE {_scalar(node.condition)}")
+    return items + ("" if node.condition is None else f" WHERE {scalar(node.condition)}")
 
 
 def _aliased(place: int, alias: str, node: Node) -> str:
@@ -146,8 +146,8 @@ def _matching(node: Match) -> str:
 
 
 def _definition(one: Definition) -> str:
-    condition = "" if one.condition is None else f" AS {_scalar(one.condition)}"
-    assignments = ", ".join(f"{name(variable)} = {_scalar(value)}" for variable, value in one.assignments)
+    condition = "" if one.condition is None else f" AS {scalar(one.condition)}"
+    assignments = ", ".join(f"{name(variable)} = {scalar(value)}" for variable, value in one.assignments)
     return name(one.symbol) + condition + (f" DO {assignments}" if assignments else "")
 
 
@@ -198,10 +198,11 @@ def _is_column(word: str) -> bool:
 
 
 def _scalars(expressions: Iterable[exp.Expr]) -> str:
-    return ", ".join(map(_scalar, expressions))
+    return ", ".join(map(scalar, expressions))
 
 
-def _scalar(expression: exp.Expr) -> str:
+def scalar(expression: exp.Expr) -> str:
+    """An expression, with those names in quotes that SQL would read as something else."""
     if any(not node.args.get("quoted") and not _is_column(node.name) for node in expression.find_all(exp.Identifier)):
         expression = expression.copy()
         for node in expression.find_all(exp.Identifier):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple, NoReturn
 
 from nfa.errors import PatternError
@@ -26,11 +26,22 @@ DEPTH_LIMIT = 64
 NUMBER_LIMIT = 999_999_999
 
 
-def parse_pattern(text: str, *, names: Collection[str] | None = None, offset: int = 0) -> Pattern:
+def _as_written(name: str) -> str:
+    return name
+
+
+def parse_pattern(
+    text: str,
+    *,
+    names: Collection[str] | None = None,
+    offset: int = 0,
+    fold: Callable[[str], str] = _as_written,
+) -> Pattern:
     """Read the text inside `PATTERN ( … )`.
 
     Concatenation, `|`, `( )`, `()`, the quantifiers `* + ? {n} {n,} {n,m} {,m}` and their reluctant forms,
-    `PERMUTE(a, b)`, `{- -}`, `^`, `$`, quoted names and SQL comments. Unquoted names keep their spelling.
+    `PERMUTE(a, b)`, `{- -}`, `^`, `$`, quoted names and SQL comments. An unquoted name is what `fold` makes of it: as
+    it is written, or in upper case as in standard SQL.
 
     `names` are the symbols known from DEFINE, spelled as in the pattern. They decide how an unquoted word is read
     (a quoted name is always one symbol); the first line that applies wins:
@@ -48,12 +59,14 @@ def parse_pattern(text: str, *, names: Collection[str] | None = None, offset: in
     Concatenation(parts=(Symbol(name='A'), Quantified(part=Symbol(name='B'), least=0, most=None, greedy=False)))
     >>> print(parse_pattern("xyu+", names={"x", "y", "u"}))
     x y u+
+    >>> print(parse_pattern('a "b" A', fold=str.upper))
+    A b A
     >>> parse_pattern("A | )", offset=100)
     Traceback (most recent call last):
     nfa.errors.PatternError: a pattern is expected before ')' (at position 104)
     """
     known = None if names is None else frozenset(names)
-    return _Parser(_tokens(text, offset), offset + len(text), known).whole()
+    return _Parser(_tokens(text, offset), offset + len(text), known, fold).whole()
 
 
 class _Token(NamedTuple):
@@ -85,12 +98,15 @@ def _tokens(text: str, offset: int) -> list[_Token]:
 class _Parser:
     """Recursive descent; each method reads one rule of the grammar and leaves the next token in place."""
 
-    def __init__(self, tokens: list[_Token], end: int, names: frozenset[str] | None) -> None:
+    def __init__(
+        self, tokens: list[_Token], end: int, names: frozenset[str] | None, fold: Callable[[str], str]
+    ) -> None:
         self.tokens = [*tokens, _Token("end", "", end)]
         self.at = 0
         self.depth = 0
         self.excluding = False
         self.names = names
+        self.fold = fold
 
     @property
     def token(self) -> _Token:
@@ -140,7 +156,7 @@ class _Parser:
             case "word", word if word.upper() == "PERMUTE":
                 return [self.permutation(token)]
             case "word", word:
-                return [Symbol(name) for name in _split(word, self.names)]
+                return [Symbol(name) for name in _split(self.fold(word), self.names)]
             case "quoted", _:
                 return [self.quoted(token)]
             case "mark", "^" | "$":

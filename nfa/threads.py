@@ -91,9 +91,17 @@ class Machine(Generic[Row]):
     def at_end(self, threads: Threads[Row]) -> int | None:
         """The place of the thread that is the preferred match if the partition ends here."""
         for place, (number, _) in enumerate(threads):
-            if self._names[number] is None and self.done in self._reach(number, set(), at_end=True):
+            if self._names[number] is None and self.passes_end(number):
                 return place
         return None
+
+    def passes_end(self, number: int) -> bool:
+        """Whether this instruction leads to a match when the partition ends."""
+        return self.done in self._reach(number, set(), at_end=True)
+
+    def waiting(self, number: int) -> tuple[int, ...]:
+        """The instructions where threads wait or are done that go on from this one, up to the first match."""
+        return tuple(_until(self.done, self._reach(number, set())))
 
     def _begin(self, at_start: bool) -> Threads[Row]:
         reached = self._reach(0, set(), at_start=at_start)

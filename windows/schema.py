@@ -103,7 +103,7 @@ class Schema:
                 raise TypeMismatch(f"the types of {kind.__name__} cannot be read: {error}") from None
             return cls(tuple(Attribute(f.name, _type_name(hints[f.name])) for f in dataclasses.fields(source)))
         if hasattr(source, "names") and hasattr(source, "types"):
-            return cls(tuple(map(Attribute, source.names, map(_type_of_arrow, source.types))))
+            return cls(tuple(map(Attribute, source.names, map(type_of_arrow, source.types))))
         raise TypeMismatch(
             f"a schema is a mapping, a text, a dataclass or a pyarrow schema, not {type(source).__name__}"
         )
@@ -332,15 +332,15 @@ def _type_name(kind: Any) -> str:
     if isinstance(kind, type) and kind in _PYTHON_TYPES:
         return _PYTHON_TYPES[kind]
     if type(kind).__module__.startswith("pyarrow"):
-        return _type_of_arrow(kind)
+        return type_of_arrow(kind)
     raise TypeMismatch(f"unknown type {kind!r}")
 
 
-def _type_of_arrow(kind: Any) -> str:
+def type_of_arrow(kind: Any) -> str:
     """The attribute type that holds every value of an Arrow type."""
     text = str(kind)
     if text.startswith("dictionary"):
-        return _type_of_arrow(kind.value_type)
+        return type_of_arrow(kind.value_type)
     if text.startswith("decimal"):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if text.startswith("timestamp"):

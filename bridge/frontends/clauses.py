@@ -6,6 +6,7 @@ the input when the whole FROM item has been read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple
@@ -67,30 +68,36 @@ def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, 
 
 
 def duration(cursor: Cursor) -> int:
-    """`500 MS`, `(500 + (10/2) - 1) MS`, `INTERVAL '5' SECOND`, in milliseconds.
+    """`500 MS`, `(500 + (10/2) - 1) MS`, `INTERVAL '5' SECOND`, `INTERVAL '5 seconds'`, in milliseconds.
 
     >>> duration(Cursor("(500 + (10/2) - 1) MS")), duration(Cursor("INTERVAL '5' SECOND"))
     (504, 5000)
     """
     start = cursor.position
-    count = _interval(cursor) if cursor.take("INTERVAL") else whole(cursor)
-    if cursor.word() not in UNITS:
-        cursor.fail(f"a unit of time is expected ({', '.join(UNITS)}), not {cursor.shown()}")
-    milliseconds = count * UNITS[cursor.word()]
+    milliseconds = _interval(cursor) if cursor.take("INTERVAL") else whole(cursor) * _unit(cursor)
     if milliseconds >= _LIMIT:
         cursor.fail("a duration is less than 2**62 milliseconds", start)
-    cursor.at += 1
     return milliseconds
+
+
+def _unit(cursor: Cursor) -> int:
+    unit = cursor.word()
+    if unit not in UNITS:
+        cursor.fail(f"a unit of time is expected ({', '.join(UNITS)}), not {cursor.shown()}")
+    cursor.at += 1
+    return UNITS[unit]
 
 
 def _interval(cursor: Cursor) -> int:
     token = cursor.peek()
     if token is None or token.token_type != TokenType.STRING:
-        return whole(cursor)
-    if not token.text.strip().isdecimal() or int(token.text) < 1:
+        return whole(cursor) * _unit(cursor)
+    found = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", token.text)
+    unit = found[2].upper() if found else ""
+    if not found or len(found[1]) > 30 or int(found[1]) < 1 or unit not in ("", *UNITS):
         cursor.fail("INTERVAL wants a whole number of at least 1, like INTERVAL '5' SECOND")
     cursor.at += 1
-    return int(token.text)
+    return int(found[1]) * (UNITS[unit] if unit else _unit(cursor))
 
 
 def whole(cursor: Cursor) -> int:

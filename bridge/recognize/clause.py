@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -15,6 +16,17 @@ NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
 
 OF_THE_MATCH = ("CLASSIFIER", "MATCH_NUMBER")
 SEMANTICS = ("RUNNING", "FINAL")
+
+_FOLDED = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+def identifier(variable: str) -> exp.Identifier:
+    """A pattern variable as expressions hold it: quoted where the bare word would be another name.
+
+    >>> identifier("DOWN").sql(), identifier("down").sql()
+    ('DOWN', '"down"')
+    """
+    return exp.to_identifier(variable, quoted=_FOLDED.fullmatch(variable) is None)
 
 
 class PerMatch(enum.Enum):
@@ -58,6 +70,11 @@ class RowPattern:
     timed_out: bool = False
     """Whether partial matches are reported when their time is over (rule S6)."""
     subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __str__(self) -> str:
+        from bridge.recognize.write import clause
+
+        return clause(self)
 
     def symbols_of(self, variable: str) -> tuple[str, ...]:
         """The symbols a variable stands for: those of a SUBSET, or itself."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import Dialect, ErrorLevel, exp
 
-from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size
+from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size, type_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +39,8 @@ class Database(abc.ABC):
     """Whether a window frame's bound may be computed per row."""
     indexes: ClassVar[bool] = True
     """Whether it profits from indexes on window tables."""
+    ordered: ClassVar[bool] = False
+    """Whether a table's rows are read, and counted by OVER (), in the order in which they were inserted."""
     covering: ClassVar[bool] = False
     """Whether an index may hold all columns, so that the table need not be read."""
 
@@ -109,6 +111,22 @@ class Database(abc.ABC):
     def arrow(self, sql: str) -> pa.Table | None:
         """The rows of a SELECT as Arrow where the database has it, else None: `fetch` then."""
         return None
+
+    def lend(self, name: str, rows: pa.Table) -> None:
+        """Let statements read an Arrow table under a name that no table has, until `take_back`."""
+        columns = (f"{self._quoted(field.name)} {self._lent_type(field.type)}" for field in rows.schema)
+        self.execute(f"CREATE TEMPORARY TABLE {self._quoted(name)} ({', '.join(columns)})")
+        self.append(self._quoted(name), rows)
+
+    def _lent_type(self, kind: pa.DataType) -> str:
+        return self.column_type(Attribute("lent", type_of_arrow(kind)))
+
+    def _quoted(self, name: str) -> str:
+        return self.render(exp.to_identifier(name, quoted=True))
+
+    def take_back(self, name: str) -> None:
+        """End what `lend` began."""
+        self.execute(f"DROP TABLE {self._quoted(name)}")
 
     def column_type(self, attribute: Attribute) -> str:
         """The type of an attribute's column in this database."""

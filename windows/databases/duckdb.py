@@ -29,6 +29,7 @@ class DuckDB(Database):
     dialect: ClassVar[str] = "duckdb"
     chunk: ClassVar[int] = 100_000
     frames: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
     indexes: ClassVar[bool] = False
 
     def __init__(self, path: str | duckdb.DuckDBPyConnection = ":memory:") -> None:
@@ -80,6 +81,12 @@ class DuckDB(Database):
             self._run(f"INSERT INTO {table} SELECT * FROM _cep_batch")
         finally:
             self.connection.unregister("_cep_batch")
+
+    def lend(self, name: str, rows: pa.Table) -> None:
+        self.connection.register(name, rows)
+
+    def take_back(self, name: str) -> None:
+        self.connection.unregister(name)
 
     def relation(self, name: str) -> Schema | None:
         try:

@@ -1,0 +1,80 @@
+"""A clause answered over bounded data: sort, match by the strategy that fits, measure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.recognize.clause import PerMatch, RowPattern
+from bridge.recognize.conditions import conditions
+from bridge.recognize.members import Members
+from bridge.recognize.output import Output, shown
+from bridge.recognize.planner import choose, run
+from bridge.recognize.rows import SortedRows, Source
+from bridge.recognize.task import Task
+from bridge.recognize.values import Fold, Value, Valued, read
+from nfa.errors import BudgetError, SkipError
+from nfa.program import compile_program
+from windows.databases import Database
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def answer(
+    database: Database, source: Source, clause: RowPattern, fields: Sequence[str], strategy: str | None = None
+) -> pa.Table:
+    """The rows that MATCH_RECOGNIZE gives over a SELECT whose columns are `fields`, in order of the partitions.
+
+    `strategy` forces one of `planner.STRATEGIES`; raises QueryError for a name that is no column, SkipError where AFTER
+    MATCH SKIP leads nowhere (rule S3), and BudgetError for an answer beyond a limit.
+    """
+    checked = _columns_known(clause, fields)
+    asked = conditions(checked, fields, database.is_aggregate)
+    final = clause.per_match is PerMatch.ONE_ROW
+    measures = [read(m.this, checked, fields, None, final, database.is_aggregate) for m in checked.measures]
+    needed = _needed(checked, fields, [c.row for c in asked if c.row is not None], [c.rest for c in asked], measures)
+    with SortedRows(database, source, checked, needed) as rows:
+        task = Task(rows, checked, asked, compile_program(checked.pattern))
+        try:
+            found = run(task, strategy or choose(task).strategy)
+        except (SkipError, BudgetError) as error:
+            raise QueryError(str(error)) from error
+        members = Members(found, task.program, rows.ends)
+        which = shown(members, clause.per_match, len(rows))
+        return Output(database, rows, members, which).table(checked, fields, measures)
+
+
+def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
+    """The clause with the input's own spelling of the columns to partition and order by."""
+
+    def spelled(node: exp.Expr) -> Any:
+        return read(node, clause, fields).atoms[0].row if isinstance(node, exp.Column) else node  # type: ignore[union-attr]
+
+    return dataclasses.replace(
+        clause,
+        partition_by=tuple(key.transform(spelled) for key in clause.partition_by),
+        order_by=tuple(item.transform(spelled) for item in clause.order_by),
+    )
+
+
+def _needed(
+    clause: RowPattern,
+    fields: Sequence[str],
+    rows: Sequence[exp.Expr],
+    rests: Sequence[Valued | None],
+    measures: Sequence[Valued],
+) -> list[str]:
+    """The columns of the input that anything reads."""
+    if clause.per_match is not PerMatch.ONE_ROW:
+        return list(fields)
+    expressions: list[exp.Expr] = [*rows, *clause.partition_by, *clause.order_by]
+    atoms = [atom for valued in [*rests, *measures] if valued for atom in valued.atoms]
+    expressions += [atom.row for atom in atoms if isinstance(atom, Value)]
+    expressions += [atom.call for atom in atoms if isinstance(atom, Fold)]
+    read_names = {found.name for expression in expressions for found in expression.find_all(exp.Column)}
+    return [name for name in fields if name in read_names] or list(fields[:1])

@@ -1,0 +1,25 @@
+"""Arrow arrays as the strategies and measures use them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Array: TypeAlias = Any
+"""A `pyarrow.Array` of any type: which one it is, the database says."""
+
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+def taken(array: Array, places: Ints) -> Array:
+    """The values at these places; NULL at a negative one.
+
+    >>> taken(pa.array(["a", "b"]), np.array([1, -1])).to_pylist()
+    ['b', None]
+    """
+    absent = places < 0
+    return array.take(pa.array(places, pa.int64(), mask=absent) if absent.any() else pa.array(places))

@@ -1,0 +1,121 @@
+"""DEFINE graded: what of each condition is about the row alone, and what waits for the match (DESIGN, "Row patterns")."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from bridge.recognize.clause import RowPattern
+from bridge.recognize.values import CURRENT, Number, Place, Value, Valued, read
+from nfa.pattern import Concatenation, Exclusion, Pattern, Symbol, length_bounds, symbols, walk
+
+
+class Grade(enum.IntEnum):
+    """What a condition reads beside the row: nothing, rows at a known distance from the first, or anything."""
+
+    ROW = 0
+    START = 1
+    RUN = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """One symbol's condition: `row` holds of the row alone, `rest` (None: nothing) of the match so far."""
+
+    symbol: str
+    row: exp.Expr | None
+    rest: Valued | None
+    grade: Grade
+
+
+def conditions(clause: RowPattern, fields: Sequence[str], is_aggregate: Callable[[str], bool]) -> tuple[Condition, ...]:
+    """The conditions of all symbols, in the order of `nfa.symbols`; a symbol without one always holds."""
+    defined = dict(clause.define)
+    return tuple(
+        _condition(symbol, defined.get(symbol), clause, fields, is_aggregate) for symbol in symbols(clause.pattern)
+    )
+
+
+def _condition(
+    symbol: str,
+    condition: exp.Expr | None,
+    clause: RowPattern,
+    fields: Sequence[str],
+    is_aggregate: Callable[[str], bool],
+) -> Condition:
+    if condition is None:
+        return Condition(symbol, None, None, Grade.ROW)
+    alone: list[exp.Expr] = []
+    rest: list[exp.Expr] = []
+    for part in _conjuncts(condition):
+        valued = read(part, clause, fields, symbol, is_aggregate=is_aggregate)
+        row = _of_row(valued)
+        if row is None:
+            rest.append(part)
+        else:
+            alone.append(row)
+    joined = read(_all(rest), clause, fields, symbol, is_aggregate=is_aggregate) if rest else None
+    grade = Grade.ROW if joined is None else _grade(joined, clause)
+    return Condition(symbol, _all(alone) if alone else None, joined, grade)
+
+
+def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    while isinstance(condition, exp.Paren):
+        condition = condition.this
+    if isinstance(condition, exp.And):
+        return [*_conjuncts(condition.left), *_conjuncts(condition.right)]
+    return [condition]
+
+
+def _all(parts: Sequence[exp.Expr]) -> exp.Expr:
+    wrapped: list[exp.Expr] = [exp.Paren(this=part.copy()) for part in parts]
+    return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped)
+
+
+def _of_row(valued: Valued) -> exp.Expr | None:
+    """The condition as an expression over the row, if it reads nothing else."""
+    if not valued.atoms:
+        return valued.expression
+    only = valued.only
+    return only.row if isinstance(only, Value) and only.place == CURRENT else None
+
+
+def _grade(rest: Valued, clause: RowPattern) -> Grade:
+    known = [atom for atom in rest.atoms if isinstance(atom, Value) and distance(atom.place, clause) is not None]
+    current = [atom for atom in rest.atoms if isinstance(atom, Value) and atom.place == CURRENT]
+    return Grade.START if len(known) + len(current) == len(rest.atoms) else Grade.RUN
+
+
+def asks_match_number(conditions: Sequence[Condition]) -> bool:
+    """Whether a condition reads MATCH_NUMBER(), so that a start's match depends on those before it."""
+    return any(isinstance(atom, Number) for c in conditions if c.rest for atom in c.rest.atoms)
+
+
+def distance(place: Place, clause: RowPattern) -> int | None:
+    """How many rows after the match's first row a place is whenever there is such a row; None where it varies."""
+    if place.symbols is None:
+        return place.offset if place.first else None
+    if len(place.symbols) != 1 or place.offset:
+        return None
+    return _positions(clause.pattern).get(place.symbols[0])
+
+
+@functools.lru_cache(maxsize=256)
+def _positions(pattern: Pattern) -> dict[str, int]:
+    """The symbols that stand once in the pattern, for one row at a known distance from the first."""
+    names = [node.name for node in walk(pattern) if isinstance(node, Symbol)]
+    found: dict[str, int] = {}
+    before = 0
+    for part in pattern.parts if isinstance(pattern, Concatenation) else (pattern,):
+        inner = part.part if isinstance(part, Exclusion) else part
+        if isinstance(inner, Symbol) and names.count(inner.name) == 1:
+            found[inner.name] = before
+        least, most = length_bounds(part)
+        if least != most:
+            break
+        before += least
+    return found

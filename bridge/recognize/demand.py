@@ -1,0 +1,184 @@
+"""MATCH_RECOGNIZE in a larger SELECT: each clause, with the table before it, becomes a table of its answer.
+
+The clauses are cut out of the text from left to right, so one inside another's input comes first; a name of the same length
+stands in their place, and every offset stays what it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from bridge.errors import QueryError
+from bridge.frontends.cursor import Cursor, word_of
+from bridge.frontends.match_recognize import match_recognize
+from bridge.recognize.answer import answer
+from bridge.recognize.clause import RowPattern
+from bridge.recognize.rows import Source
+from windows.databases import Database, Refused
+
+_BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
+_STANDIN = "_cep_match_{}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One clause of a text, the table before it, and the name that stands for both."""
+
+    name: str
+    table: str
+    clause: RowPattern
+
+
+def parts(sql: str) -> tuple[str, list[Part]]:
+    """The text with a name for each clause and the table before it, and what these stand for, in order.
+
+    >>> text, (part,) = parts("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a PATTERN (X)) AS m")
+    >>> " ".join(text.split()), part.table
+    ('SELECT * FROM _cep_match_1 AS m', 't')
+    """
+    found: list[Part] = []
+    text = sql
+    while place := _next(text):
+        try:
+            text = _cut(text, place, found)
+        except QueryError as error:
+            raise QueryError(error.message, sql, error.position, error.words) from None
+    return text, found
+
+
+def _next(text: str) -> int:
+    """Which token is the first MATCH_RECOGNIZE; 0 where there is none."""
+    tokens = Cursor(text).tokens
+    pairs = itertools.pairwise(tokens)
+    return next((i for i, (t, after) in enumerate(pairs) if _is_clause(word_of(t), word_of(after))), 0)
+
+
+def _is_clause(word: str, after: str) -> bool:
+    return word == "MATCH_RECOGNIZE" and after == "("
+
+
+def _cut(text: str, place: int, found: list[Part]) -> str:
+    cursor = Cursor(text)
+    cursor.at = place
+    last, alias = _table_before(cursor, place)
+    start = cursor.tokens[last].start
+    table = cursor.bare[start : cursor.tokens[alias].start].rstrip()
+    clause = match_recognize(cursor)
+    end = cursor.tokens[cursor.at - 1].end + 1
+    name = _STANDIN.format(len(found) + 1)
+    found.append(Part(name, table, clause))
+    blank = "".join("\n" if c == "\n" else " " for c in text[start + len(name) : end])
+    return text[:start] + name + blank + text[end:]
+
+
+def _table_before(cursor: Cursor, place: int) -> tuple[int, int]:
+    """The tokens at which the table before a clause begins, and its alias or, without one, the clause."""
+    if place == 0 or word_of(cursor.tokens[place - 1]) in _BEFORE_TABLE:
+        cursor.fail("MATCH_RECOGNIZE stands after the table whose rows it matches: FROM trades MATCH_RECOGNIZE ( … )")
+    first = _factor(cursor, place)
+    if first > 0 and word_of(cursor.tokens[first - 1]) not in _BEFORE_TABLE:
+        alias = first
+        named_as = word_of(cursor.tokens[first - 1]) == "AS"
+        return _factor(cursor, first - named_as), alias - named_as
+    return first, place
+
+
+def _factor(cursor: Cursor, end: int) -> int:
+    """Where the table that ends before a token begins: a name, a sub-query, a call, a stream with its WINDOW."""
+    at = end - 1
+    if word_of(cursor.tokens[at]) == ")":
+        at = _opening(cursor, at)
+        if at == 0 or word_of(cursor.tokens[at - 1]) in (*_BEFORE_TABLE, "AS"):
+            return at
+        at -= 1
+        if word_of(cursor.tokens[at]) == "WINDOW" and at > 0:
+            at -= 1
+    while at > 1 and word_of(cursor.tokens[at - 1]) == ".":
+        at -= 2
+    return at
+
+
+def _opening(cursor: Cursor, at: int) -> int:
+    """The parenthesis that the one at a token closes."""
+    depth, place = 1, at
+    while depth and place:
+        place -= 1
+        depth += {")": 1, "(": -1}.get(word_of(cursor.tokens[place]), 0)
+    if depth:
+        cursor.fail("a parenthesis is closed that was not opened", cursor.tokens[at].start)
+    return place
+
+
+@contextlib.contextmanager
+def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> Iterator[str]:
+    """The text with a table of its answer for each clause; the tables are there as long as the context lasts.
+
+    `rendered` makes a SELECT what the database reads: it knows the bridge's own names.
+    """
+    text, cut = parts(sql)
+    with contextlib.ExitStack() as stack:
+        for part in cut:
+            select = _visible(text, part, cut, database) + f"SELECT * FROM {part.table}"
+            try:
+                source = rendered(select)
+                fields = database.columns_of(source)
+            except Refused as error:
+                raise QueryError(f"the database refuses: {error}") from None
+            except QueryError as error:
+                raise QueryError(error.message, sql, None, error.words) from None
+            try:
+                plain = source == select and part.table.replace(".", "").replace("_", "").isalnum()
+                table = answer(database, Source(source, plain), part.clause, fields)
+            except QueryError as error:
+                raise error.within(sql) from None
+            database.lend(part.name, table)
+            stack.callback(database.take_back, part.name)
+        yield text
+
+
+def _visible(text: str, part: Part, cut: list[Part], database: Database) -> str:
+    """WITH and the common table expressions that a part's table may name."""
+    tables = [found for found in _parsed(text, database).find_all(exp.Table) if found.name == part.name]
+    inside = [outer for outer in cut if part.name in outer.table and outer is not part]
+    found: list[exp.Expr] = []
+    for outer in inside:
+        shell = _parsed(f"SELECT * FROM {outer.table}", database)
+        found = [*_ctes(next(t for t in shell.find_all(exp.Table) if t.name == part.name)), *found]
+        return _with([*found], _visible(text, outer, cut, database), database)
+    return _with(_ctes(tables[0]) if tables else [], "", database)
+
+
+def _with(ctes: list[exp.Expr], before: str, database: Database) -> str:
+    if not ctes:
+        return before
+    texts = ", ".join(cte.sql(database.dialect) for cte in ctes)
+    return f"{before.rstrip()}, {texts} " if before else f"WITH {texts} "
+
+
+def _parsed(text: str, database: Database) -> exp.Expr:
+    try:
+        return sqlglot.parse_one(text, dialect=database.dialect)
+    except SqlglotError as error:
+        raise QueryError(f"not understood: {str(error).splitlines()[0]}", text) from None
+
+
+def _ctes(node: exp.Expr) -> list[exp.Expr]:
+    """The common table expressions that a node sees, the outermost first."""
+    found: list[exp.Expr] = []
+    below: exp.Expr = node
+    above = node.parent
+    while above is not None:
+        with_ = above.args.get("with_") or above.args.get("with")
+        if with_ is not None and below is not with_:
+            found = [*with_.expressions, *found]
+        elif isinstance(above, exp.With):
+            found = [*above.expressions[: above.expressions.index(below)], *found]
+        below, above = above, above.parent
+    return found

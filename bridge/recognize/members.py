@@ -1,0 +1,120 @@
+"""The rows of matches as arrays: which member of a match stands at a place, for all matches at once."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.recognize.arrow import Bools, Ints
+from bridge.recognize.values import Place
+from nfa.found import Found
+from nfa.program import MatchSymbol, Program
+
+ABSENT = -1
+"""A member that there is not."""
+
+
+class Members:
+    """A member is one row of one match; members are numbered through all matches, in order."""
+
+    def __init__(self, found: Found, program: Program, ends: Ints) -> None:
+        self.found = found
+        self.offsets = found.offsets
+        self.ends = ends
+        code = program.instructions
+        self.names = sorted({line.name for line in code if isinstance(line, MatchSymbol)})
+        numbers = [self.names.index(line.name) if isinstance(line, MatchSymbol) else -1 for line in code]
+        self._symbol_of = np.array(numbers, np.int16)
+        self._excluded = np.array([isinstance(line, MatchSymbol) and line.excluded for line in code], bool)
+
+    def __len__(self) -> int:
+        return len(self.found.codes)
+
+    @property
+    def matches(self) -> int:
+        return len(self.found.starts)
+
+    @functools.cached_property
+    def symbols(self) -> NDArray[np.int16]:
+        """For each member the number of its symbol among `names`."""
+        return self._symbol_of[self.found.codes]
+
+    @functools.cached_property
+    def excluded(self) -> Bools:
+        """Whether a member stands in `{- -}`."""
+        return self._excluded[self.found.codes]
+
+    @functools.cached_property
+    def match(self) -> Ints:
+        """For each member the match it is of."""
+        return np.repeat(np.arange(self.matches), self.found.lengths)
+
+    def rows(self, members: Ints, match: Ints) -> Ints:
+        """The input rows of members of these matches; ABSENT stays so."""
+        rows = (self.found.starts - self.offsets[:-1])[match] + members
+        return np.where(members < 0, ABSENT, rows)
+
+    @functools.cached_property
+    def numbers(self) -> Ints:
+        """MATCH_NUMBER() of each match: 1, 2, … in its partition; empty matches count."""
+        partition = np.searchsorted(self.ends, self.found.starts, side="right")
+        first = np.searchsorted(partition, partition, side="left")
+        return np.arange(self.matches) - first + 1
+
+    def at_end(self, place: Place) -> Ints:
+        """For each match the member at a place of the whole match."""
+        if place.symbols is None:
+            counts, firsts = self.found.lengths, self.offsets[:-1]
+            return _picked(None, firsts, counts, place)
+        where, before = self._of(place.symbols)
+        return _picked(where, before[:-1], np.diff(before), place)
+
+    def so_far(self, place: Place, members: Ints) -> Ints:
+        """For each of these members the member at a place of what its match had taken by then."""
+        known = np.maximum(members, 0)
+        match = self.match[known] if len(self.match) else known
+        if place.symbols is None:
+            firsts = self.offsets[match]
+            found = _picked(None, firsts, known - firsts + 1, place)
+        else:
+            where, before = self._of(place.symbols)
+            counts = self._count_of(place.symbols)[known] - before[match]
+            found = _picked(where, before[match], counts, place)
+        return np.where(members < 0, ABSENT, found)
+
+    def shifted(self, members: Ints, match: Ints, by: int) -> Ints:
+        """The member so many rows after each of these, if it is of the same match."""
+        moved = members + by
+        inside = (members >= 0) & (moved >= self.offsets[match]) & (moved < self.offsets[match + 1])
+        return np.where(inside, moved, ABSENT)
+
+    def is_one_of(self, symbols: tuple[str, ...] | None) -> Bools:
+        """Whether each member is one of the symbols."""
+        if symbols is None:
+            return np.ones(len(self), bool)
+        wanted = np.array([name in symbols for name in self.names] + [False])
+        return wanted[self.symbols]
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - lives as long as one answer
+    def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
+        """The members that are one of the symbols, and how many of them come before each match."""
+        where = np.flatnonzero(self.is_one_of(symbols))
+        return where, np.searchsorted(where, self.offsets).astype(np.int64)
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019
+    def _count_of(self, symbols: tuple[str, ...]) -> Ints:
+        """How many members up to each one, itself included, are one of the symbols."""
+        return np.cumsum(self.is_one_of(symbols), dtype=np.int64)
+
+
+def _picked(where: Ints | None, firsts: Ints, counts: Ints, place: Place) -> Ints:
+    """The place's member among `counts` from `firsts` on (of `where`, if not of all members)."""
+    there = counts > place.offset
+    chosen = firsts + place.offset if place.first else firsts + counts - 1 - place.offset
+    if where is None:
+        return np.where(there, chosen, ABSENT)
+    if len(where) == 0:
+        return np.full(len(firsts), ABSENT, np.int64)
+    return np.where(there, where[np.where(there, chosen, 0)], ABSENT)

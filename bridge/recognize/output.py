@@ -1,0 +1,156 @@
+"""From matches to the rows of the answer: MEASURES and the columns of the input, as Arrow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.check import column
+from bridge.recognize.arrow import Array, Bools, Ints, taken
+from bridge.recognize.clause import PerMatch, RowPattern
+from bridge.recognize.folds import folded
+from bridge.recognize.members import ABSENT, Members
+from bridge.recognize.rows import SortedRows, arrow_columns, lent
+from bridge.recognize.values import Atom, Fold, Label, Number, Value, Valued
+from windows.databases import Database
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """The rows of the answer: of which match (ABSENT: of none), its member (ABSENT: empty or none), its input row."""
+
+    match: Ints
+    member: Ints
+    row: Ints
+
+    @property
+    def unmatched(self) -> Bools:
+        found: Bools = self.match == ABSENT
+        return found
+
+
+def shown(members: Members, per_match: PerMatch, count: int) -> Shown:
+    """Which rows a clause gives for its matches, over `count` rows of input."""
+    found = members.found
+    if per_match is PerMatch.ONE_ROW:
+        last = np.where(found.lengths > 0, members.offsets[1:] - 1, ABSENT)
+        return Shown(np.arange(members.matches), last, found.starts)
+    kept = np.flatnonzero(~members.excluded)
+    rows = Shown(members.match[kept], kept, members.rows(kept, members.match[kept]))
+    if per_match is PerMatch.OMIT_EMPTY:
+        return rows
+    empty = np.flatnonzero(found.lengths == 0)
+    rows = _together(rows, Shown(empty, np.full(len(empty), ABSENT), found.starts[empty]))
+    if per_match is PerMatch.WITH_UNMATCHED:
+        free = np.ones(count, bool)
+        every = np.arange(len(members))
+        free[members.rows(every, members.match)] = False
+        free[found.starts[empty]] = False
+        alone = np.flatnonzero(free)
+        nothing = np.full(len(alone), ABSENT)
+        rows = _together(rows, Shown(nothing, nothing, alone))
+    return _in_order(rows, members)
+
+
+def _together(one: Shown, other: Shown) -> Shown:
+    pairs = ((one.match, other.match), (one.member, other.member), (one.row, other.row))
+    match, member, row = (np.concatenate(pair) for pair in pairs)
+    return Shown(match, member, row)
+
+
+def _in_order(rows: Shown, members: Members) -> Shown:
+    """By the row each match begins with; rows of no match among them; matches by number, rows as they are taken."""
+    starts = members.found.starts[rows.match] if members.matches else rows.row
+    order = np.lexsort((rows.row, rows.match, np.where(rows.unmatched, rows.row, starts)))
+    return Shown(rows.match[order], rows.member[order], rows.row[order])
+
+
+@dataclasses.dataclass
+class Output:
+    """Computes the columns of an answer."""
+
+    database: Database
+    rows: SortedRows
+    members: Members
+    shown: Shown
+
+    def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[Valued]) -> pa.Table:
+        """The answer: partition columns, measures; for all rows also the order columns before and the rest after them."""
+        names, rest = [key.name for key in clause.partition_by], list[str]()
+        if clause.per_match is not PerMatch.ONE_ROW:
+            names += [item.this.name for item in clause.order_by if isinstance(item.this, exp.Column)]
+            names = list(dict.fromkeys(names))
+            rest = [name for name in fields if name not in names]
+        atoms = {atom: None for measure in measures for atom in measure.atoms}
+        row_values = [atom.row for atom in atoms if isinstance(atom, Value)]
+        wanted = list(dict.fromkeys([*row_values, *map(column, [*names, *rest])]))
+        arrays = dict(zip(wanted, self.rows.columns(wanted), strict=True))
+        values = {atom: self._atom(atom, arrays) for atom in atoms}
+        computed = self._measures(measures, values)
+        given = {name: taken(arrays[column(name)], self.shown.row) for name in [*names, *rest]}
+        columns = [*(given[name] for name in names), *computed, *(given[name] for name in rest)]
+        return pa.Table.from_arrays(columns, names=[*names, *(m.alias for m in clause.measures), *rest])
+
+    def _atom(self, atom: Atom, arrays: dict[exp.Expr, Array]) -> Array:
+        shown = self.shown
+        match = np.maximum(shown.match, 0)
+        if isinstance(atom, Number):
+            numbers = self.members.numbers[match] if self.members.matches else match
+            return pa.array(numbers, pa.int64(), mask=shown.unmatched)
+        if isinstance(atom, Fold):
+            return folded(atom, self.database, self.rows, self.members, shown.match, shown.member)
+        found = self._members_at(atom, match)
+        if isinstance(atom, Label):
+            found = self.members.shifted(found, match, atom.shift) if atom.shift else found
+            return self._labels(found)
+        return taken(arrays[atom.row], self.members.rows(found, match))
+
+    def _members_at(self, atom: Value | Label, match: Ints) -> Ints:
+        """For each row of the answer the member that an atom is about."""
+        if not self.members.matches:
+            return np.full(len(match), ABSENT)
+        if not atom.place.final:
+            return self.members.so_far(atom.place, self.shown.member)
+        return np.where(self.shown.unmatched, ABSENT, self.members.at_end(atom.place)[match])
+
+    def _labels(self, found: Ints) -> Array:
+        if not len(self.members):
+            return pa.nulls(len(found), pa.string())
+        codes = self.members.symbols[np.maximum(found, 0)].astype(np.int64)
+        return taken(pa.array(self.members.names, pa.string()), np.where(found == ABSENT, ABSENT, codes))
+
+    def _measures(self, measures: Sequence[Valued], values: dict[Atom, Array]) -> list[Array]:
+        """What is more than one atom is computed by the database, all of it in one statement."""
+        names = {atom: f"_v{place}" for place, atom in enumerate(values)}
+        computed = [_renamed(measure, names) for measure in measures if measure.only is None]
+        found = iter(self._asked(computed, values, names) if computed else [])
+        return [values[measure.only] if measure.only is not None else next(found) for measure in measures]
+
+    def _asked(self, computed: list[exp.Expr], values: dict[Atom, Array], names: dict[Atom, str]) -> list[Array]:
+        order = pa.array(np.arange(len(self.shown.match)))
+        table = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
+        with lent(self.database, table) as lent_name:
+            named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(computed)]
+            select = exp.select(*named).from_(exp.to_identifier(lent_name, quoted=True)).order_by(column("_n"))
+            arrays = arrow_columns(self.database, self.database.render(select), len(named))
+        nothing = pa.array(self.shown.unmatched)
+        return [_without(array, nothing) for array in arrays]
+
+
+def _renamed(measure: Valued, names: dict[Atom, str]) -> exp.Expr:
+    mine = {f"_v{place}": names[atom] for place, atom in enumerate(measure.atoms)}
+
+    def rename(node: exp.Expr) -> exp.Expr:
+        return column(mine[node.name]) if isinstance(node, exp.Column) else node
+
+    return measure.expression.transform(rename)
+
+
+def _without(array: Array, nothing: Array) -> Array:
+    import pyarrow.compute as pc
+
+    return pc.if_else(nothing, pa.scalar(None, array.type), array)

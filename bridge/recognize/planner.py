@@ -1,0 +1,55 @@
+"""Which strategy finds the matches, and why. The plain machine ("registers") is the truth; the others equal it.
+
+The reasons are given as `explain` shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bridge.errors import QueryError
+from bridge.recognize import registers
+from bridge.recognize.conditions import Grade, asks_match_number
+from bridge.recognize.task import Task
+from nfa.errors import BudgetError
+from nfa.found import Found
+from nfa.scan import scan
+
+
+class Choice(NamedTuple):
+    """A strategy and the reason for it."""
+
+    strategy: str
+    reason: str
+
+
+def choose(task: Task) -> Choice:
+    """The fastest strategy that can answer."""
+    grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
+    if asks_match_number(task.conditions):
+        return Choice("registers", "a condition reads MATCH_NUMBER()")
+    if task.clause.within is not None:
+        return Choice("registers", "WITHIN bounds each start by itself")
+    if grade is Grade.ROW:
+        return Choice("symbols", "every condition is about one row and its neighbours")
+    return Choice("registers", "a condition reads rows of the match")
+
+
+def run(task: Task, strategy: str) -> Found:
+    """The matches by a strategy, by name; one that gives up hands over to the plain machine."""
+    if strategy not in STRATEGIES:
+        raise QueryError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
+    try:
+        return STRATEGIES[strategy](task)
+    except BudgetError:
+        if strategy == "registers":
+            raise
+        return registers.find(task)
+
+
+def _symbols(task: Task) -> Found:
+    return scan(task.program, task.letters, task.ends, task.skip)
+
+
+STRATEGIES: dict[str, Callable[[Task], Found]] = {"symbols": _symbols, "registers": registers.find}

@@ -1,0 +1,203 @@
+"""The input of a clause in the order of its partitions, and expressions over its rows as columns of Arrow."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.check import column
+from bridge.errors import QueryError
+from bridge.flow import table
+from bridge.recognize.arrow import Array, Ints
+from bridge.recognize.clause import RowPattern
+from bridge.recognize.values import SHIFT
+from windows.databases import Database
+
+PARTITION, ORDER = "_p", "_n"
+"""Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
+
+SOURCE, ROWS = "_cep_source", "r"
+"""The table that stands for the input in a statement, and its alias."""
+
+_fresh = itertools.count(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A SELECT in the database's own SQL; `plain` where reading it twice costs nothing, as a table's name."""
+
+    text: str
+    plain: bool = False
+
+    def rendered(self, database: Database, statement: exp.Expr) -> str:
+        """A statement that reads the table SOURCE, with this SELECT in its place."""
+        return database.render(statement).replace(
+            database.render(exp.to_identifier(SOURCE, quoted=True)), f"({self.text})"
+        )
+
+
+class SortedRows:
+    """A temporary table of the input, sorted by partition and order; use it as a context.
+
+    `ends` are the numbers of the rows after the last of each partition; rows count from 0 over all partitions.
+    """
+
+    def __init__(self, database: Database, source: Source, clause: RowPattern, needed: Sequence[str]) -> None:
+        self.database = database
+        self.name = f"_cep_rows_{next(_fresh)}"
+        self.partitioned = bool(clause.partition_by)
+        sort = _sort(source, clause, needed, database)
+        temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
+        create = exp.Create(kind="TABLE", this=table(self.name), expression=sort, properties=temporary)
+        database.execute(source.rendered(database, create))
+
+    def __enter__(self) -> SortedRows:
+        self.ends = self._ends()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.database.execute(self.database.render(exp.Drop(tables=[table(self.name)], kind="TABLE")))
+
+    def __len__(self) -> int:
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+    def _ends(self) -> Ints:
+        if not self.partitioned:
+            (found,) = self.columns([exp.Count(this=exp.Star())])
+            count = found[0].as_py()
+            return np.array([count] if count else [], np.int64)
+        (numbers,) = self.columns([column(PARTITION)])
+        values = numbers.to_numpy(zero_copy_only=False)
+        changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+        return np.append(changes, len(values)).astype(np.int64) if len(values) else changes.astype(np.int64)
+
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
+        """Each expression's values, row by row."""
+        if not expressions:
+            return []
+        named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
+        select = exp.select(*named).from_(table(self.name))
+        if not self.database.ordered and not any(isinstance(e, exp.Count) for e in expressions):
+            select = select.order_by(column(ORDER))
+        return arrow_columns(self.database, self.database.render(select), len(expressions))
+
+    def _shifted(self, expression: exp.Expr) -> exp.Expr:
+        """The expression with LAG and LEAD for what reads other rows of the partition."""
+        return expression.copy().transform(self._window)
+
+    def _window(self, node: exp.Expr) -> exp.Expr:
+        if not (isinstance(node, exp.Anonymous) and node.name == SHIFT):
+            return node
+        row, by = node.expressions
+        back = isinstance(by, exp.Neg)
+        offset = by.this if back else by
+        if offset.name == "0":
+            return exp.Paren(this=row)
+        if not self.database.ordered:
+            return exp.Window(
+                this=_beside(row, offset, back),
+                partition_by=[column(PARTITION)] if self.partitioned else None,
+                order=exp.Order(expressions=[column(ORDER)]),
+            )
+        there = exp.Window(this=_beside(row, offset, back))
+        if not self.partitioned:
+            return there
+        same = exp.EQ(this=exp.Window(this=_beside(column(PARTITION), offset, back)), expression=column(PARTITION))
+        return exp.Case().when(same, there)
+
+
+def _beside(value: exp.Expr, offset: exp.Expr, back: bool) -> exp.Expr:
+    kind = exp.Lag if back else exp.Lead
+    return kind(this=value.copy(), offset=offset.copy())
+
+
+def _sort(source: Source, clause: RowPattern, needed: Sequence[str], database: Database) -> exp.Query:
+    """The input's columns that are needed, with the number of each row's partition, in order."""
+    columns = [_of(ROWS, name) for name in needed]
+    order = [item.transform(_of_rows) for item in clause.order_by]
+    if not database.ordered:
+        return _ranked(columns, order, clause)
+    if not clause.partition_by:
+        return exp.select(*columns).from_(_source()).order_by(*order)
+    on = exp.and_(
+        *(exp.NullSafeEQ(this=_of(ROWS, key.name), expression=_of("k", key.name)) for key in clause.partition_by)
+    )
+    number_of = _of("k", PARTITION)
+    select = exp.select(*columns, number_of).from_(_source()).join(_numbered(clause), on=on)
+    return select.order_by(exp.Ordered(this=number_of.copy()), *order)
+
+
+def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern) -> exp.Query:
+    """The rows with a number each, for databases whose tables have no order."""
+    keys = [exp.Ordered(this=_of(ROWS, key.name), nulls_first=True) for key in clause.partition_by]
+    by = exp.Order(expressions=[*keys, *order]) if keys or order else None
+    ranks: list[exp.Expr] = [exp.Window(this=exp.RowNumber(), order=by)]
+    if keys:
+        ranks.append(
+            exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=exp.Order(expressions=[k.copy() for k in keys]))
+        )
+    named = [exp.alias_(rank, name, quoted=True) for rank, name in zip(ranks, (ORDER, PARTITION), strict=False)]
+    return exp.select(*columns, *named).from_(_source())
+
+
+def _numbered(clause: RowPattern) -> exp.Subquery:
+    """The keys of the partitions, numbered in their order: sorting by numbers is faster than by the keys."""
+    keys = [key.name for key in clause.partition_by]
+    distinct = exp.select(*(_of(ROWS, key) for key in keys)).from_(_source()).distinct()
+    order = exp.Order(expressions=[exp.Ordered(this=_of("d", key), nulls_first=True) for key in keys])
+    rank = exp.alias_(exp.Window(this=exp.RowNumber(), order=order), PARTITION, quoted=True)
+    numbered = exp.select(*(_of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
+    return numbered.subquery("k")
+
+
+def _source() -> exp.Expr:
+    return table(SOURCE).as_(ROWS, quoted=True)
+
+
+def _of(alias: str, name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+
+
+def _of_rows(node: exp.Expr) -> exp.Expr:
+    return _of(ROWS, node.name) if isinstance(node, exp.Column) else node
+
+
+def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:
+    """The columns of a SELECT, each one array."""
+    found = database.arrow(sql)
+    if found is not None:
+        return [_one(chunked) for chunked in found.columns]
+    rows = database.fetch(sql)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in range(width))
+    return [_array(list(values)) for values in columns]
+
+
+def _one(chunked: Any) -> Array:
+    return chunked.combine_chunks()
+
+
+def _array(values: list[Any]) -> Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if all(value is None or isinstance(value, (int, float)) for value in values):
+            return pa.array([None if value is None else float(value) for value in values])
+        raise QueryError("a column has values of several types: CAST it in a sub-query") from None
+
+
+@contextlib.contextmanager
+def lent(database: Database, rows: pa.Table) -> Iterator[str]:
+    """A name under which the database can read an Arrow table as long as the context lasts."""
+    name = f"_cep_lent_{next(_fresh)}"
+    database.lend(name, rows)
+    try:
+        yield name
+    finally:
+        database.take_back(name)

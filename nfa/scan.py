@@ -1,0 +1,316 @@
+"""All matches in linear time and in numpy, where what a row can be does not depend on the rows matched before it.
+
+Two passes of deterministic automata. The backward pass finds for each row which instructions can take it and still
+come to a match. With that known the forward pass never has to try: the next instruction is the first in preference
+order that can come to a match.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfa import lockstep
+from nfa.closures import Closures, mask
+from nfa.errors import BudgetError
+from nfa.found import Codes, Found, Letters, Rows, found_of, joined, offsets, partitions
+from nfa.lockstep import Grid, Table, flat, gridded, shape
+from nfa.program import Program
+from nfa.skip import Skip, past_last_row, to_next_row
+from nfa.skipping import onward
+
+SET_LIMIT = 10_000
+"""The most sets of instructions of the backward pass."""
+
+WORK_LIMIT = 20_000_000
+"""The most instructions looked at to find these sets."""
+
+NARROW_SYMBOLS = 7
+"""Up to so many symbols, a letter and the mark of a last row fit into one byte."""
+
+STARTS_AT_ONCE = 65_536
+"""How many starts are followed together where matches overlap."""
+
+FEW = 16
+"""So many starts or less are followed one by one."""
+
+RESULT_LIMIT = 1_000_000_000
+"""The most rows of all matches together, where they overlap."""
+
+NONE, EMPTY = -1, -2
+
+
+def scan(
+    program: Program, letters: Letters, ends: Rows, skip: Skip = past_last_row, *, lanes: int | None = None
+) -> Found:
+    """What `find_all` gives for each partition; `letters` has bit s of a row set when it can be symbol number s.
+
+    Symbols are numbered as by `symbols(tree)`; the partitions lie one after the other and end before the rows `ends`.
+    Raises SkipError as `find_all`, BudgetError for patterns that only the thread machine can run.
+
+    >>> from nfa import compile_program, parse_pattern
+    >>> program = compile_program(parse_pattern("A B+"))
+    >>> found = scan(program, np.array([1, 2, 2, 1, 2], np.uint8), np.array([3, 5]))
+    >>> found.starts.tolist(), found.lengths.tolist(), found.codes.tolist()
+    ([0, 3], [3, 2], [0, 1, 1, 0, 1])
+    """
+    return Scan(program, letters, ends, lanes).found(skip)
+
+
+class Sets:
+    """The automaton of the backward pass: sets of instructions, as bits, that can take a row and come to a match.
+
+    Set 1 is the one beyond a partition's end. A letter is the class of the row's own, and one bit above these marks
+    the last row of a partition.
+    """
+
+    def __init__(self, closures: Closures, letters: list[int]) -> None:
+        self._classes = len(letters)
+        self._after = {
+            number: (mask(after), after[-1:] == (closures.done,), any(map(closures.ends, after)))
+            for number in closures.bits
+            for after in [closures.after(number)]
+        }
+        self._takers = [[n for n, bit in closures.bits.items() if letter & bit] for letter in letters]
+        self.sets = [0, 0]
+        self._numbers = {0: 1}
+        self._work = 0
+        self.table = Table(2 * self._classes, self._step)
+
+    def _step(self, state: int, letter: int) -> int:
+        is_last, letter = divmod(letter, self._classes)
+        self._work += len(self._takers[letter])
+        ahead, found = self.sets[state], 0
+        for number in self._takers[letter]:
+            after, done, ends = self._after[number]
+            if ends if is_last else done or after & ahead:
+                found |= 1 << number
+        return self._number(found)
+
+    def _number(self, found: int) -> int:
+        number = self._numbers.setdefault(found, len(self.sets))
+        if number == len(self.sets):
+            self.sets.append(found)
+            if number > SET_LIMIT or self._work > WORK_LIMIT:
+                raise BudgetError(
+                    f"the pattern needs more than {SET_LIMIT} sets of instructions or is too long for them"
+                )
+        return number
+
+
+class Transducer:
+    """The automaton of the forward pass. What it reads is the set before each row, twice: the second half for rows
+    that are the first of a partition. A state tells which instruction takes the row, and whether a match begins there.
+    """
+
+    def __init__(self, closures: Closures, sets: list[int]) -> None:
+        self._closures, self._sets = closures, sets
+        self._begin = [closures.begin(at_start) for at_start in (False, True)]
+        self.states = [(NONE, False), (NONE, False)]
+        self._numbers = {(NONE, False): 1}
+        self.table = Table(2 * len(sets), self._step)
+
+    def _step(self, state: int, letter: int) -> int:
+        is_first, number = divmod(letter, len(self._sets))
+        found, begins = NONE, False
+        if not is_first and self.states[state][0] >= 0:
+            found = self._first(self._closures.after(self.states[state][0]), number)
+        if found < 0:
+            found, begins = self._first(self._begin[is_first], number), True
+        return self._number((found, begins and found != NONE))
+
+    def _first(self, waiting: tuple[int, ...], number: int) -> int:
+        able = self._sets[number]
+        for place in waiting:
+            if place == self._closures.done:
+                return EMPTY
+            if able >> place & 1:
+                return place
+        return NONE
+
+    def _number(self, state: tuple[int, bool]) -> int:
+        number = self._numbers.setdefault(state, len(self.states))
+        if number == len(self.states):
+            self.states.append(state)
+        return number
+
+    @property
+    def codes(self) -> Codes:
+        """For each state the instruction that takes the row, or a negative number."""
+        return np.array([code for code, _ in self.states], np.int32)
+
+    @property
+    def begins(self) -> NDArray[np.bool_]:
+        """For each state whether a match begins, perhaps an empty one."""
+        return np.array([begins for _, begins in self.states], np.bool_)
+
+
+class Scan:
+    """The rows of all partitions after the backward pass."""
+
+    def __init__(self, program: Program, letters: Letters, ends: Rows, lanes: int | None = None) -> None:
+        self.closures = Closures(program)
+        self.firsts, self.ends = partitions(ends)
+        self.count = int(self.ends[-1]) if len(self.ends) else 0
+        # One row more than there are stands for what is beyond the end.
+        self._steps, self._lanes = shape(self.count + 1, lanes)
+        sets, number_of = self._backward(letters[: self.count])
+        self.transducer = Transducer(self.closures, sets)
+        self._read = self._marked(number_of, len(sets))
+
+    def found(self, skip: Skip) -> Found:
+        """The matches."""
+        if skip is past_last_row:
+            return self._past_last_row()
+        if skip is to_next_row:
+            return self._to_next_row()
+        return self._chain(skip)
+
+    def _backward(self, letters: Letters) -> tuple[list[int], Grid]:
+        values, word = _classes(letters, len(self.closures.symbols), self._steps * self._lanes)
+        word[self.ends - 1] += len(values)
+        word[self.count :] = len(values)
+        sets = Sets(self.closures, values)
+        number_of = lockstep.run(sets.table, gridded(word, self._steps, self._lanes), 1, backward=True)
+        return sets.sets, number_of
+
+    def _marked(self, number_of: Grid, sets: int) -> Grid:
+        read = number_of.astype(_narrowest(2 * sets))
+        first = np.append(self.firsts, self.count)
+        read[first % self._steps, first // self._steps] += sets
+        return read
+
+    def _past_last_row(self) -> Found:
+        ran = lockstep.run(self.transducer.table, self._read, 1)
+        states = flat(ran.astype(_narrowest(len(self.transducer.states))))[: self.count]
+        codes = self.transducer.codes.take(states)
+        taken = codes >= 0
+        starts = np.flatnonzero(self.transducer.begins.take(states))
+        lengths = np.add.reduceat(taken, starts, dtype=np.int64) if len(starts) else starts
+        return Found(starts, lengths, codes[taken])
+
+    def _word(self) -> Grid:
+        return flat(self._read)
+
+    def _begun(self, word: Grid) -> NDArray[np.intp]:
+        # The state of each row as a start: state 1 comes from outside any match.
+        table = self.transducer.table
+        present = np.flatnonzero(np.bincount(word, minlength=table.width))
+        known = np.zeros(table.width, np.intp)
+        known[present] = table.look(table.offset(1) + present)
+        return known.take(word)
+
+    def _to_next_row(self) -> Found:
+        word = self._word()
+        begun = self._begun(word)[: self.count]
+        starts = np.flatnonzero(self.transducer.begins.take(begun // self.transducer.table.width))
+        total, parts = 0, []
+        for first in range(0, len(starts), STARTS_AT_ONCE):
+            some = starts[first : first + STARTS_AT_ONCE]
+            parts.append(self._followed(word, some, begun[some], RESULT_LIMIT - total))
+            total += len(parts[-1].codes)
+        return joined(parts)
+
+    def _followed(self, word: Grid, starts: Rows, begun: NDArray[np.intp], limit: int) -> Found:
+        """The matches from all these starts, each followed on its own."""
+        table, transducer = self.transducer.table, self.transducer
+        taking = transducer.codes[begun // table.width] >= 0
+        active, offset = np.flatnonzero(taking), begun[taking]
+        steps: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
+        lengths, depth, total = np.zeros(len(starts), np.int64), 0, 0
+        while len(active) > FEW:
+            steps.append((active, offset))
+            depth, total = depth + 1, total + len(active)
+            _check_result(total, limit)
+            offset = table.look(offset + word.take(starts[active] + depth))
+            goes_on = (transducer.codes[offset // table.width] >= 0) & ~transducer.begins[offset // table.width]
+            lengths[active[~goes_on]] = depth
+            active, offset = active[goes_on], offset[goes_on]
+        tails = [
+            self._tail(word, int(starts[lane]) + depth, at) for lane, at in zip(active, offset.tolist(), strict=True)
+        ]
+        lengths[active] = [depth + len(tail) for tail in tails]
+        return Found(starts, lengths, self._collected(steps, lengths, active, tails))
+
+    def _collected(
+        self,
+        steps: list[tuple[NDArray[np.intp], NDArray[np.intp]]],
+        lengths: Rows,
+        active: NDArray[np.intp],
+        tails: list[list[int]],
+    ) -> Codes:
+        places = offsets(lengths)
+        codes = np.empty(int(places[-1]), np.int32)
+        code_of = self.transducer.codes
+        for depth, (lanes, offset) in enumerate(steps):
+            codes[places[lanes] + depth] = code_of[offset // self.transducer.table.width]
+        for lane, tail in zip(active.tolist(), tails, strict=True):
+            codes[places[lane] + len(steps) : places[lane + 1]] = tail
+        return codes
+
+    def _tail(self, word: Grid, row: int, offset: int) -> list[int]:
+        """The codes of a match from this row on, where it is in the state with this offset."""
+        found: list[int] = []
+        states, width = self.transducer.states, self.transducer.table.width
+        piece = lockstep.STEPS
+        while True:
+            read = word[row + 1 : row + 1 + piece].tolist()
+            ahead = [offset, *self.transducer.table.walk(read, offset)]
+            told = [states[at // width] for at in ahead]
+            stop = next((n for n, (code, begins) in enumerate(told) if n and (code < 0 or begins)), None)
+            found += [code for code, _ in told[: len(read) if stop is None else stop]]
+            _check_result(len(found), RESULT_LIMIT)
+            if stop is not None:
+                return found
+            row, offset, piece = row + len(read), ahead[-1], min(2 * piece, lockstep.SMALL)
+
+    def _chain(self, skip: Skip) -> Found:
+        """Match after match, for modes that look at the rows of each."""
+        word, go_on = self._word(), onward(skip, self.closures)
+        table, states = self.transducer.table, self.transducer.states
+        starts: list[int] = []
+        lengths: list[int] = []
+        codes: list[int] = []
+        begun = self._begun(word)
+        begins = self.transducer.begins.take(begun // table.width)
+        for first, end in zip(self.firsts.tolist(), self.ends.tolist(), strict=True):
+            # Where a match can begin, so that the rows between need no look.
+            candidates = (first + np.flatnonzero(begins[first:end])).tolist()
+            number, row = 0, first
+            for start in candidates:
+                if start < row:
+                    continue
+                code = states[begun[start] // table.width][0]
+                taken = self._tail(word, start, int(begun[start])) if code >= 0 else []
+                number += 1
+                starts.append(start)
+                lengths.append(len(taken))
+                codes += taken
+                row = first + (go_on(number, start - first, taken) if taken else start - first + 1)
+                _check_result(len(codes), RESULT_LIMIT)
+        return found_of(starts, lengths, codes)
+
+
+def _classes(letters: Letters, symbols: int, length: int) -> tuple[list[int], Grid]:
+    """The distinct letters, letter 0 first, and the class of each row's letter, with room for more rows."""
+    used = (1 << symbols) - 1
+    if symbols <= NARROW_SYMBOLS:
+        word = np.zeros(length, np.uint8)
+        np.bitwise_and(letters, np.array(used, letters.dtype), out=word[: len(letters)], casting="unsafe")
+        return list(range(used + 1)), word
+    limit = np.array(min(used, np.iinfo(letters.dtype).max), letters.dtype)
+    values, number_of = np.unique(np.append(letters & limit, np.zeros(1, letters.dtype)), return_inverse=True)
+    word = np.zeros(length, _narrowest(2 * len(values)))
+    word[: len(letters)] = number_of[:-1]
+    return [int(value) for value in values], word
+
+
+def _narrowest(count: int) -> np.dtype[Any]:
+    return np.min_scalar_type(count)
+
+
+def _check_result(total: int, limit: int) -> None:
+    if total > limit:
+        raise BudgetError(f"the matches have more than {RESULT_LIMIT} rows together")

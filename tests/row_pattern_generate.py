@@ -338,6 +338,8 @@ def _simpler(clause: RowPattern) -> Iterator[RowPattern]:
     for name in ("define", "measures"):
         listed: tuple[Any, ...] = getattr(clause, name)
         for at in range(len(listed)):
+            if name == "measures" and len(listed) == 1:
+                continue  # a row without columns is no row
             fewer: dict[str, Any] = {name: listed[:at] + listed[at + 1 :]}
             yield dataclasses.replace(clause, **fewer)
     for pattern in _simpler_patterns(clause.pattern):

@@ -134,6 +134,11 @@ def statements(case: Case) -> list[str]:
     return made + [f"CREATE VIEW {name} AS {sql}" for name, sql in case.views.items()]
 
 
+def dropped(case: Case) -> list[str]:
+    """The SQL that takes them away."""
+    return [f"DROP VIEW {name}" for name in case.views] + [f"DROP TABLE {name}" for name in case.tables]
+
+
 def _literal(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float):
         return "NULL" if value is None else str(value).upper()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from row_pattern_case import Case, agree, load_all, rows_of, statements
+from row_pattern_case import Case, agree, dropped, load_all, rows_of, statements
 
 from bridge.errors import BridgeError, QueryError
 from bridge.frontends.cursor import Cursor
@@ -66,19 +67,33 @@ def test_the_reader_or_the_definition_refuses(case: Case):
 # The databases --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def cep(database: Database) -> Iterator[Any]:
-    pytest.importorskip("bridge.recognize.demand")
-    with database.connect() as opened:
+@pytest.fixture(scope="module")
+def connections() -> Iterator[dict[str, Any]]:
+    """One bridge for each database: connecting takes longer than a case."""
+    with contextlib.ExitStack() as stack:
+        opened: dict[str, Any] = {}
         yield opened
+        for connection in opened.values():
+            stack.enter_context(connection)
+
+
+@pytest.fixture
+def cep(case: Case, database: Database, connections: dict[str, Any]) -> Iterator[Any]:
+    pytest.importorskip("bridge.recognize.demand")
+    if database.name not in connections:
+        connections[database.name] = database.connect()
+    opened = connections[database.name]
+    for statement in statements(case):
+        opened.database.execute(statement)
+    yield opened
+    for statement in dropped(case):
+        opened.database.execute(statement)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_case_on_a_database(case: Case, cep: Any, database: Database, request: pytest.FixtureRequest):
     if reason := case.not_yet.get(database.name):
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-    for statement in statements(case):
-        cep.database.execute(statement)
     if case.expect is not None:
         rows = cep.query(case.sql)
         assert agree(case, rows.columns, list(rows)), f"{case.title}\n{rows.columns}\n{[tuple(row) for row in rows]}"

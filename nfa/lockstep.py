@@ -29,6 +29,15 @@ ROUNDS = 12
 BLOCK = 16
 """How many letters are read between two looks at whether the table knew the way."""
 
+STEP_PRICE = 100.0
+"""What a step of several lanes together costs, when a letter read alone costs 1."""
+
+LANE_PRICE = 1 / 30
+"""What each lane adds to that."""
+
+ALONE_PRICE = 60.0
+"""What it costs to begin to read alone."""
+
 CELL_LIMIT = 8_000_000
 """The most cells of one table."""
 
@@ -205,3 +214,35 @@ def _mend(table: Table, letters: Grid, states: Grid, offset: int) -> int:
         if offset == known:
             break
     return int(states[-1])
+
+
+def is_better_alone(lanes: int, depth: int) -> bool:
+    """Whether so few lanes are left after so many steps that each should go on alone, if as much is still to come.
+
+    >>> is_better_alone(1, 2), is_better_alone(90, 100), is_better_alone(10, 100)
+    (True, False, True)
+    """
+    return lanes * (ALONE_PRICE + depth) <= STEP_PRICE * depth
+
+
+def how_many_alone(lengths: NDArray[np.int64]) -> int:
+    """How many of these lanes, the longest first, should be read alone and the others together.
+
+    >>> how_many_alone(np.array([1_000_000] + 1000 * [5])), how_many_alone(np.full(1000, 5))
+    (1, 0)
+    """
+    alone = np.append(0, np.cumsum(lengths + ALONE_PRICE))
+    return int(np.argmin(alone + STEP_PRICE * np.append(lengths, 0)))
+
+
+def price(steps: NDArray[np.int64]) -> float:
+    """What it has cost to read so many letters in each lane: together, and those that went far alone."""
+    longest = -np.sort(-steps)
+    alone = how_many_alone(longest)
+    together = float(longest[alone]) if alone < len(longest) else 0.0
+    return STEP_PRICE * together + LANE_PRICE * float(longest[alone:].sum()) + alone_price(longest[:alone])
+
+
+def alone_price(steps: NDArray[np.int64]) -> float:
+    """What it would have cost to read each lane alone."""
+    return float(steps.sum()) + ALONE_PRICE * len(steps)

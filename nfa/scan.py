@@ -7,19 +7,20 @@ order that can come to a match.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nfa import lockstep
+from nfa.chain import STARTS_AT_ONCE, chain, check_result
 from nfa.closures import Closures, mask
 from nfa.errors import BudgetError
-from nfa.found import Codes, Found, Letters, Rows, found_of, joined, offsets, partitions
-from nfa.lockstep import Grid, Table, flat, gridded, shape
+from nfa.found import Codes, Found, Letters, Rows, joined, offsets, partitions
+from nfa.lockstep import Grid, Ints, Table, flat, gridded, is_better_alone, shape
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row, to_next_row
-from nfa.skipping import onward
 
 SET_LIMIT = 10_000
 """The most sets of instructions of the backward pass."""
@@ -30,14 +31,10 @@ WORK_LIMIT = 20_000_000
 NARROW_SYMBOLS = 7
 """Up to so many symbols, a letter and the mark of a last row fit into one byte."""
 
-STARTS_AT_ONCE = 65_536
-"""How many starts are followed together where matches overlap."""
+PIECE = 64
+"""How many rows of a match that is followed alone are read at first."""
 
-FEW = 16
-"""So many starts or less are followed one by one."""
-
-RESULT_LIMIT = 1_000_000_000
-"""The most rows of all matches together, where they overlap."""
+Flags: TypeAlias = NDArray[np.bool_]
 
 NONE, EMPTY = -1, -2
 
@@ -110,6 +107,7 @@ class Transducer:
         self._begin = [closures.begin(at_start) for at_start in (False, True)]
         self.states = [(NONE, False), (NONE, False)]
         self._numbers = {(NONE, False): 1}
+        self._told = np.zeros(0, np.int32), np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.table = Table(2 * len(sets), self._step)
 
     def _step(self, state: int, letter: int) -> int:
@@ -139,12 +137,24 @@ class Transducer:
     @property
     def codes(self) -> Codes:
         """For each state the instruction that takes the row, or a negative number."""
-        return np.array([code for code, _ in self.states], np.int32)
+        return self._arrays()[0]
 
     @property
-    def begins(self) -> NDArray[np.bool_]:
+    def begins(self) -> Flags:
         """For each state whether a match begins, perhaps an empty one."""
-        return np.array([begins for _, begins in self.states], np.bool_)
+        return self._arrays()[1]
+
+    @property
+    def goes_on(self) -> Flags:
+        """For each state whether it takes a row of a match that began before."""
+        return self._arrays()[2]
+
+    def _arrays(self) -> tuple[Codes, Flags, Flags]:
+        if len(self._told[0]) < len(self.states):
+            codes = np.array([code for code, _ in self.states], np.int32)
+            begins = np.array([begins for _, begins in self.states], np.bool_)
+            self._told = codes, begins, (codes >= 0) & ~begins
+        return self._told
 
 
 class Scan:
@@ -152,8 +162,8 @@ class Scan:
 
     def __init__(self, program: Program, letters: Letters, ends: Rows, lanes: int | None = None) -> None:
         self.closures = Closures(program)
-        self.firsts, self.ends = partitions(ends)
-        self.count = int(self.ends[-1]) if len(self.ends) else 0
+        self.firsts, self._ends = partitions(ends)
+        self.count = int(self._ends[-1]) if len(self._ends) else 0
         # One row more than there are stands for what is beyond the end.
         self._steps, self._lanes = shape(self.count + 1, lanes)
         sets, number_of = self._backward(letters[: self.count])
@@ -166,11 +176,11 @@ class Scan:
             return self._past_last_row()
         if skip is to_next_row:
             return self._to_next_row()
-        return self._chain(skip)
+        return chain(self, self.candidates(), skip)
 
     def _backward(self, letters: Letters) -> tuple[list[int], Grid]:
         values, word = _classes(letters, len(self.closures.symbols), self._steps * self._lanes)
-        word[self.ends - 1] += len(values)
+        word[self._ends - 1] += len(values)
         word[self.count :] = len(values)
         sets = Sets(self.closures, values)
         number_of = lockstep.run(sets.table, gridded(word, self._steps, self._lanes), 1, backward=True)
@@ -191,106 +201,91 @@ class Scan:
         lengths = np.add.reduceat(taken, starts, dtype=np.int64) if len(starts) else starts
         return Found(starts, lengths, codes[taken])
 
+    def candidates(self) -> Rows:
+        """The rows where a match begins, if none has to wait for another to end."""
+        states = self._begun[: self.count] // self._width
+        return np.flatnonzero(self.transducer.begins.take(states))
+
+    def ends(self, starts: Rows) -> tuple[Rows, Rows]:
+        """The end of the match from each of these candidates, and the rows it took to know: its length."""
+        lengths = self._followed(starts)[0]
+        return starts + lengths, lengths
+
+    def codes(self, starts: Rows, ends: Rows) -> Codes:
+        """The codes of the matches from these candidates."""
+        return self._found(starts).codes
+
+    @property
+    def _width(self) -> int:
+        return self.transducer.table.width
+
+    @cached_property
     def _word(self) -> Grid:
         return flat(self._read)
 
-    def _begun(self, word: Grid) -> NDArray[np.intp]:
+    @cached_property
+    def _begun(self) -> Ints:
         # The state of each row as a start: state 1 comes from outside any match.
         table = self.transducer.table
-        present = np.flatnonzero(np.bincount(word, minlength=table.width))
+        present = np.flatnonzero(np.bincount(self._word, minlength=table.width))
         known = np.zeros(table.width, np.intp)
         known[present] = table.look(table.offset(1) + present)
-        return known.take(word)
+        begun: Ints = known.take(self._word)
+        return begun
 
     def _to_next_row(self) -> Found:
-        word = self._word()
-        begun = self._begun(word)[: self.count]
-        starts = np.flatnonzero(self.transducer.begins.take(begun // self.transducer.table.width))
-        total, parts = 0, []
+        starts, total, parts = self.candidates(), 0, []
         for first in range(0, len(starts), STARTS_AT_ONCE):
-            some = starts[first : first + STARTS_AT_ONCE]
-            parts.append(self._followed(word, some, begun[some], RESULT_LIMIT - total))
+            parts.append(self._found(starts[first : first + STARTS_AT_ONCE]))
             total += len(parts[-1].codes)
+            check_result(total)
         return joined(parts)
 
-    def _followed(self, word: Grid, starts: Rows, begun: NDArray[np.intp], limit: int) -> Found:
-        """The matches from all these starts, each followed on its own."""
-        table, transducer = self.transducer.table, self.transducer
-        taking = transducer.codes[begun // table.width] >= 0
-        active, offset = np.flatnonzero(taking), begun[taking]
-        steps: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
-        lengths, depth, total = np.zeros(len(starts), np.int64), 0, 0
-        while len(active) > FEW:
-            steps.append((active, offset))
-            depth, total = depth + 1, total + len(active)
-            _check_result(total, limit)
-            offset = table.look(offset + word.take(starts[active] + depth))
-            goes_on = (transducer.codes[offset // table.width] >= 0) & ~transducer.begins[offset // table.width]
-            lengths[active[~goes_on]] = depth
-            active, offset = active[goes_on], offset[goes_on]
-        tails = [
-            self._tail(word, int(starts[lane]) + depth, at) for lane, at in zip(active, offset.tolist(), strict=True)
-        ]
-        lengths[active] = [depth + len(tail) for tail in tails]
-        return Found(starts, lengths, self._collected(steps, lengths, active, tails))
-
-    def _collected(
-        self,
-        steps: list[tuple[NDArray[np.intp], NDArray[np.intp]]],
-        lengths: Rows,
-        active: NDArray[np.intp],
-        tails: list[list[int]],
-    ) -> Codes:
+    def _found(self, starts: Rows) -> Found:
+        """The matches from all these starts, overlapping or not."""
+        lengths, steps, tails = self._followed(starts)
         places = offsets(lengths)
         codes = np.empty(int(places[-1]), np.int32)
         code_of = self.transducer.codes
-        for depth, (lanes, offset) in enumerate(steps):
-            codes[places[lanes] + depth] = code_of[offset // self.transducer.table.width]
-        for lane, tail in zip(active.tolist(), tails, strict=True):
+        for depth, (lanes, state) in enumerate(steps):
+            codes[places[lanes] + depth] = code_of[state // self._width]
+        for lane, tail in tails.items():
             codes[places[lane] + len(steps) : places[lane + 1]] = tail
-        return codes
+        return Found(starts, lengths, codes)
 
-    def _tail(self, word: Grid, row: int, offset: int) -> list[int]:
-        """The codes of a match from this row on, where it is in the state with this offset."""
+    def _followed(self, starts: Rows) -> tuple[Rows, list[tuple[Ints, Ints]], dict[int, list[int]]]:
+        """The lengths of the matches; for each step the starts under way and their states; codes of those left over."""
+        state: Ints = self._begun[starts]
+        lengths, total = np.zeros(len(starts), np.int64), 0
+        steps: list[tuple[Ints, Ints]] = []
+        active = np.flatnonzero(self.transducer.codes[state // self._width] >= 0)
+        state = state[active]
+        while not is_better_alone(len(active), depth := len(steps)):
+            steps.append((active, state))
+            check_result(total := total + len(active))
+            state = self.transducer.table.look(state + self._word.take(starts[active] + depth + 1))
+            goes_on = self.transducer.goes_on[state // self._width]
+            lengths[active[~goes_on]] = depth + 1
+            active, state = active[goes_on], state[goes_on]
+        rows = (starts[active] + depth).tolist()
+        tails = dict(zip(active.tolist(), map(self._tail, rows, state.tolist()), strict=True))
+        lengths[active] = [depth + len(tail) for tail in tails.values()]
+        return lengths, steps, tails
+
+    def _tail(self, row: int, state: int) -> list[int]:
+        """The codes of a match from this row on, where it is in this state."""
         found: list[int] = []
-        states, width = self.transducer.states, self.transducer.table.width
-        piece = lockstep.STEPS
+        table, piece = self.transducer.table, PIECE
         while True:
-            read = word[row + 1 : row + 1 + piece].tolist()
-            ahead = [offset, *self.transducer.table.walk(read, offset)]
-            told = [states[at // width] for at in ahead]
-            stop = next((n for n, (code, begins) in enumerate(told) if n and (code < 0 or begins)), None)
-            found += [code for code, _ in told[: len(read) if stop is None else stop]]
-            _check_result(len(found), RESULT_LIMIT)
-            if stop is not None:
+            read = self._word[row + 1 : row + 1 + piece].tolist()
+            ahead = np.array([state, *table.walk(read, state)])
+            stops = np.flatnonzero(~self.transducer.goes_on[ahead[1:] // self._width])
+            last = int(stops[0]) + 1 if len(stops) else len(read)
+            found += self.transducer.codes[ahead[:last] // self._width].tolist()
+            check_result(len(found))
+            if len(stops):
                 return found
-            row, offset, piece = row + len(read), ahead[-1], min(2 * piece, lockstep.SMALL)
-
-    def _chain(self, skip: Skip) -> Found:
-        """Match after match, for modes that look at the rows of each."""
-        word, go_on = self._word(), onward(skip, self.closures)
-        table, states = self.transducer.table, self.transducer.states
-        starts: list[int] = []
-        lengths: list[int] = []
-        codes: list[int] = []
-        begun = self._begun(word)
-        begins = self.transducer.begins.take(begun // table.width)
-        for first, end in zip(self.firsts.tolist(), self.ends.tolist(), strict=True):
-            # Where a match can begin, so that the rows between need no look.
-            candidates = (first + np.flatnonzero(begins[first:end])).tolist()
-            number, row = 0, first
-            for start in candidates:
-                if start < row:
-                    continue
-                code = states[begun[start] // table.width][0]
-                taken = self._tail(word, start, int(begun[start])) if code >= 0 else []
-                number += 1
-                starts.append(start)
-                lengths.append(len(taken))
-                codes += taken
-                row = first + (go_on(number, start - first, taken) if taken else start - first + 1)
-                _check_result(len(codes), RESULT_LIMIT)
-        return found_of(starts, lengths, codes)
+            row, state, piece = row + last, int(ahead[-1]), min(2 * piece, lockstep.SMALL)
 
 
 def _classes(letters: Letters, symbols: int, length: int) -> tuple[list[int], Grid]:
@@ -309,8 +304,3 @@ def _classes(letters: Letters, symbols: int, length: int) -> tuple[list[int], Gr
 
 def _narrowest(count: int) -> np.dtype[Any]:
     return np.min_scalar_type(count)
-
-
-def _check_result(total: int, limit: int) -> None:
-    if total > limit:
-        raise BudgetError(f"the matches have more than {RESULT_LIMIT} rows together")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from nfa.closures import Closures
 from nfa.matcher import Match, Membership
 from nfa.program import MatchSymbol
-from nfa.skip import Skip, past_last_row, search_on, to_first, to_next_row
+from nfa.skip import Skip, search_on, to_first
 
 Onward: TypeAlias = Callable[[int, int, Sequence[int]], int]
 """From a match's number, first row and codes to the row to go on with, all counted in the partition."""
@@ -17,10 +17,6 @@ Onward: TypeAlias = Callable[[int, int, Sequence[int]], int]
 
 def onward(skip: Skip, closures: Closures) -> Onward:
     """The mode as a function of codes; it raises what the mode itself would raise."""
-    if skip is past_last_row:
-        return lambda number, start, codes: start + (len(codes) or 1)
-    if skip is to_next_row:
-        return lambda number, start, codes: start + 1
     if isinstance(skip, partial) and skip.func is getattr(to_first(), "func", None):
         return _to_symbol(skip, closures)
     return lambda number, start, codes: search_on(skip, match_of(closures, number, start, codes))

@@ -53,6 +53,8 @@ class Members:
 
     def rows(self, members: Ints, match: Ints) -> Ints:
         """The input rows of members of these matches; ABSENT stays so."""
+        if not len(self):
+            return np.full(len(members), ABSENT)
         rows = (self.found.starts - self.offsets[:-1])[match] + members
         return np.where(members < 0, ABSENT, rows)
 
@@ -73,8 +75,10 @@ class Members:
 
     def so_far(self, place: Place, members: Ints) -> Ints:
         """For each of these members the member at a place of what its match had taken by then."""
+        if not len(self):
+            return np.full(len(members), ABSENT)
         known = np.maximum(members, 0)
-        match = self.match[known] if len(self.match) else known
+        match = self.match[known]
         if place.symbols is None:
             firsts = self.offsets[match]
             found = _picked(None, firsts, known - firsts + 1, place)
@@ -86,6 +90,8 @@ class Members:
 
     def shifted(self, members: Ints, match: Ints, by: int) -> Ints:
         """The member so many rows after each of these, if it is of the same match."""
+        if not len(self):
+            return members
         moved = members + by
         inside = (members >= 0) & (moved >= self.offsets[match]) & (moved < self.offsets[match + 1])
         return np.where(inside, moved, ABSENT)

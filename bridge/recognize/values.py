@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from bridge.check import column
 from bridge.errors import QueryError, nearest
-from bridge.recognize.clause import RowPattern
+from bridge.recognize.clause import SEMANTICS, RowPattern
 from bridge.types import place as place_in_text
 
 SHIFT = "_SHIFT"
@@ -106,11 +106,6 @@ def read(
     return Valued(_named(tree, atoms), tuple(atoms))
 
 
-@dataclasses.dataclass
-class _Leaf:
-    atom: Atom
-
-
 def _leaf(atom: Atom) -> exp.Expr:
     """An atom as a part of a tree that is being built."""
     found = column("_v")
@@ -137,6 +132,9 @@ STRICT = (
 )  # fmt: skip
 """What is NULL where an operand is: such an expression over one row may be computed before it is known which row."""
 
+_NO_VALUE = (exp.If, exp.Tuple, exp.Interval, exp.Distinct, exp.Where, exp.Order, exp.Ordered)
+"""Parts of an expression that are no expressions themselves."""
+
 
 @dataclasses.dataclass
 class _Reader:
@@ -149,9 +147,9 @@ class _Reader:
     def tree(self, node: exp.Expr, final: bool) -> exp.Expr:
         """The expression with leaves for what it reads."""
         if isinstance(node, exp.Column):
-            return _leaf(Value(self.place(node, final), self.row(node)))
-        if isinstance(node, exp.Anonymous) and node.name in ("RUNNING", "FINAL"):
-            return self.tree(node.expressions[0], self.symbol is None and (node.name == "FINAL" or self.final))
+            return _leaf(Value(self.canonical(self.place(node, final)), self.row(node)))
+        if isinstance(node, exp.Anonymous) and node.name in SEMANTICS:
+            return self.tree(node.expressions[0], self.is_final(node))
         if isinstance(node, exp.Anonymous) and (found := self.function(node, final)):
             return _leaf(found)
         if self.is_fold(node):
@@ -164,6 +162,10 @@ class _Reader:
                 copy.set(key, self.tree(value, final))
         return self.hoisted(copy)
 
+    def is_final(self, node: exp.Anonymous) -> bool:
+        """Of RUNNING or FINAL; with one row a match they are the same."""
+        return self.symbol is None and (node.name == "FINAL" or self.final)
+
     def function(self, node: exp.Anonymous, final: bool) -> Atom | None:
         """The atom of a function of row patterns; None for any other function."""
         match node.name:
@@ -172,11 +174,13 @@ class _Reader:
             case "PREV" | "NEXT":
                 inner, by = node.expressions[0], _offset(node, 1)
                 shift = -by if node.name == "PREV" else by
+                if isinstance(inner, exp.Anonymous) and inner.name in SEMANTICS:
+                    final, inner = self.is_final(inner), inner.expressions[0]
                 if isinstance(inner, exp.Anonymous) and inner.name in ("FIRST", "LAST"):
                     return self.navigation(inner, final, shift)
-                return self.at(self.place_of(inner, final), inner, shift)
+                return self.at(self.canonical(self.place_of(inner, final)), inner, shift)
             case "CLASSIFIER":
-                return Label(self.of_label(node, final))
+                return Label(self.canonical(self.of_label(node, final)))
             case "MATCH_NUMBER":
                 return Number()
         return None
@@ -184,7 +188,7 @@ class _Reader:
     def navigation(self, node: exp.Anonymous, final: bool, shift: int) -> Atom:
         place = self.place_of(node.expressions[0], final)
         first = node.name == "FIRST"
-        place = dataclasses.replace(self.canonical(place), first=first, offset=_offset(node, 0))
+        place = dataclasses.replace(place, first=first, offset=_offset(node, 0))
         return self.at(self.canonical(place), node.expressions[0], shift)
 
     def at(self, place: Place, expression: exp.Expr, shift: int) -> Atom:
@@ -209,10 +213,10 @@ class _Reader:
 
     def of_label(self, node: exp.Anonymous, final: bool) -> Place:
         variable = node.expressions[0].name if node.expressions else None
-        return self.canonical(Place(self.symbols(variable), final=final))
+        return Place(self.symbols(variable), final=final)
 
     def place(self, node: exp.Column, final: bool) -> Place:
-        return self.canonical(Place(self.symbols(node.table or None), final=final))
+        return Place(self.symbols(node.table or None), final=final)
 
     def symbols(self, variable: str | None) -> tuple[str, ...] | None:
         return None if variable is None else tuple(dict.fromkeys(self.clause.symbols_of(variable)))
@@ -268,6 +272,8 @@ class _Reader:
         atoms = [_atom(part) for part in node.walk() if _atom(part) is not None]
         places = {atom.place if isinstance(atom, Value) else None for atom in atoms}
         if len(places) != 1 or (place := places.pop()) is None:
+            return node
+        if isinstance(node, _NO_VALUE):
             return node
         present = place == CURRENT and self.symbol is not None
         if not present and not all(isinstance(part, STRICT) or _atom(part) is not None for part in _above(node)):

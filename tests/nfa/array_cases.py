@@ -13,6 +13,7 @@ from nfa import (
     Concatenation,
     Empty,
     Exclusion,
+    Match,
     Permutation,
     Quantified,
     Symbol,
@@ -25,6 +26,7 @@ from nfa import (
     to_next_row,
 )
 from nfa.program import MatchSymbol
+from nfa.skip import search_on
 
 SKIPS = (past_last_row, to_next_row, to_first("A"), to_last("A"), to_first("B", "C"), to_last("B", "C"))
 BOUNDS = [(0, None), (1, None), (0, 1), (2, None), (2, 2), (0, 2), (1, 2), (1, 3), (2, 4), (3, 3)]
@@ -67,17 +69,56 @@ def random_times(rng: random.Random, ends):
     return np.array(times, np.int64)
 
 
-def expected(tree, letters, ends, skip, times=None, within=None, holds_at=None):
+def expected(tree, letters, ends, skip, times=None, within=None):
     """Start, symbols and exclusions of every match of `find_all`, or the text of its error."""
     names = {name: 1 << number for number, name in enumerate(symbols(tree))}
+    options = {} if within is None else {"within": within, "time": lambda row: int(times[row])}
+
+    def of_partition(first, end):
+        return find_all(
+            tree,
+            range(first, end),
+            lambda symbol, row, path: bool(int(letters[row]) & names[symbol]),
+            skip=skip,
+            **options,
+        )
+
+    return of_partitions(ends, of_partition)
+
+
+def expected_from_first(tree, letters_at, ends, skip):
+    """The same where letters depend on the start: one `find_all` for each start, from the row before on."""
+    names = {name: 1 << number for number, name in enumerate(symbols(tree))}
+
+    def of_start(first, start, end):
+        rows = range(max(first, start - 1), end)
+
+        def holds(symbol, row, path):
+            return row >= start and bool(int(letters_at(start, row)) & names[symbol])
+
+        matches = find_all(tree, rows, holds, skip=to_next_row)
+        return next((match for match in matches if rows[match.start] == start), None)
+
+    def of_partition(first, end):
+        found, row = [], first
+        while row < end:
+            match = of_start(first, row, end)
+            if match is None:
+                row += 1
+                continue
+            members = [member._replace(row=row - first + n) for n, member in enumerate(match.memberships)]
+            found.append(Match(len(found) + 1, row - first, tuple(members)))
+            row = first + search_on(skip, found[-1])
+        return found
+
+    return of_partitions(ends, of_partition)
+
+
+def of_partitions(ends, of_partition):
     found, first = [], 0
     for end in ends.tolist():
-        rows = range(first, end)
-        options = {} if within is None else {"within": within, "time": lambda row: int(times[row])}
         try:
-            matches = find_all(
-                tree, rows, lambda symbol, row, path: bool(int(letters[row]) & names[symbol]), skip=skip, **options
-            )
+            matches = of_partition(first, end)
         except ValueError as error:
             return f"{type(error).__name__}: {error}"
         found += [(first + match.start, [(m.symbol, m.excluded) for m in match.memberships]) for match in matches]

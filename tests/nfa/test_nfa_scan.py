@@ -8,7 +8,7 @@ import random
 import pytest
 from array_cases import SKIPS, expected, random_rows, random_tree, told
 
-from nfa import lockstep
+from nfa import chain, lockstep
 from nfa import scan as scans
 from nfa.scan import scan
 
@@ -20,12 +20,14 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(lockstep, "SMALL", 3)
     monkeypatch.setattr(lockstep, "STEPS", 1)
     monkeypatch.setattr(scans, "STARTS_AT_ONCE", 3)
+    monkeypatch.setattr(chain, "STARTS_AT_ONCE", 5)
+    monkeypatch.setattr(chain, "STARTS_AT_FIRST", 2)
 
 
 def check(seed, monkeypatch):
     rng = random.Random(seed)
     monkeypatch.setattr(lockstep, "ROUNDS", rng.randrange(4))
-    monkeypatch.setattr(scans, "FEW", rng.randrange(3))
+    monkeypatch.setattr(lockstep, "ALONE_PRICE", rng.choice([0, 60, 1000]))
     tree = random_tree(rng, rng.randint(1, 9))
     letters, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
     skip, lanes = rng.choice(SKIPS), rng.choice([None, 1, 2, 3, 5, 9])

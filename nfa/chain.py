@@ -1,0 +1,160 @@
+"""AFTER MATCH SKIP over preferred matches that are found for many starts at once.
+
+Without MATCH_NUMBER in a condition the preferred match of a start does not depend on the mode, so starts may be asked
+about before it is known whether the search comes to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfa.closures import Closures
+from nfa.errors import BudgetError
+from nfa.found import Codes, Found, Rows, offsets
+from nfa.lockstep import alone_price, price
+from nfa.skip import Skip, past_last_row, to_next_row
+from nfa.skipping import onward
+
+STARTS_AT_ONCE = 65_536
+"""The most starts that are asked about together."""
+
+STARTS_AT_FIRST = 256
+"""How many starts are asked about together at first."""
+
+RESULT_LIMIT = 1_000_000_000
+"""The most rows of all matches together; only overlapping matches can have so many."""
+
+
+class Engine(Protocol):
+    """What finds the preferred match of each start."""
+
+    closures: Closures
+    firsts: Rows
+
+    def ends(self, starts: Rows) -> tuple[Rows, Rows]:
+        """The end of the match from each start, -1 if there is none, and how many rows it took to know."""
+
+    def codes(self, starts: Rows, ends: Rows) -> Codes:
+        """The codes of matches with these ends."""
+
+
+Spans: TypeAlias = tuple[Rows, Rows]
+Chosen: TypeAlias = tuple[list[int], list[int]]
+
+
+def chain(engine: Engine, candidates: Rows, skip: Skip) -> Found:
+    """The matches of all partitions, when a match can begin at the candidates, which ascend."""
+    if skip is to_next_row:
+        return _coded(engine, _overlapping(engine, candidates))
+    if skip is past_last_row:
+        windows = _windows(engine, candidates, _disjoint)
+        return _coded(engine, ((starts[hits], ends[hits]) for starts, ends, hits in windows))
+    return _BySymbols(engine, skip).found(candidates)
+
+
+def check_result(total: int) -> None:
+    """Raise BudgetError for more than RESULT_LIMIT rows."""
+    if total > RESULT_LIMIT:
+        raise BudgetError(f"the matches have more than {RESULT_LIMIT} rows together")
+
+
+def _coded(engine: Engine, spans: Iterator[Spans]) -> Found:
+    several, total = [(np.zeros(0, np.int64), np.zeros(0, np.int64))], 0
+    for starts, ends in spans:
+        total += int((ends - starts).sum())
+        check_result(total)
+        several.append((starts, ends))
+    starts, ends = (np.concatenate(both) for both in zip(*several, strict=True))
+    return Found(starts, ends - starts, engine.codes(starts, ends))
+
+
+def _overlapping(engine: Engine, candidates: Rows) -> Iterator[Spans]:
+    for first in range(0, len(candidates), STARTS_AT_ONCE):
+        starts = candidates[first : first + STARTS_AT_ONCE]
+        ends, _ = engine.ends(starts)
+        yield starts[ends >= 0], ends[ends >= 0]
+
+
+def _windows(
+    engine: Engine, candidates: Rows, choose: Callable[[Rows, Rows], Chosen]
+) -> Iterator[tuple[Rows, Rows, list[int]]]:
+    """Starts, ends, and the places of those whose matches follow one another.
+
+    Starts inside matches are asked about in vain. That is well as long as it is faster than asking one by one, so
+    the windows shrink when matches are long, and grow again.
+    """
+    width, at = STARTS_AT_FIRST, 0
+    while at < len(candidates):
+        starts = candidates[at : at + width]
+        ends, steps = engine.ends(starts)
+        hits, after = choose(starts, ends)
+        yield starts, ends, hits
+        faster = price(steps) <= alone_price(steps[_needed(starts, hits, after)])
+        width = min(2 * width, STARTS_AT_ONCE) if faster else max(width // 4, 1)
+        at += len(starts)
+        if after:
+            at = max(at, int(np.searchsorted(candidates, after[-1])))
+
+
+def _needed(starts: Rows, hits: list[int], after: list[int]) -> NDArray[np.bool_]:
+    # All but those between a match's start and the row to go on with.
+    change = np.zeros(len(starts) + 2, np.int64)
+    change[np.array(hits, np.intp) + 1] += 1
+    np.subtract.at(change, np.maximum(np.searchsorted(starts, after), np.array(hits, np.intp) + 1), 1)
+    needed: NDArray[np.bool_] = np.cumsum(change)[: len(starts)] == 0
+    return needed
+
+
+def _disjoint(starts: Rows, ends: Rows) -> Chosen:
+    places = np.flatnonzero(ends >= 0)
+    following = np.maximum(ends, starts + 1)[places].tolist()
+    hits, after, row = [], [], 0
+    for place, start, end in zip(places.tolist(), starts[places].tolist(), following, strict=True):
+        if start >= row:
+            hits.append(place)
+            after.append(row := end)
+    return hits, after
+
+
+class _BySymbols:
+    """The modes that look at the rows of each match."""
+
+    def __init__(self, engine: Engine, skip: Skip) -> None:
+        self._engine = engine
+        self._onward = onward(skip, engine.closures)
+        self._row = self._number = self._total = 0
+        self._partition = -1
+        self._codes: list[Codes] = [np.zeros(0, np.int32)]
+
+    def found(self, candidates: Rows) -> Found:
+        parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        for starts, ends, hits in _windows(self._engine, candidates, self._choose):
+            parts.append((starts[hits], ends[hits]))
+        starts, ends = (np.concatenate(both) for both in zip(*parts, strict=True))
+        return Found(starts, ends - starts, np.concatenate(self._codes))
+
+    def _choose(self, starts: Rows, ends: Rows) -> Chosen:
+        places = np.flatnonzero(ends >= 0)
+        codes = self._engine.codes(starts[places], ends[places])
+        partitions = (np.searchsorted(self._engine.firsts, starts[places], "right") - 1).tolist()
+        bounds = offsets(ends[places] - starts[places]).tolist()
+        hits, after = [], []
+        for n, (place, start) in enumerate(zip(places.tolist(), starts[places].tolist(), strict=True)):
+            if start >= self._row:
+                hits.append(place)
+                after.append(self._go_on(partitions[n], start, codes[bounds[n] : bounds[n + 1]]))
+        return hits, after
+
+    def _go_on(self, partition: int, start: int, codes: Codes) -> int:
+        self._number = self._number + 1 if partition == self._partition else 1
+        self._partition = partition
+        self._codes.append(codes)
+        self._total += len(codes)
+        check_result(self._total)
+        first = int(self._engine.firsts[partition])
+        self._row = first + self._onward(self._number, start - first, codes.tolist())
+        return self._row

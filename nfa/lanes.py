@@ -1,0 +1,201 @@
+"""All matches in numpy where what a row can be depends on the row that begins the match, or where time bounds matches.
+
+Many starts advance together, row by row, each in a state of the thread machine made deterministic. The preferred
+match of a start does not depend on AFTER MATCH SKIP, which is applied to the ends in the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nfa.chain import chain
+from nfa.closures import Closures
+from nfa.determined import ENDS_HERE, IS_MATCH, IS_SETTLED, Determined
+from nfa.found import Codes, Found, Letters, Rows, offsets, partitions
+from nfa.lockstep import SMALL, Ints, how_many_alone, is_better_alone
+from nfa.program import Program
+from nfa.skip import Skip, past_last_row
+
+PIECE = 64
+"""How many rows of a start that is followed alone are asked for at first."""
+
+CODES_AT_ONCE = 4_000_000
+"""How many rows of matches are gone back over together."""
+
+LettersAt: TypeAlias = Callable[[Rows, Rows], Letters]
+"""For some starts and a row of each: the letter of the row in the match that begins at the start."""
+
+
+def scan_lanes(
+    program: Program,
+    letters_at: LettersAt,
+    ends: Rows,
+    skip: Skip = past_last_row,
+    *,
+    limits: Rows | None = None,
+    candidates: Rows | None = None,
+) -> Found:
+    """What `find_all` gives for each partition, where the letter of a row depends on the start of the match.
+
+    `limits` tells for each row how far a match that begins there may go, `candidates` where one can begin at all, in
+    ascending order; without them to the partition's end, and everywhere. `letters_at` may be asked for any start and
+    a row from it to before its limit. Raises as `nfa.scan.scan`.
+
+    >>> from nfa import compile_program, parse_pattern
+    >>> values = np.array([3, 1, 2, 4, 1])
+    >>> def letters_at(starts, rows):  # A is any row, B one below the first
+    ...     return 1 + 2 * (values[rows] < values[starts]).astype(np.uint8)
+    >>> found = scan_lanes(compile_program(parse_pattern("A B+")), letters_at, np.array([5]))
+    >>> found.starts.tolist(), found.lengths.tolist(), found.codes.tolist()
+    ([0, 3], [3, 2], [0, 1, 1, 0, 1])
+    """
+    count = int(ends[-1]) if len(ends) else 0
+    every = np.arange(count) if candidates is None else candidates
+    return chain(Lanes(program, letters_at, ends, limits), every, skip)
+
+
+class Lanes:
+    """The preferred match of any start; the arguments are those of `scan_lanes`.
+
+    >>> from nfa import compile_program, parse_pattern
+    >>> values = np.array([3, 1, 2, 4, 1])
+    >>> def letters_at(starts, rows):  # A is any row, B one below the first
+    ...     return 1 + 2 * (values[rows] < values[starts]).astype(np.uint8)
+    >>> lanes = Lanes(compile_program(parse_pattern("A B+")), letters_at, np.array([5]))
+    >>> starts = np.array([0, 1, 3])
+    >>> ends, steps = lanes.ends(starts)
+    >>> ends.tolist(), lanes.codes(starts[[0, 2]], ends[[0, 2]]).tolist()
+    ([3, -1, 5], [0, 1, 1, 0, 1])
+    """
+
+    def __init__(self, program: Program, letters_at: LettersAt, ends: Rows, limits: Rows | None = None) -> None:
+        self.closures = Closures(program)
+        self.machine = Determined(self.closures)
+        self.firsts, self.partition_ends = partitions(ends)
+        self._letters_at, self._limits = letters_at, limits
+
+    def end_of_partition(self, starts: Rows) -> Rows:
+        """The end of the partition of each row."""
+        return self.partition_ends.take(np.searchsorted(self.partition_ends, starts, "right"))
+
+    def ends(self, starts: Rows) -> tuple[Rows, Rows]:
+        """The end of the preferred match from each start, or -1, and how many rows it took to know."""
+        limits = partition_ends = self.end_of_partition(starts)
+        if self._limits is not None:
+            limits = self._limits[starts]
+        closes = limits == partition_ends
+        best, steps = np.full(len(starts), -1, np.int64), np.zeros(len(starts), np.int64)
+        active, state, depth = np.arange(len(starts)), self._begun(starts), 0
+        while not is_better_alone(len(active), depth):
+            flags = self.machine.flags.take(state // self.machine.width)
+            rows = starts[active] + depth
+            at_limit = rows == limits[active]
+            matches = flags & IS_MATCH > 0
+            matches |= at_limit & closes[active] & (flags & ENDS_HERE > 0)
+            best[active[matches]] = rows[matches]
+            stops = at_limit | (flags & IS_SETTLED > 0)
+            if stops.any():
+                steps[active[stops]] = depth
+                active, state, rows = active[~stops], state[~stops], rows[~stops]
+            state = self.machine.table.look(state + self._classes(starts[active], rows))
+            depth += 1
+        for lane, at in zip(active.tolist(), state.tolist(), strict=True):
+            end, steps[lane] = self._end_alone(int(starts[lane]), depth, int(limits[lane]), bool(closes[lane]), at)
+            best[lane] = max(end, best[lane])
+        return best, steps
+
+    def codes(self, starts: Rows, ends: Rows) -> Codes:
+        """The codes of the matches from these starts, which end there as `ends` has told."""
+        places = offsets(ends - starts)
+        codes = np.empty(int(places[-1]), np.int32)
+        first = 0
+        while first < len(starts):
+            after = int(np.searchsorted(places, places[first] + CODES_AT_ONCE, "right")) - 1
+            after = max(after, first + 1)
+            self._fill(starts[first:after], ends[first:after], codes[places[first] : places[after]])
+            first = after
+        return codes
+
+    def _begun(self, starts: Rows) -> Ints:
+        place = np.searchsorted(self.firsts, starts, "right") - 1
+        return np.where(self.firsts[place] == starts, self.machine.begun[True], self.machine.begun[False])
+
+    def _classes(self, starts: Rows, rows: Rows) -> Ints:
+        return self.machine.classes.of(self._letters_at(starts, rows))
+
+    def _end_alone(self, start: int, depth: int, limit: int, closes: bool, state: int) -> tuple[int, int]:
+        """The end of the preferred match from this start on, -1 if there is none further on, and the rows it took."""
+        best, row, piece = -1, start + depth, PIECE
+        while True:
+            rows = np.arange(row, min(row + piece, limit))
+            states = [state, *self._walked(start, rows, state)]
+            flags = self.machine.flags.take(np.array(states) // self.machine.width)
+            settled = np.flatnonzero(flags & IS_SETTLED)
+            last = int(settled[0]) if len(settled) else len(rows)
+            matches = np.flatnonzero(flags[: last + 1] & IS_MATCH)
+            best = row + int(matches[-1]) if len(matches) else best
+            row, state, piece = row + last, states[last], min(2 * piece, SMALL)
+            if row == limit and closes and flags[last] & ENDS_HERE:
+                best = limit
+            if row == limit or len(settled):
+                return best, row - start
+
+    def _walked(self, start: int, rows: Rows, state: int) -> list[int]:
+        if not len(rows):
+            return []
+        return self.machine.table.walk(self._classes(np.full(len(rows), start), rows).tolist(), state)
+
+    def _fill(self, starts: Rows, ends: Rows, codes: Codes) -> None:
+        lengths = ends - starts
+        places = offsets(lengths)
+        order = np.argsort(-lengths, kind="stable")
+        at_end = self.end_of_partition(starts) == ends
+        alone = how_many_alone(lengths[order])
+        for lane in order[:alone].tolist():
+            start, end = int(starts[lane]), int(ends[lane])
+            codes[places[lane] : places[lane + 1]] = self._codes_alone(start, end, bool(at_end[lane]))
+        order = order[alone:]
+        self._fill_together(starts[order], lengths[order], at_end[order], places[order], codes)
+
+    def _codes_alone(self, start: int, end: int, at_end: bool) -> list[int]:
+        state, cells = int(self._begun(np.array([start]))[0]), []
+        for row in range(start, end, SMALL):
+            rows = np.arange(row, min(row + SMALL, end))
+            letters = self._classes(np.full(len(rows), start), rows).tolist()
+            states = [state, *self.machine.table.walk(letters, state)]
+            cells += [at + letter for at, letter in zip(states, letters, strict=False)]
+            state = states[-1]
+        place, found = self.machine.last_place(state, at_end), []
+        for cell in reversed(cells):
+            at = self.machine.base(cell) + place
+            found.append(self.machine.codes[at])
+            place = self.machine.parents[at]
+        return found[::-1]
+
+    def _fill_together(
+        self, starts: Rows, lengths: Rows, at_end: NDArray[np.bool_], places: Rows, codes: Codes
+    ) -> None:
+        """The longest match comes first, so those under way are always the first so many."""
+        if not len(starts):
+            return
+        # How many matches have a row at each depth.
+        counts = np.searchsorted(-lengths, -np.arange(int(lengths[0])), "left").tolist()
+        state, cells = self._begun(starts), []
+        for depth, count in enumerate(counts):
+            cells.append(state[:count] + self._classes(starts[:count], starts[:count] + depth))
+            state[:count] = self.machine.table.look(cells[-1])
+        place = self._last_places(state, at_end)
+        bases, parents, code_of = self.machine.bases(), np.array(self.machine.parents), np.array(self.machine.codes)
+        for depth in range(len(counts) - 1, -1, -1):
+            at = bases.take(cells[depth]) + place[: counts[depth]]
+            codes[places[: counts[depth]] + depth] = code_of.take(at)
+            place[: counts[depth]] = parents.take(at)
+
+    def _last_places(self, state: Ints, at_end: NDArray[np.bool_]) -> Ints:
+        numbers = state // self.machine.width
+        lengths = np.array([len(threads) for threads in self.machine.threads])
+        return np.where(at_end, np.array(self.machine.closing).take(numbers), lengths.take(numbers) - 1)

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 from functools import singledispatch
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import sqlglot
 from sqlglot import exp
@@ -34,19 +34,26 @@ from bridge.rows import Rows
 from windows.databases import Database, Refused
 from windows.window import NEVER
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
     """The rows of a SELECT; raises QueryError for a text that is none, or a name whose content is not kept."""
     asked = _Asked(catalogue, network, now)
     database = network.database
     with _answered(sql, database, asked.rendered) as text:
+        if not isinstance(text, str):
+            return Rows(text.column_names, None, text)
         try:
             return _rows(asked.rendered(text), database)
         except Refused as error:
             raise QueryError(f"the database refuses: {error}") from None
 
 
-def _answered(sql: str, database: Database, rendered: Callable[[str], str]) -> contextlib.AbstractContextManager[str]:
+def _answered(
+    sql: str, database: Database, rendered: Callable[[str], str]
+) -> contextlib.AbstractContextManager[str | pa.Table]:
     if "match_recognize" not in sql.lower():
         return contextlib.nullcontext(sql)
     from bridge.recognize.demand import answered  # with numpy and pyarrow, which other questions do without

@@ -37,7 +37,9 @@ def answer(
     asked = conditions(checked, fields, database.is_aggregate)
     final = clause.per_match is PerMatch.ONE_ROW
     measures = [read(m.this, checked, fields, None, final, database.is_aggregate) for m in checked.measures]
-    needed = _needed(checked, fields, [c.row for c in asked if c.row is not None], [c.rest for c in asked], measures)
+    rows_read = [c.row for c in asked if c.row is not None]
+    values_read = [*(c.rest for c in asked if c.rest is not None), *measures]
+    needed = _needed(checked, database.ordered, fields, rows_read, values_read)
     with SortedRows(database, source, checked, needed) as rows:
         task = Task(rows, checked, asked, compile_program(checked.pattern))
         try:
@@ -64,16 +66,17 @@ def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
 
 def _needed(
     clause: RowPattern,
+    keys_apart: bool,
     fields: Sequence[str],
     rows: Sequence[exp.Expr],
-    rests: Sequence[Valued | None],
-    measures: Sequence[Valued],
+    values: Sequence[Valued],
 ) -> list[str]:
     """The columns of the input that anything reads."""
     if clause.per_match is not PerMatch.ONE_ROW:
         return list(fields)
-    expressions: list[exp.Expr] = [*rows, *clause.partition_by, *clause.order_by]
-    atoms = [atom for valued in [*rests, *measures] if valued for atom in valued.atoms]
+    keys = () if keys_apart else clause.partition_by
+    expressions: list[exp.Expr] = [*rows, *keys, *(clause.order_by if clause.within is not None else ())]
+    atoms = [atom for valued in values for atom in valued.atoms]
     expressions += [atom.row for atom in atoms if isinstance(atom, Value)]
     expressions += [atom.call for atom in atoms if isinstance(atom, Fold)]
     read_names = {found.name for expression in expressions for found in expression.find_all(exp.Column)}

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -25,6 +27,7 @@ from windows.databases import Database, Refused
 
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
 _STANDIN = "_cep_match_{}"
+_WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)?\s*;?\s*"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,30 +120,37 @@ def _opening(cursor: Cursor, at: int) -> int:
 
 
 @contextlib.contextmanager
-def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> Iterator[str]:
+def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> Iterator[str | pa.Table]:
     """The text with a table of its answer for each clause; the tables are there as long as the context lasts.
 
-    `rendered` makes a SELECT what the database reads: it knows the bridge's own names.
+    Where the text asks for one clause's answer and no more, it is that answer. `rendered` makes a SELECT what the
+    database reads: it knows the bridge's own names.
     """
     text, cut = parts(sql)
+    alone = len(cut) == 1 and re.fullmatch(_WHOLE.format(cut[0].name), text, re.IGNORECASE) is not None
     with contextlib.ExitStack() as stack:
         for part in cut:
-            select = _visible(text, part, cut, database) + f"SELECT * FROM {part.table}"
-            try:
-                source = rendered(select)
-                fields = database.columns_of(source)
-            except Refused as error:
-                raise QueryError(f"the database refuses: {error}") from None
-            except QueryError as error:
-                raise QueryError(error.message, sql, None, error.words) from None
-            try:
-                plain = source == select and part.table.replace(".", "").replace("_", "").isalnum()
-                table = answer(database, Source(source, plain), part.clause, fields)
-            except QueryError as error:
-                raise error.within(sql) from None
-            database.lend(part.name, table)
-            stack.callback(database.take_back, part.name)
-        yield text
+            table = _answer(sql, part, _visible(text, part, cut, database), database, rendered)
+            if not alone:
+                database.lend(part.name, table)
+                stack.callback(database.take_back, part.name)
+        yield table if alone else text
+
+
+def _answer(sql: str, part: Part, before: str, database: Database, rendered: Callable[[str], str]) -> pa.Table:
+    """The answer of one clause; `before` is the WITH that its table needs."""
+    select = f"{before}SELECT * FROM {part.table}"
+    try:
+        source = rendered(select)
+        fields = database.columns_of(source)
+    except Refused as error:
+        raise QueryError(f"the database refuses: {error}") from None
+    except QueryError as error:
+        raise QueryError(error.message, sql, None, error.words) from None
+    try:
+        return answer(database, Source(source, source == select and not before), part.clause, fields)
+    except QueryError as error:
+        raise error.within(sql) from None
 
 
 def _visible(text: str, part: Part, cut: list[Part], database: Database) -> str:

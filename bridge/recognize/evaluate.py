@@ -77,7 +77,7 @@ def _column(array: Array) -> Column | None:
 
 
 def vector(expression: exp.Expr) -> Vector | None:
-    """The function that computes an expression over columns; None for what numpy is not asked for.
+    """The function that computes a condition over columns; None for what numpy is not asked for.
 
     >>> import numpy as np
     >>> from sqlglot import parse_one
@@ -87,7 +87,7 @@ def vector(expression: exp.Expr) -> Vector | None:
     ([True, True], [False, True])
     """
     try:
-        return _vector(expression)
+        return _logical(expression)
     except _Unknown:
         return None
 
@@ -116,11 +116,11 @@ def _vector(node: exp.Expr) -> Vector:
         value, low, high = (_vector(node.args[key]) for key in ("this", "low", "high"))
         return _both(_compared(operator.ge, value, low), _compared(operator.le, value, high))
     if isinstance(node, exp.And):
-        return _both(_vector(node.this), _vector(node.expression))
+        return _both(_logical(node.this), _logical(node.expression))
     if isinstance(node, exp.Or):
-        return _negated(_both(_negated(_vector(node.this)), _negated(_vector(node.expression))))
+        return _negated(_both(_negated(_logical(node.this)), _negated(_logical(node.expression))))
     if isinstance(node, exp.Not):
-        return _negated(_vector(node.this))
+        return _negated(_logical(node.this))
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return _is_null(_vector(node.this))
     raise _Unknown
@@ -152,6 +152,19 @@ def _either(left: NDArray[Any] | None, right: NDArray[Any] | None) -> NDArray[An
         return right if left is None else left
     both: NDArray[Any] = left | right
     return both
+
+
+def _logical(node: exp.Expr) -> Vector:
+    """A condition as booleans: some databases have numbers for them."""
+    inner = _vector(node)
+
+    def run(env: Env) -> Column:
+        column = inner(env)
+        if column.values.dtype == bool:
+            return column
+        return Column(column.values != 0, column.nulls, "boolean")
+
+    return run
 
 
 def _both(left: Vector, right: Vector) -> Vector:

@@ -16,28 +16,62 @@ from windows.databases import Database
 
 def folded(fold: Fold, database: Database, rows: SortedRows, members: Members, match: Ints, member: Ints) -> Array:
     """An aggregate's value for each row of the answer: of its match, or of what the match had taken by its member."""
+    if _is_count_of_rows(fold.call):
+        return _counts(fold, members, match, member)
     arguments = _arguments(fold.call)
     columns = dict(zip(arguments, rows.columns([column(name) for name in arguments]), strict=True))
     inside = members.is_one_of(fold.symbols)
     if fold.final:
-        values, of_match = _grouped(fold, database, members, columns, inside)
+        values, of_match = _summed(fold.call, members, columns, inside) or _grouped(
+            fold, database, members, columns, inside
+        )
         place = np.full(members.matches + 1, ABSENT)
         place[of_match] = np.arange(len(of_match))
         places = place[match]
     else:
         values = _running(fold, database, members, columns, inside)
         places = member
-    absent = places < 0
-    found = (
-        values.take(pa.array(np.where(absent, 0, places), pa.int64(), mask=absent))
-        if len(values)
-        else _nulls(values, len(match))
-    )
-    return _counted(fold, found, match)
+    return _counted(fold, taken(values, places), match)
 
 
-def _nulls(values: Array, count: int) -> Array:
-    return pa.nulls(count, values.type)
+def _is_count_of_rows(call: exp.Expr) -> bool:
+    return isinstance(call, exp.Count) and isinstance(call.this, exp.Star)
+
+
+def _counts(fold: Fold, members: Members, match: Ints, member: Ints) -> Array:
+    """COUNT(*) or COUNT(A.*): numbers that are there already."""
+    if not members.matches:
+        return pa.nulls(len(match), pa.int64())
+    known = np.maximum(match, 0)
+    if fold.final:
+        counts = members.count_at_end(fold.symbols)[known]
+    else:
+        counts = np.where(member < 0, 0, members.count_so_far(fold.symbols, np.maximum(member, 0)))
+    return pa.array(counts, pa.int64(), mask=match == ABSENT)
+
+
+_REDUCED: dict[type[exp.Expr], np.ufunc] = {exp.Sum: np.add, exp.Min: np.minimum, exp.Max: np.maximum}
+_LARGEST_SUM = 2**62
+
+
+def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside: Bools) -> tuple[Array, Ints] | None:
+    """SUM, MIN and MAX of a plain column of numbers without NULLs, which need no database."""
+    values = next(iter(columns.values())) if len(columns) == 1 else None
+    plain = type(call) in _REDUCED and isinstance(call.this, exp.Column) and call.this.name in columns
+    if values is None or not plain or values.null_count or not len(members):
+        return None
+    if not (pa.types.is_int64(values.type) or pa.types.is_int32(values.type) or pa.types.is_float64(values.type)):
+        return None
+    chosen = np.flatnonzero(inside)
+    of_match = members.match[chosen]
+    first = np.flatnonzero(np.diff(of_match, prepend=-1))
+    read = np.asarray(values)[members.rows(chosen, of_match)]
+    if read.dtype.kind == "i":
+        read = read.astype(np.int64)
+        if len(read) and int(np.abs(read).max()) * len(read) >= _LARGEST_SUM:
+            return None
+    reduced = _REDUCED[type(call)].reduceat(read, first) if len(first) else read
+    return pa.array(reduced), of_match[first]
 
 
 def _counted(fold: Fold, values: Array, match: Ints) -> Array:
@@ -96,20 +130,35 @@ def _in_order(call: exp.Expr) -> exp.Expr:
 def _running(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:
     """The value at each member over the rows taken by then."""
     table = _table(members, np.arange(len(members)), columns, fold.call).append_column("_inside", pa.array(inside))
-    call = fold.call
-    if fold.symbols is not None:
-        condition: exp.Expr = column("_inside")
-        if isinstance(call, exp.Filter):
-            condition = exp.And(this=condition, expression=exp.Paren(this=call.expression.this.copy()))
-            call = call.this
-        call = exp.Filter(this=call.copy(), expression=exp.Where(this=condition))
-    frame = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
-    over = exp.Window(
-        this=call.copy(),
-        partition_by=[column("_match")],
-        order=exp.Order(expressions=[exp.Ordered(this=column("_member"))]),
-        spec=frame,
-    )
+    call = fold.call.copy()
+    condition: exp.Expr | None = column("_inside") if fold.symbols is not None else None
+    if isinstance(call, exp.Filter):
+        own = exp.Paren(this=call.expression.this)
+        condition, call = own if condition is None else exp.And(this=condition, expression=own), call.this
     with lent(database, table) as name:
-        select = exp.select(exp.alias_(over, "_value", quoted=True)).from_(exp.to_identifier(name, quoted=True))
-        return arrow_columns(database, database.render(select.order_by(column("_member"))), 1)[0]
+        source: exp.Expr = exp.to_identifier(name, quoted=True)
+        if isinstance(call.this, exp.Distinct):
+            source, call = _once(source, call, condition)
+        elif condition is not None:
+            call = exp.Filter(this=call, expression=exp.Where(this=condition))
+        over = _over(call, [column("_match")])
+        select = exp.select(exp.alias_(over, "_value", quoted=True)).from_(source).order_by(column("_member"))
+        return arrow_columns(database, database.render(select), 1)[0]
+
+
+def _once(source: exp.Expr, call: exp.Expr, condition: exp.Expr | None) -> tuple[exp.Expr, exp.Expr]:
+    """Running DISTINCT, which few databases have: each value where its match takes it first, NULL after that."""
+    (value,) = call.this.expressions
+    counted = exp.Case().when(condition, value).else_(exp.null()) if condition is not None else value
+    place = _over(exp.RowNumber(), [column("_match"), counted.copy()])
+    inner = exp.select(exp.Star(), exp.alias_(place, "_place", quoted=True), exp.alias_(counted, "_once", quoted=True))
+    is_first = exp.EQ(this=column("_place"), expression=exp.Literal.number(1))
+    call.set("this", exp.Case().when(is_first, column("_once")))
+    return inner.from_(source).subquery("d"), call
+
+
+def _over(call: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
+    order = exp.Order(expressions=[exp.Ordered(this=column("_member"))])
+    frame = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+    ranked = isinstance(call, exp.RowNumber)
+    return exp.Window(this=call, partition_by=keys, order=order, spec=None if ranked else frame)

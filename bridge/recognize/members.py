@@ -88,6 +88,19 @@ class Members:
             found = _picked(where, before[match], counts, place)
         return np.where(members < 0, ABSENT, found)
 
+    def count_at_end(self, symbols: tuple[str, ...] | None) -> Ints:
+        """How many members of each match are one of the symbols."""
+        if symbols is None:
+            return self.found.lengths
+        return np.diff(self._of(symbols)[1])
+
+    def count_so_far(self, symbols: tuple[str, ...] | None, members: Ints) -> Ints:
+        """How many of a match's members up to each of these are one of the symbols."""
+        match = self.match[members] if len(self) else members
+        if symbols is None or not len(self):
+            return members - self.offsets[match] + 1
+        return self._count_of(symbols)[members] - self._of(symbols)[1][match]
+
     def shifted(self, members: Ints, match: Ints, by: int) -> Ints:
         """The member so many rows after each of these, if it is of the same match."""
         if not len(self):
@@ -106,8 +119,8 @@ class Members:
     @functools.lru_cache(maxsize=64)  # noqa: B019 - lives as long as one answer
     def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
         """The members that are one of the symbols, and how many of them come before each match."""
-        where = np.flatnonzero(self.is_one_of(symbols))
-        return where, np.searchsorted(where, self.offsets).astype(np.int64)
+        counts = np.concatenate([np.zeros(1, np.int64), self._count_of(symbols)])
+        return np.flatnonzero(self.is_one_of(symbols)), counts[self.offsets]
 
     @functools.lru_cache(maxsize=64)  # noqa: B019
     def _count_of(self, symbols: tuple[str, ...]) -> Ints:

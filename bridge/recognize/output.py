@@ -80,11 +80,12 @@ class Output:
 
     def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[Valued]) -> pa.Table:
         """The answer: partition columns, measures; for all rows also the order columns before and the rest after them."""
-        names, rest = [key.name for key in clause.partition_by], list[str]()
+        keys = [key.name for key in clause.partition_by]
+        names, rest = list[str](), list[str]()
         if clause.per_match is not PerMatch.ONE_ROW:
             names += [item.this.name for item in clause.order_by if isinstance(item.this, exp.Column)]
-            names = list(dict.fromkeys(names))
-            rest = [name for name in fields if name not in names]
+            names = [name for name in dict.fromkeys(names) if name not in keys]
+            rest = [name for name in fields if name not in names and name not in keys]
         atoms = {atom: None for measure in measures for atom in measure.atoms}
         row_values = [atom.row for atom in atoms if isinstance(atom, Value)]
         wanted = list(dict.fromkeys([*row_values, *map(column, [*names, *rest])]))
@@ -92,8 +93,9 @@ class Output:
         values = {atom: self._atom(atom, arrays) for atom in atoms}
         computed = self._measures(measures, values)
         given = {name: taken(arrays[column(name)], self.shown.row) for name in [*names, *rest]}
-        columns = [*(given[name] for name in names), *computed, *(given[name] for name in rest)]
-        return pa.Table.from_arrays(columns, names=[*names, *(m.alias for m in clause.measures), *rest])
+        before = [*(self.rows.key(key, self.shown.row) for key in keys), *(given[name] for name in names)]
+        columns = [*before, *computed, *(given[name] for name in rest)]
+        return pa.Table.from_arrays(columns, names=[*keys, *names, *(m.alias for m in clause.measures), *rest])
 
     def _atom(self, atom: Atom, arrays: dict[exp.Expr, Array]) -> Array:
         shown = self.shown

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.recognize import registers
+from bridge.recognize import registers, starts
 from bridge.recognize.conditions import Grade, asks_match_number
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError
@@ -29,11 +29,13 @@ def choose(task: Task) -> Choice:
     grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
     if asks_match_number(task.conditions):
         return Choice("registers", "a condition reads MATCH_NUMBER()")
+    if grade is Grade.RUN:
+        return Choice("registers", "a condition reads rows of the match at no known distance from its first")
+    if grade is Grade.START:
+        return Choice("starts", "conditions read, beside the row, rows at a known distance from the first")
     if task.clause.within is not None:
-        return Choice("registers", "WITHIN bounds each start by itself")
-    if grade is Grade.ROW:
-        return Choice("symbols", "every condition is about one row and its neighbours")
-    return Choice("registers", "a condition reads rows of the match")
+        return Choice("starts", "every condition is about one row and its neighbours, and WITHIN bounds each start")
+    return Choice("symbols", "every condition is about one row and its neighbours")
 
 
 def run(task: Task, strategy: str) -> Found:
@@ -52,4 +54,8 @@ def _symbols(task: Task) -> Found:
     return scan(task.program, task.letters, task.ends, task.skip)
 
 
-STRATEGIES: dict[str, Callable[[Task], Found]] = {"symbols": _symbols, "registers": registers.find}
+STRATEGIES: dict[str, Callable[[Task], Found]] = {
+    "symbols": _symbols,
+    "starts": starts.find,
+    "registers": registers.find,
+}

@@ -15,7 +15,7 @@ from sqlglot import exp
 from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import table
-from bridge.recognize.arrow import Array, Ints
+from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.values import SHIFT
 from windows.databases import Database
@@ -31,7 +31,7 @@ _fresh = itertools.count(1)
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A SELECT in the database's own SQL; `plain` where reading it twice costs nothing, as a table's name."""
+    """A SELECT in the database's own SQL; `plain` where it is cheap to read twice, as a table by its name."""
 
     text: str
     plain: bool = False
@@ -53,17 +53,24 @@ class SortedRows:
         self.database = database
         self.name = f"_cep_rows_{next(_fresh)}"
         self.partitioned = bool(clause.partition_by)
-        sort = _sort(source, clause, needed, database)
+        self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
+        if self.keys:
+            self._create(source, self.keys, _numbered(clause))
+        self._create(source, self.name, _sort(clause, needed, self.keys, database))
+
+    def _create(self, source: Source, name: str, select: exp.Query) -> None:
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
-        create = exp.Create(kind="TABLE", this=table(self.name), expression=sort, properties=temporary)
-        database.execute(source.rendered(database, create))
+        create = exp.Create(kind="TABLE", this=table(name), expression=select, properties=temporary)
+        self.database.execute(source.rendered(self.database, create))
 
     def __enter__(self) -> SortedRows:
         self.ends = self._ends()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.database.execute(self.database.render(exp.Drop(tables=[table(self.name)], kind="TABLE")))
+        for name in (self.name, self.keys):
+            if name:
+                self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE")))
 
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
@@ -77,6 +84,15 @@ class SortedRows:
         values = numbers.to_numpy(zero_copy_only=False)
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         return np.append(changes, len(values)).astype(np.int64) if len(values) else changes.astype(np.int64)
+
+    def key(self, name: str, rows: Ints) -> Array:
+        """The partitioning column's value for each of these rows."""
+        partition = np.searchsorted(self.ends, rows, side="right")
+        if not self.keys:
+            firsts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
+            return taken(self.columns([column(name)])[0], firsts[partition])
+        select = exp.select(column(name)).from_(table(self.keys)).order_by(column(PARTITION))
+        return taken(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
         """Each expression's values, row by row."""
@@ -118,20 +134,20 @@ def _beside(value: exp.Expr, offset: exp.Expr, back: bool) -> exp.Expr:
     return kind(this=value.copy(), offset=offset.copy())
 
 
-def _sort(source: Source, clause: RowPattern, needed: Sequence[str], database: Database) -> exp.Query:
+def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database: Database) -> exp.Query:
     """The input's columns that are needed, with the number of each row's partition, in order."""
     columns = [_of(ROWS, name) for name in needed]
     order = [item.transform(_of_rows) for item in clause.order_by]
     if not database.ordered:
         return _ranked(columns, order, clause)
-    if not clause.partition_by:
+    if not keys:
         return exp.select(*columns).from_(_source()).order_by(*order)
-    on = exp.and_(
-        *(exp.NullSafeEQ(this=_of(ROWS, key.name), expression=_of("k", key.name)) for key in clause.partition_by)
-    )
-    number_of = _of("k", PARTITION)
-    select = exp.select(*columns, number_of).from_(_source()).join(_numbered(clause), on=on)
-    return select.order_by(exp.Ordered(this=number_of.copy()), *order)
+    same = (exp.NullSafeEQ(this=_of(ROWS, key.name), expression=_of("k", key.name)) for key in clause.partition_by)
+    # Sorting by small numbers is faster than by the keys themselves.
+    number_of = exp.cast(_of("k", PARTITION), "INT")
+    select = exp.select(*columns, exp.alias_(number_of, PARTITION, quoted=True)).from_(_source())
+    joined = select.join(table(keys).as_("k", quoted=True), on=exp.and_(*same))
+    return joined.order_by(exp.Ordered(this=number_of.copy()), *order)
 
 
 def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern) -> exp.Query:
@@ -147,14 +163,13 @@ def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern
     return exp.select(*columns, *named).from_(_source())
 
 
-def _numbered(clause: RowPattern) -> exp.Subquery:
-    """The keys of the partitions, numbered in their order: sorting by numbers is faster than by the keys."""
+def _numbered(clause: RowPattern) -> exp.Query:
+    """The keys of the partitions, numbered in their order."""
     keys = [key.name for key in clause.partition_by]
     distinct = exp.select(*(_of(ROWS, key) for key in keys)).from_(_source()).distinct()
     order = exp.Order(expressions=[exp.Ordered(this=_of("d", key), nulls_first=True) for key in keys])
     rank = exp.alias_(exp.Window(this=exp.RowNumber(), order=order), PARTITION, quoted=True)
-    numbered = exp.select(*(_of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
-    return numbered.subquery("k")
+    return exp.select(*(_of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
 
 
 def _source() -> exp.Expr:

@@ -95,6 +95,8 @@ def skip_of(clause: RowPattern, skip: Skip) -> modes.Skip:
 def _times(array: Array) -> tuple[Ints, int]:
     """Times as whole numbers, and how many of their units are a millisecond."""
     types = pa.types
+    if not len(array):
+        return np.zeros(0, np.int64), 1
     if array.null_count:
         raise QueryError("WITHIN needs a time in every row: the first column of ORDER BY has NULLs")
     if types.is_integer(array.type):

@@ -335,9 +335,14 @@ def _simpler(clause: RowPattern) -> Iterator[RowPattern]:
     for name, default in plain.items():
         if getattr(clause, name) != default:
             yield dataclasses.replace(clause, **{name: default})
+    constant = (named(expression("MATCH_NUMBER()"), "m1"),)  # a row without columns would be no row
+    if len(clause.measures) == 1 and clause.measures != constant:
+        yield dataclasses.replace(clause, measures=constant)
     for name in ("define", "measures"):
         listed: tuple[Any, ...] = getattr(clause, name)
         for at in range(len(listed)):
+            if name == "measures" and len(listed) == 1:
+                continue
             fewer: dict[str, Any] = {name: listed[:at] + listed[at + 1 :]}
             yield dataclasses.replace(clause, **fewer)
     for pattern in _simpler_patterns(clause.pattern):

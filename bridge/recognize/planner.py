@@ -15,6 +15,7 @@ from bridge.recognize.task import Task
 from nfa.errors import BudgetError
 from nfa.found import Found
 from nfa.scan import scan
+from nfa.within import scan_within
 
 
 class Choice(NamedTuple):
@@ -33,8 +34,6 @@ def choose(task: Task) -> Choice:
         return Choice("registers", "a condition reads rows of the match at no known distance from its first")
     if grade is Grade.START:
         return Choice("starts", "conditions read, beside the row, rows at a known distance from the first")
-    if task.clause.within is not None:
-        return Choice("starts", "every condition is about one row and its neighbours, and WITHIN bounds each start")
     return Choice("symbols", "every condition is about one row and its neighbours")
 
 
@@ -51,6 +50,8 @@ def run(task: Task, strategy: str) -> Found:
 
 
 def _symbols(task: Task) -> Found:
+    if task.within is not None:
+        return scan_within(task.program, task.letters, task.ends, task.times, task.within, task.skip)
     return scan(task.program, task.letters, task.ends, task.skip)
 
 

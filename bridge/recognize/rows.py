@@ -141,7 +141,8 @@ def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database:
     if not database.ordered:
         return _ranked(columns, order, clause)
     if not keys:
-        return exp.select(*columns).from_(_source()).order_by(*order)
+        plain = exp.select(*columns).from_(_source())
+        return plain.order_by(*order) if order else plain
     same = (exp.NullSafeEQ(this=_of(ROWS, key.name), expression=_of("k", key.name)) for key in clause.partition_by)
     # Sorting by small numbers is faster than by the keys themselves.
     number_of = exp.cast(_of("k", PARTITION), "INT")

@@ -15,8 +15,9 @@ from bridge.recognize.rows import SortedRows, arrow_columns, lent
 from bridge.recognize.task import Task
 from bridge.recognize.values import CURRENT, Value
 from nfa.closures import Closures
-from nfa.found import Found, Letters, partitions
+from nfa.found import Found, Letters
 from nfa.lanes import scan_lanes
+from nfa.within import deadlines
 
 Holds = Callable[[Ints, Ints], Bools]
 """For some starts and a row of each: whether a condition holds of the row."""
@@ -24,24 +25,10 @@ Holds = Callable[[Ints, Ints], Bools]
 
 def find(task: Task) -> Found:
     """The matches, found for all starts side by side."""
-    limits = None if task.within is None else _limits(task, task.within)
+    limits = None if task.within is None else deadlines(task.times, task.ends, task.within)
     return scan_lanes(
         task.program, _letters_at(task), task.ends, task.skip, limits=limits, candidates=_candidates(task)
     )
-
-
-def _limits(task: Task, within: int) -> Ints:
-    """For each row the first one that cannot be in a match that begins there: P4 bounds rows before matching."""
-    times = task.times
-    firsts, ends = partitions(task.ends)
-    partition = np.repeat(np.arange(len(ends)), ends - firsts)
-    low = int(times.min()) if len(times) else 0
-    span = int(times.max()) - low + within + 1 if len(times) else 1
-    if span * (len(ends) + 1) < 2**62:
-        keys = times - low + partition * span
-        return np.minimum(np.searchsorted(keys, keys + within), ends[partition])
-    parts = [f + np.searchsorted(times[f:e], times[f:e] + within) for f, e in zip(firsts, ends, strict=True)]
-    return np.concatenate(parts) if parts else times
 
 
 def _candidates(task: Task) -> Ints | None:

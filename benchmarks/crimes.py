@@ -25,7 +25,7 @@ PLACES = """
     SELECT i AS id, 978307200000 + floor(u1 * 10519200)::BIGINT * 60000 AS ts, 100 * u2 AS drawn,
            -87.74 + 0.2 * (u3 + u4 - 1) AS lon, 41.84 + 0.2 * (u5 + u6 - 1) AS lat
     FROM (SELECT i, {numbers} FROM range({{rows}}) AS t(i))""".format(
-    numbers=", ".join(f"(hash(i, {k}) >> 11) / 9007199254740992.0 AS u{k}" for k in range(1, 7))
+    numbers=", ".join(f"(hash(8 * i + {k}) >> 11) / 9007199254740992.0 AS u{k}" for k in range(1, 7))
 )
 """Fewer rows are as many a minute: the years shrink with them."""
 
@@ -72,12 +72,15 @@ CRIMES_STATEMENT = f"""
 
 def past_last_row(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """The matches of TO NEXT ROW, without those that begin before the last one kept has ended."""
+    import pyarrow as pa
+
     found = connection.sql(
         f"""SELECT found.*, R.place AS start, R.place + gap + 2 AS ending FROM ({CRIMES_STATEMENT}) AS found
             JOIN (SELECT id, row_number() OVER (ORDER BY ts, id) AS place FROM t) AS R ON R.id = rid ORDER BY start"""
     ).to_arrow_table()
-    kept, reached = [], 0
+    kept: list[bool] = []
+    reached = 0
     for start, ending in zip(found["start"].to_pylist(), found["ending"].to_pylist(), strict=True):
         kept.append(start > reached)
         reached = ending if start > reached else reached
-    return found.filter(kept).select(["rid", "bid", "mid", "gap"])
+    return found.filter(pa.array(kept, pa.bool_())).select(["rid", "bid", "mid", "gap"])

@@ -56,8 +56,8 @@ class Workload:
 
 
 def _random(what: str, salt: int) -> str:
-    """A number from 0 to before 1 that depends on nothing but its input."""
-    return f"((hash({what}, {salt}) >> 11) / 9007199254740992.0)"
+    """A number from 0 to before 1 that depends on nothing but its input; `hash(a, b)` is too regular for that."""
+    return f"((hash(8 * {what} + {salt}) >> 11) / 9007199254740992.0)"
 
 
 # One column of letters ------------------------------------------------------------------------------------------------

@@ -51,7 +51,11 @@ class Query:
     partition: tuple[str, ...] = ()
     skip: str = "past last row"
     counted: bool = True
-    """Whether places are counted over all rows: for COUNT(Z) or bounds of a gap; else over the rows kept."""
+    """Whether places are counted over all rows, as bounds of a gap need it; else over the rows kept only."""
+    late: bool = False
+    """Not counted before, but afterwards for the rows between first and last, as `m._between` (not with PARTITION BY)."""
+    chain: str = "clusters"
+    """How SKIP PAST LAST ROW is followed: step by step in all clusters at once, or by doubling."""
 
 
 @dataclasses.dataclass
@@ -120,13 +124,15 @@ def rows_kept(query: Query, found: Conditions) -> str:
     bucket = f"{query.ts} // {query.within} AS _bucket, {query.ts} AS _ts"
     over = f"WINDOW _all AS ({partition}ORDER BY {order})"
     navigation = "".join(f", {text} AS {name}" for name, text in found.navigation.items())
-    extra = "".join(f", {name}" for name in found.navigation)
-    if query.counted or query.partition or found.navigation:
+    if query.counted:
         place = f"row_number() OVER _all AS _seq{navigation}"
         source = f"SELECT {columns}, {bucket}, {place} FROM {query.table} {over}"
         return f"SELECT * FROM (SELECT *, {marks} FROM ({source})) WHERE {any_of}"
-    inner = f"SELECT {columns}, {bucket}, {marks}{extra}{''.join(f', {t}' for t in query.tie)} FROM {query.table}"
-    return f"SELECT *, row_number() OVER (ORDER BY _ts, {', '.join(query.tie)}) AS _seq FROM ({inner}) WHERE {any_of}"
+    ties = ", ".join(f"{tie} AS _tie{k}" for k, tie in enumerate(query.tie))
+    source = f"SELECT {columns}, {bucket}, {ties}{navigation} FROM {query.table}" + (f" {over}" if navigation else "")
+    kept_order = ", ".join(["_ts", *(f"_tie{k}" for k in range(len(query.tie)))])
+    place = f"row_number() OVER ({partition}ORDER BY {kept_order}) AS _seq"
+    return f"SELECT *, {place} FROM (SELECT *, {marks} FROM ({source})) WHERE {any_of}"
 
 
 def statement(query: Query, asof: bool = True) -> str:
@@ -136,9 +142,12 @@ def statement(query: Query, asof: bool = True) -> str:
     skipped = "past last row" == query.skip
     steps = [f"_rows AS MATERIALIZED ({rows_kept(query, found)})", *matches]
     if skipped:
-        steps += _skip(query, first, last)
+        steps += _skip(query, first, last) if query.chain == "clusters" else _doubling(query, first, last)
     joins = " ".join(f"JOIN _rows AS {s} ON {_same(query, s, 'm')} AND {s}._seq = m._{s}" for s in query.symbols)
     chosen = "_chosen" if skipped else "_matches"
+    if query.late:
+        steps.append(_late(query, first, last, chosen))
+        chosen = "_late"
     keys = "".join(f"m.{p}, " for p in query.partition)
     measures = ", ".join(query.measures) or ", ".join(f"m._{s}" for s in query.symbols)
     return f"WITH RECURSIVE {', '.join(steps)} SELECT {keys}{measures} FROM {chosen} AS m {joins}"
@@ -240,19 +249,16 @@ def _forward(query: Query, found: Conditions, first: str, rest: list[str]) -> li
 
 
 def _chain(query: Query, found: Conditions) -> list[str]:
+    """Here the later rows stand in two buckets, their own and the one before, where A may be."""
     first, *rest = query.symbols
-    source = f"_{first}_rows AS {first}"
-    near = f"{first}._near"
+    source = f"(SELECT * FROM _rows WHERE _is_{first}) AS {first}"
     before = first
     for symbol, gap in zip(rest, query.gaps, strict=True):
-        window = _window(query, symbol, first).replace(near, f"{first}._near" if symbol == rest[0] else "")
-        if symbol != rest[0]:
-            window = _window(query, symbol, first).replace(f"{symbol}._bucket = {near}", f"{symbol}._bucket IN ({first}._bucket, {first}._bucket + 1)")
-            window = f"{symbol}._bucket - {first}._bucket = _n_{symbol}.d AND " + window
-            source += f" CROSS JOIN (VALUES (0), (1)) AS _n_{symbol}(d)"
         between = " AND ".join(gap.bounds(f"{before}._seq", f"{symbol}._seq"))
         pairs = " AND ".join(found.pair[symbol]) or "TRUE"
-        source += f" JOIN _rows AS {symbol} ON {window} AND {between} AND {pairs}"
+        side = f"(SELECT *, unnest([_bucket - 1, _bucket]) AS _near FROM _rows WHERE _is_{symbol}) AS {symbol}"
+        window = f"{symbol}._near = {first}._bucket AND {symbol}._ts < {first}._ts + {query.within}"
+        source += f" JOIN {side} ON {_same(query, symbol, first)} AND {window} AND {between} AND {pairs}"
         before = symbol
     preferred = ", ".join(f"{'' if gap.greedy else '-'}{s}._seq" for s, gap in zip(rest, query.gaps, strict=True))
     group = ", ".join([f"{first}._seq", *(f"{first}.{p}" for p in query.partition)])
@@ -260,7 +266,7 @@ def _chain(query: Query, found: Conditions) -> list[str]:
     best = f"SELECT {first}._seq AS _start{keys}, max([{preferred}]) AS _best FROM {source} GROUP BY {group}"
     chosen = ", ".join(f"abs(_best[{k}]) AS _{s}" for k, s in enumerate(rest, 1))
     plain = "".join(f", {p}" for p in query.partition)
-    return [_starts(first), f"_matches AS MATERIALIZED (SELECT _start AS _{first}{plain}, {chosen} FROM ({best}))"]
+    return [f"_matches AS MATERIALIZED (SELECT _start AS _{first}{plain}, {chosen} FROM ({best}))"]
 
 
 def _skip(query: Query, first: str, last: str) -> list[str]:
@@ -280,3 +286,45 @@ def _skip(query: Query, first: str, last: str) -> list[str]:
         f" JOIN _clusters AS n ON n._cluster = c._cluster AND {same} AND n._{first} > h._{last} GROUP BY ALL)",
         f"_chosen AS (SELECT n.* FROM _clusters AS n JOIN _walk AS c ON n._{first} = c._at AND {same})",
     ]
+
+
+def _doubling(query: Query, first: str, last: str) -> list[str]:
+    """From each match to the next one that may follow it, then 2, 4, 8 … matches on; whatever is reached from the
+    first one of a partition is kept. So many rounds that a chain may have a million matches."""
+    keys = "".join(f", {p}" for p in query.partition)
+    by = f"PARTITION BY {', '.join(query.partition)} " if query.partition else ""
+    # ids of their own, so that partitions need no further keys
+    steps = [
+        f"_numbered AS MATERIALIZED (SELECT *, row_number() OVER (ORDER BY {', '.join((*query.partition, '_' + first))}) AS _n,"
+        f" row_number() OVER ({by}ORDER BY _{first}) = 1 AS _root FROM _matches)",
+        f"_jump0 AS MATERIALIZED (SELECT m._n, n._n AS _to FROM _numbered AS m ASOF JOIN _numbered AS n"
+        f" ON {_same(query, 'n', 'm')} AND m._{last} < n._{first})",
+    ]
+    rounds = 20
+    for k in range(1, rounds):
+        steps.append(
+            f"_jump{k} AS MATERIALIZED (SELECT a._n, b._to FROM _jump{k - 1} AS a JOIN _jump{k - 1} AS b ON b._n = a._to)"
+        )
+    steps.append(f"_reached{rounds} AS MATERIALIZED (SELECT _n FROM _numbered WHERE _root)")
+    for k in reversed(range(rounds)):
+        steps.append(
+            f"_reached{k} AS MATERIALIZED (SELECT _n FROM _reached{k + 1} UNION ALL"
+            f" SELECT j._to FROM _reached{k + 1} AS r JOIN _jump{k} AS j ON j._n = r._n)"
+        )
+    return [*steps, f"_chosen AS (SELECT m.* FROM _numbered AS m JOIN _reached0 USING (_n))"]
+
+
+def _late(query: Query, first: str, last: str, chosen: str) -> str:
+    """The rows between the first and the last of a match lie in two buckets: no row needs a place for that."""
+    order = ", ".join((query.ts, *query.tie))
+    ends = lambda x: ", ".join([f"{x}._ts", *(f"{x}._tie{k}" for k in range(len(query.tie)))])  # noqa: E731
+    ranges = (
+        f"SELECT m.*, f._bucket AS _from, ROW({ends('f')}) AS _lower, ROW({ends('l')}) AS _upper FROM {chosen} AS m"
+        f" JOIN _rows AS f ON f._seq = m._{first} JOIN _rows AS l ON l._seq = m._{last}"
+    )
+    near = f"SELECT *, unnest([_from, _from + 1]) AS _near FROM ({ranges})"
+    return (
+        f"_late AS (SELECT r.* EXCLUDE (_from, _lower, _upper, _near), count(*) AS _between FROM ({near}) AS r"
+        f" JOIN (SELECT {query.ts} // {query.within} AS _bucket, ROW({order}) AS _place FROM {query.table}) AS z"
+        f" ON z._bucket = r._near AND z._place > r._lower AND z._place < r._upper GROUP BY ALL)"
+    )

@@ -54,7 +54,9 @@ def check(seed: int, tables: int) -> int:
     skip = rng.choice(("past last row", "to next row"))
     query = Query(
         "t", "ts", ("tie",), within, symbols, tuple(gaps), {s: CONDITIONS[n][0] for s, n in names.items()},
-        ("kind", "v"), (), ("part",), skip,
+        ("kind", "v", "tie"), tuple(f"{s}.tie + 1" for s in symbols), ("part",), skip,
+        counted=any(gap.least or gap.most is not None for gap in gaps) or rng.random() < 0.5,
+        chain=rng.choice(("clusters", "doubling")),
     )  # fmt: skip
     text = statement(query, asof=rng.random() < 0.5)
     connection = duckdb.connect()

@@ -36,6 +36,7 @@ class Comparison:
     matches: int = 0
     seconds: tuple[float, ...] = ()
     refused: str | None = None
+    differs: str | None = None
     published: float | None = None
 
     @property
@@ -50,7 +51,8 @@ def compare(
     """All sides of all workloads. A side that refuses is reported so; one that is wrong ends it all."""
     for workload in workloads:
         rows = workload.quick if quick else workload.rows
-        for side in (Ours(), ByHand(), *peers):
+        sides: tuple[Side, ...] = (Ours(), ByHand(), *peers)
+        for side in sides:
             asked = side.asked(workload, rows)
             if asked is None:
                 continue
@@ -73,10 +75,12 @@ def _one(workload: Workload, side: Side, rows: int, runs: int) -> Comparison:
             answer = side.answer(workload, data, rows, runs)
         except RefusedError as error:
             return Comparison(workload.name, workload.what, side.name, rows, refused=str(error))
-        expected = workload.expected(connection)
+        expected = side.expected(workload)(connection)
         if found := difference(connection, expected, answer.result):
             raise DifferenceError(f"{workload.name}, {side.name}, {rows:,} rows: {found}")
-    return Comparison(workload.name, workload.what, side.name, rows, expected.num_rows, answer.seconds)
+    return Comparison(
+        workload.name, workload.what, side.name, rows, expected.num_rows, answer.seconds, differs=side.differs(workload)
+    )
 
 
 def difference(connection: duckdb.DuckDBPyConnection, expected: pa.Table, found: pa.Table) -> str | None:
@@ -136,7 +140,8 @@ def comparisons_markdown(found: Sequence[Comparison], runs: int) -> str:
     notes = [f"Median of {runs} runs. {sentence(machine())}"]
     if any(one.published for one in found):
         notes.append("published: measured by others, on other data and another machine.")
-    notes += [f"{one.side}: {one.refused}" for one in found if one.refused]
+    notes += [f"{one.workload}: {one.side} {one.differs}." for one in found if one.differs]
+    notes += [f"{one.workload}: {one.side}: {one.refused}" for one in found if one.refused]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n" + "\n".join(notes) + "\n"
 
 

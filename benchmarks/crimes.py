@@ -72,13 +72,14 @@ def past_last_row(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """The matches of TO NEXT ROW, without those that begin before the last one kept has ended."""
     import pyarrow as pa
 
-    found = connection.sql(
+    found: pa.Table = connection.sql(
         f"""SELECT found.*, R.place AS start, R.place + gap + 2 AS ending FROM ({CRIMES_STATEMENT}) AS found
             JOIN (SELECT id, row_number() OVER (ORDER BY ts, id) AS place FROM t) AS R ON R.id = rid ORDER BY start"""
     ).to_arrow_table()
     kept: list[bool] = []
     reached = 0
-    for start, ending in zip(found["start"].to_pylist(), found["ending"].to_pylist(), strict=True):
+    for _, _, _, _, start, ending in zip(*(column.to_pylist() for column in found.columns), strict=True):
         kept.append(start > reached)
         reached = ending if start > reached else reached
-    return found.filter(pa.array(kept, pa.bool_())).select(["rid", "bid", "mid", "gap"])
+    kept_rows: pa.Table = found.filter(pa.array(kept, pa.bool_())).select(["rid", "bid", "mid", "gap"])
+    return kept_rows

@@ -14,7 +14,7 @@ import time
 
 if __name__ == "__main__":
     import pandas
-    from pandas_match_recognize import match_recognize
+    from pandas_match_recognize import match_recognize  # type: ignore[import-not-found]
 
     request = json.load(sys.stdin)
     data = pandas.read_parquet(request["data"])

@@ -20,6 +20,7 @@ import bridge
 from benchmarks.row_patterns import Workload
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
 LONGEST = 600
@@ -39,6 +40,9 @@ class Answer:
     """One run or more; none where only the result was asked for."""
 
 
+Expected = Callable[["duckdb.DuckDBPyConnection"], "pa.Table"]
+
+
 class Side(Protocol):
     """Raises RefusedError where it cannot answer the workload."""
 
@@ -47,13 +51,20 @@ class Side(Protocol):
 
     def asked(self, workload: Workload, rows: int) -> int | None:
         """How many of the rows it is asked about; None for not at all."""
-        ...
+
+    def expected(self, workload: Workload) -> Expected:
+        """The rows it must give: the standard's, unless it is known to differ."""
+        return workload.expected
+
+    def differs(self, workload: Workload) -> str | None:
+        """How its answer differs from the standard's."""
+        return None
 
     def answer(self, workload: Workload, data: pathlib.Path, rows: int, runs: int) -> Answer: ...
 
 
 @dataclasses.dataclass(frozen=True)
-class Ours:
+class Ours(Side):
     name: str = "cep.query"
 
     def asked(self, workload: Workload, rows: int) -> int | None:
@@ -67,11 +78,11 @@ class Ours:
                 try:
                     return _timed(lambda: cep.query(workload.query).to_arrow(), rows, runs)
                 except bridge.BridgeError as error:
-                    raise RefusedError(f"the engine refuses {workload.name}: {error}") from None
+                    raise RefusedError(f"the engine refuses it: {error}") from None
 
 
 @dataclasses.dataclass(frozen=True)
-class ByHand:
+class ByHand(Side):
     """A statement that gives the same rows, straight on DuckDB."""
 
     name: str = "SQL by hand"
@@ -92,7 +103,7 @@ class ByHand:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pandas:
+class Pandas(Side):
     """pandas-match-recognize, in an environment of its own: it wants an older numpy."""
 
     python: pathlib.Path
@@ -100,6 +111,12 @@ class Pandas:
 
     def asked(self, workload: Workload, rows: int) -> int | None:
         return min(rows, workload.pandas_rows or rows) if workload.pandas else None
+
+    def expected(self, workload: Workload) -> Expected:
+        return workload.pandas_expected or workload.expected
+
+    def differs(self, workload: Workload) -> str | None:
+        return workload.pandas_differs
 
     def answer(self, workload: Workload, data: pathlib.Path, rows: int, runs: int) -> Answer:
         import pyarrow.parquet as pq
@@ -116,9 +133,9 @@ class Pandas:
                     command, input=json.dumps(request), capture_output=True, text=True, timeout=LONGEST, env=environment
                 )
             except subprocess.TimeoutExpired:
-                raise RefusedError(f"{workload.name}: more than {LONGEST} s for {rows:,} rows") from None
+                raise RefusedError(f"more than {LONGEST} s for {rows:,} rows") from None
             if done.returncode:
-                raise RefusedError(f"{workload.name}: {done.stderr.strip().splitlines()[-1]}")
+                raise RefusedError(done.stderr.strip().splitlines()[-1])
             seconds = json.loads(done.stdout)["seconds"]
             return Answer(rows, pq.read_table(result), tuple(seconds[:runs]))
 

@@ -281,7 +281,7 @@ WORKLOADS = (
         clause=ABOVE_THEN_BELOW.format(within=" WITHIN INTERVAL '10' SECOND", and_=""),
         expected=_above_then_below,
         pandas=ABOVE_THEN_BELOW.format(within="", and_=" AND C.ts - A.ts < 10000"),
-        pandas_rows=200_000,
+        pandas_rows=50_000,
         published=(Published("Flink SQL 2.3", 0.008e6), Published("Esper 9", 0.25e6)),
     ),
     Workload(

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, RUF
 """Prototype: `A Z* B Z* C …` with Z always true and a finite WITHIN, as one SQL statement (DuckDB).
 
 The gaps keep the symbols apart, so a match is one row of each symbol in order, all within the window of A. Two ways:
@@ -139,7 +140,7 @@ def statement(query: Query, asof: bool = True) -> str:
     found = conditions(query)
     matches = _star(query, found, asof) if found.star and not _bounded(query) else _chain(query, found)
     first, last = query.symbols[0], query.symbols[-1]
-    skipped = "past last row" == query.skip
+    skipped = query.skip == "past last row"
     steps = [f"_rows AS MATERIALIZED ({rows_kept(query, found)})", *matches]
     if skipped:
         steps += _skip(query, first, last) if query.chain == "clusters" else _doubling(query, first, last)
@@ -182,9 +183,17 @@ def _star(query: Query, found: Conditions, asof: bool) -> list[str]:
         bound = "" if before is None else f" AND {symbol}._seq < l._latest_{before}"
         start = f"{first}._seq AS _start{''.join(f', {first}.{p}' for p in query.partition)}"
         held = "" if before is None else f", l.* EXCLUDE ({', '.join(keys)})"
-        known = "" if before is None else f" JOIN _latest_{before} AS l ON l._start = {first}._seq AND {_same(query, 'l', first)}"
+        known = (
+            ""
+            if before is None
+            else f" JOIN _latest_{before} AS l ON l._start = {first}._seq AND {_same(query, 'l', first)}"
+        )
         if asof and found.equal[symbol]:
-            limit = f"{first}._ts + {query.within} > {symbol}._ts" if before is None else f"l._latest_{before} > {symbol}._seq"
+            limit = (
+                f"{first}._ts + {query.within} > {symbol}._ts"
+                if before is None
+                else f"l._latest_{before} > {symbol}._seq"
+            )
             latest = f"{symbol}._{'ts' if before is None else 'seq'}"
             side = f"(SELECT * FROM _rows WHERE _is_{symbol}"
             if before is None:  # of rows of one time the last one only
@@ -197,14 +206,21 @@ def _star(query: Query, found: Conditions, asof: bool) -> list[str]:
             )
             assert latest
         else:
-            value = "" if before is None else "".join(f", any_value(l._latest_{s}) AS _latest_{s}" for s in rest[rest.index(before) :])
+            value = (
+                ""
+                if before is None
+                else "".join(f", any_value(l._latest_{s}) AS _latest_{s}" for s in rest[rest.index(before) :])
+            )
             body = (
                 f"SELECT {start}{value}, max({symbol}._seq) AS _latest_{symbol} FROM _{first}_rows AS {first}{known}"
                 f" JOIN _rows AS {symbol} ON {_window(query, symbol, first)} AND {pairs}"
                 f" WHERE {symbol}._seq > {first}._seq{bound} GROUP BY ALL"
             )
             if before is not None:
-                body = body.replace(" GROUP BY ALL", f" GROUP BY {', '.join([f'{first}._seq', *(f'{first}.{p}' for p in query.partition)])}")
+                body = body.replace(
+                    " GROUP BY ALL",
+                    f" GROUP BY {', '.join([f'{first}._seq', *(f'{first}.{p}' for p in query.partition)])}",
+                )
         steps.append(f"_latest_{symbol} AS MATERIALIZED ({body})")
         before = symbol
     return steps + _forward(query, found, first, rest)
@@ -311,7 +327,7 @@ def _doubling(query: Query, first: str, last: str) -> list[str]:
             f"_reached{k} AS MATERIALIZED (SELECT _n FROM _reached{k + 1} UNION ALL"
             f" SELECT j._to FROM _reached{k + 1} AS r JOIN _jump{k} AS j ON j._n = r._n)"
         )
-    return [*steps, f"_chosen AS (SELECT m.* FROM _numbered AS m JOIN _reached0 USING (_n))"]
+    return [*steps, "_chosen AS (SELECT m.* FROM _numbered AS m JOIN _reached0 USING (_n))"]
 
 
 def _late(query: Query, first: str, last: str, chosen: str) -> str:

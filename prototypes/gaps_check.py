@@ -1,3 +1,4 @@
+# ruff: noqa: E501, RUF
 """Compares the prototype with the matcher on thousands of small random tables: each a partition of one statement."""
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def check(seed: int, tables: int) -> int:
     gaps = []
     for _ in symbols[1:]:
         bounded = rng.random() < 0.15
-        gaps.append(Gap(rng.random() < 0.5, rng.choice((0, 1)) if bounded else 0, rng.choice((None, 2)) if bounded else None))
+        gaps.append(
+            Gap(rng.random() < 0.5, rng.choice((0, 1)) if bounded else 0, rng.choice((None, 2)) if bounded else None)
+        )
     within = rng.choice((1, 3, 6, 15))
     skip = rng.choice(("past last row", "to next row"))
     query = Query(
@@ -63,12 +66,16 @@ def check(seed: int, tables: int) -> int:
     connection.execute("SET threads = 1; CREATE TABLE t (part INT, ts BIGINT, tie INT, kind INT, v INT)")
     shuffled = rng.sample(rows, len(rows))
     columns = list(zip(*shuffled, strict=True))
-    connection.execute("INSERT INTO t SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)", [list(c) for c in columns])
+    connection.execute(
+        "INSERT INTO t SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)", [list(c) for c in columns]
+    )
     found = collections.Counter(connection.execute(text).fetchall())
     wanted = collections.Counter(_truth(query, names, rows))
     if found != wanted:
         print(text)
-        raise SystemExit(f"seed {seed}: {query}\nextra {list((found - wanted).items())[:5]}\nlacking {list((wanted - found).items())[:5]}")
+        raise SystemExit(
+            f"seed {seed}: {query}\nextra {list((found - wanted).items())[:5]}\nlacking {list((wanted - found).items())[:5]}"
+        )
     return sum(wanted.values())
 
 
@@ -87,7 +94,9 @@ def _truth(query: Query, names: dict[str, str], rows: list[tuple[int, ...]]) -> 
         for place, row in enumerate(own):
             row["before"] = own[place - 1]["v"] if place else None
             row["after"] = own[place + 2]["v"] if place + 2 < len(own) else None
-        for match in nfa.find_all(pattern, own, holds, depends_on_path=True, skip=skip, within=query.within, time=lambda row: row["ts"]):
+        for match in nfa.find_all(
+            pattern, own, holds, depends_on_path=True, skip=skip, within=query.within, time=lambda row: row["ts"]
+        ):
             places = {m.symbol: m.row + 1 for m in match.memberships}
             found.append((part, *(places[s] for s in query.symbols)))
     return found

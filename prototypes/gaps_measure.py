@@ -79,4 +79,6 @@ if __name__ == "__main__":
                 spent.append(time.perf_counter() - began)
             if name in ("greedy, next row", "late count, next row"):
                 assert sorted(found) == hand
-            print(f"{name:28} {'asof' if asof else 'join'} {len(found):9,} {statistics.median(spent):6.2f} s", flush=True)
+            print(
+                f"{name:28} {'asof' if asof else 'join'} {len(found):9,} {statistics.median(spent):6.2f} s", flush=True
+            )

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-LONGEST = 600
-"""So many seconds, and a peer is ended."""
+LONGEST = 180
+"""So many seconds a run on the average, and a peer is ended."""
 
 
 class RefusedError(Exception):
@@ -130,10 +130,15 @@ class Pandas(Side):
             environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
             try:
                 done = subprocess.run(
-                    command, input=json.dumps(request), capture_output=True, text=True, timeout=LONGEST, env=environment
+                    command,
+                    input=json.dumps(request),
+                    capture_output=True,
+                    text=True,
+                    timeout=LONGEST * (1 + runs),
+                    env=environment,
                 )
             except subprocess.TimeoutExpired:
-                raise RefusedError(f"more than {LONGEST} s for {rows:,} rows") from None
+                raise RefusedError(f"more than {LONGEST} s a run for {rows:,} rows") from None
             if done.returncode:
                 raise RefusedError(done.stderr.strip().splitlines()[-1])
             seconds = json.loads(done.stdout)["seconds"]

@@ -313,6 +313,6 @@ WORKLOADS = (
         expected=functools.partial(_by_statement, DOWN_UP_UP_STATEMENT),
         statement=DOWN_UP_UP_STATEMENT,
         pandas=DOWN_UP_UP,
-        pandas_rows=4_000_000,
+        pandas_rows=2_000_000,
     ),
 )

@@ -1,4 +1,4 @@
-# ruff: noqa: E501, RUF
+# ruff: noqa: E501, RUF, PERF401
 """Prototype: `A Z* B Z* C …` with Z always true and a finite WITHIN, as one SQL statement (DuckDB).
 
 The gaps keep the symbols apart, so a match is one row of each symbol in order, all within the window of A. Two ways:
@@ -307,7 +307,6 @@ def _skip(query: Query, first: str, last: str) -> list[str]:
 def _doubling(query: Query, first: str, last: str) -> list[str]:
     """From each match to the next one that may follow it, then 2, 4, 8 … matches on; whatever is reached from the
     first one of a partition is kept. So many rounds that a chain may have a million matches."""
-    keys = "".join(f", {p}" for p in query.partition)
     by = f"PARTITION BY {', '.join(query.partition)} " if query.partition else ""
     # ids of their own, so that partitions need no further keys
     steps = [

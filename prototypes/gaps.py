@@ -1,4 +1,4 @@
-# ruff: noqa: E501, RUF, PERF401
+# ruff: noqa
 """Prototype: `A Z* B Z* C …` with Z always true and a finite WITHIN, as one SQL statement (DuckDB).
 
 The gaps keep the symbols apart, so a match is one row of each symbol in order, all within the window of A. Two ways:

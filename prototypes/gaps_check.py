@@ -1,4 +1,4 @@
-# ruff: noqa: E501, RUF
+# ruff: noqa
 """Compares the prototype with the matcher on thousands of small random tables: each a partition of one statement."""
 
 from __future__ import annotations

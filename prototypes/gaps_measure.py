@@ -1,4 +1,4 @@
-"""Times of the prototype on the crimes, and whether SKIP TO NEXT ROW gives what the statement by hand gives."""
+# ruff: noqa
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """`python -m benchmarks`: the paper's experiment on this machine.
 
 Every query is first run on all databases and in all drives, and must report the same number of rows.
+`python -m benchmarks row-patterns` measures MATCH_RECOGNIZE.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ import sys
 
 import click
 
+from benchmarks import compared as patterns
+from benchmarks.compared import compare, comparisons_json, comparisons_markdown
+from benchmarks.peers import RefusedError, installed
 from benchmarks.report import as_json, as_markdown
+from benchmarks.row_patterns import WORKLOADS
 from benchmarks.runner import DifferenceError, Settings, check, measure
 
 
-@click.command(help=__doc__)
+@click.group(help=__doc__, invoke_without_command=True)
 @click.option("--quick", is_flag=True, help="Count 1, one short run each: whether everything works, not how fast.")
 @click.option("--databases", default="duckdb://,sqlite://", show_default=True, help="URLs.")
 @click.option("--counts", default="1,80", show_default=True, help="How many queries at the same time.")
@@ -22,9 +27,19 @@ from benchmarks.runner import DifferenceError, Settings, check, measure
 @click.option("--seconds", default=3.0, show_default=True, help="For each figure, shared by its runs.")
 @click.option("--runs", default=3, show_default=True, help="For each figure.")
 @click.option("--json", "path", type=click.Path(path_type=pathlib.Path), help="Write the figures here, too.")
+@click.pass_context
 def main(
-    quick: bool, databases: str, counts: str, drives: str, seconds: float, runs: int, path: pathlib.Path | None
+    context: click.Context,
+    quick: bool,
+    databases: str,
+    counts: str,
+    drives: str,
+    seconds: float,
+    runs: int,
+    path: pathlib.Path | None,
 ) -> None:
+    if context.invoked_subcommand is not None:
+        return
     settings = Settings(databases.split(","), _numbers(counts), _numbers(drives), seconds, runs)
     if quick:
         settings = Settings(settings.databases, (1,), (1, 1_000), 0.2, 1)
@@ -38,6 +53,37 @@ def main(
     click.echo(as_markdown(settings, found))
     if path is not None:
         path.write_text(as_json(settings, found), encoding="utf-8")
+
+
+@main.command()
+@click.option("--quick", is_flag=True, help="Fewer rows and three runs.")
+@click.option("--runs", default=5, show_default=True, help="For each figure.")
+@click.option("--only", multiple=True, help="A workload's name or its beginning; may be repeated.")
+@click.option(
+    "--peers",
+    envvar="PEERS_PYTHON",
+    metavar="PYTHON",
+    help="The Python of an environment with pandas-match-recognize and pyarrow. [PEERS_PYTHON]",
+)
+@click.option("--json", "path", type=click.Path(path_type=pathlib.Path), help="Write the figures here, too.")
+def row_patterns(quick: bool, runs: int, only: tuple[str, ...], peers: str | None, path: pathlib.Path | None) -> None:
+    """MATCH_RECOGNIZE on demand, against statements written by hand and other engines.
+
+    Every side must first give the rows that are expected, found without row patterns.
+    """
+    workloads = [each for each in WORKLOADS if not only or each.name.startswith(only)]
+    if not workloads:
+        raise click.BadParameter(f"there are {', '.join(each.name for each in WORKLOADS)}", param_hint="--only")
+    runs = 3 if quick else runs
+    try:
+        found = list(compare(workloads, installed(peers), quick, runs, tell))
+    except (patterns.DifferenceError, RefusedError) as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        tell("")
+    click.echo(comparisons_markdown(found, runs))
+    if path is not None:
+        path.write_text(comparisons_json(found), encoding="utf-8")
 
 
 def tell(progress: str) -> None:

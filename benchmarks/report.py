@@ -52,28 +52,28 @@ def as_markdown(settings: Settings, found: Sequence[Measurement]) -> str:
         ["---", *["--:"] * (1 + len(columns))],
         *([name, str(count), *(cells.get((name, count, *place), "") for place in columns)] for name, count in rows),
     ]
-    notes = [f"Median of {settings.runs} runs (smallest–largest). " + _sentence(machine())]
+    notes = [f"Median of {settings.runs} runs (smallest–largest). " + sentence(machine())]
     if any(each.batch < each.drive for each in found):
         notes.append("*: a whole batch takes too long; so many events at once instead.")
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n" + "\n".join(notes) + "\n"
 
 
 def _cell(each: Measurement) -> str:
-    spread = f" ({_short(min(each.rates))}–{_short(max(each.rates))})" if len(each.rates) > 1 else ""
+    spread = f" ({short(min(each.rates))}–{short(max(each.rates))})" if len(each.rates) > 1 else ""
     fewer = f" *{each.batch:,}" if each.batch < each.drive else ""
-    return f"{_short(each.median)}{spread}{fewer}"
+    return f"{short(each.median)}{spread}{fewer}"
 
 
-def _short(rate: float) -> str:
+def short(rate: float) -> str:
     """Three digits are all that a measurement says.
 
-    >>> _short(1234567.0), _short(12345.6), _short(7.25)
+    >>> short(1234567.0), short(12345.6), short(7.25)
     ('1,230,000', '12,300', '7.25')
     """
     text = f"{float(f'{rate:.3g}'):,.2f}" if rate < 100 else f"{float(f'{rate:.3g}'):,.0f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _sentence(facts: dict[str, Any]) -> str:
+def sentence(facts: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {facts[name]}" for name in facts if name not in ("cpus", "architecture", "system"))
     return f"{facts['cpus']} cores, {facts['architecture']}, {facts['system']}; {versions}."

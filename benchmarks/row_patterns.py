@@ -1,0 +1,318 @@
+"""What MATCH_RECOGNIZE is measured on: the data, the query, and a way to the expected rows without row patterns.
+
+The data are drawn by DuckDB's `hash`, so they are the same in every run of one DuckDB version. The expected rows come
+from a regular expression over a text of one letter a row, a loop over columns, or a statement written by hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.crimes import CRIMES, CRIMES_CLAUSE, CRIMES_STATEMENT, past_last_row
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+Columns = dict[str, list[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A figure that others measured, on other data and another machine: an order of magnitude, no more."""
+
+    engine: str
+    rows_a_second: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """One query over the table `t`."""
+
+    name: str
+    what: str
+    rows: int
+    quick: int
+    data: str
+    """SELECT with {rows} in it."""
+    clause: str
+    """What stands between the parentheses of MATCH_RECOGNIZE."""
+    expected: Callable[[duckdb.DuckDBPyConnection], pa.Table]
+    statement: str | None = None
+    """The same as a statement written by hand, timed as the baseline."""
+    pandas: str | None = None
+    """The clause in the words of pandas-match-recognize; None where it is not asked."""
+    pandas_rows: int | None = None
+    """So many of the rows at most are asked of it: all of them take it longer than three minutes."""
+    pandas_expected: Callable[[duckdb.DuckDBPyConnection], pa.Table] | None = None
+    """What pandas-match-recognize gives instead, where it is not the standard's answer; `pandas_differs` says how."""
+    pandas_differs: str | None = None
+    published: tuple[Published, ...] = ()
+
+    @property
+    def query(self) -> str:
+        return f"SELECT * FROM t MATCH_RECOGNIZE ({self.clause})"
+
+
+def _random(what: str, salt: int) -> str:
+    """A number from 0 to before 1 that depends on nothing but its input; `hash(a, b)` is too regular for that."""
+    return f"((hash(8 * {what} + {salt}) >> 11) / 9007199254740992.0)"
+
+
+# One column of letters ------------------------------------------------------------------------------------------------
+
+LETTERS = f"""
+    SELECT i AS id, chr((65 + floor(4 * {_random("i", 1)}))::INTEGER) AS cat,
+           floor(1000 * {_random("i", 2)})::INTEGER AS v
+    FROM range({{rows}}) AS t(i)"""
+
+
+def _letters(name: str, pattern: str, measures: str) -> Workload:
+    """Exactly one condition holds for a row, so `pattern` is a regular expression over a text of letters."""
+    define = ", ".join(f"{letter} AS cat = '{letter}'" for letter in "ABCD" if letter in pattern)
+    clause = f"""ORDER BY id MEASURES {measures} ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+        PATTERN ({pattern}) DEFINE {define}"""
+    return Workload(
+        name=name,
+        what=f"`{pattern.replace('|', chr(92) + '|')}`, conditions on one column",
+        rows=2_000_000,
+        quick=100_000,
+        data=LETTERS,
+        clause=clause,
+        expected=functools.partial(_by_text, pattern.replace(" ", ""), measures),
+        pandas=clause.replace("<>", "!="),
+    )
+
+
+def _by_text(pattern: str, measures: str, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """Measures are FIRST, LAST or COUNT of a variable's id; the id is the place in the text."""
+    wanted = re.findall(r"(FIRST|LAST|COUNT)\((\w)\.id\) AS (\w+)", measures)
+    text = "".join(letter for (letter,) in connection.execute("SELECT cat FROM t ORDER BY id").fetchall())
+    functions = {"FIRST": _first, "LAST": _last, "COUNT": _count}
+    found: Columns = {name: [] for *_, name in wanted}
+    for match in re.finditer(pattern, text):
+        for function, letter, name in wanted:
+            found[name].append(functions[function](text, letter, *match.span()))
+    return _table(found)
+
+
+def _first(text: str, letter: str, start: int, end: int) -> int | None:
+    place = text.find(letter, start, end)
+    return None if place < 0 else place
+
+
+def _last(text: str, letter: str, start: int, end: int) -> int | None:
+    place = text.rfind(letter, start, end)
+    return None if place < 0 else place
+
+
+def _count(text: str, letter: str, start: int, end: int) -> int:
+    return text.count(letter, start, end)
+
+
+def _rising(overlap: bool, greedy: bool, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """`A+ B` where B is more than the last A: a run of A ends before the last row, or the first, that is B.
+
+    With `overlap` B may have the letter A, so a row of the run can be it; without, only the row after the run.
+    """
+    letters, values = _columns(connection, "SELECT cat, v FROM t ORDER BY id")
+    found: Columns = {"first_a": [], "last_a": [], "b": []}
+    start = 0
+    while start < len(letters):
+        end = start
+        while end < len(letters) and letters[end] == "A":
+            end += 1
+        places = range(start + 1 if overlap else end, min(end + 1, len(letters)) if end > start else 0)
+        after = [b for b in places if values[b] > values[b - 1]]
+        if after:
+            _append(found, start, (b := after[-1] if greedy else after[0]) - 1, b)
+            start = b + 1
+        else:
+            start = max(end, start + 1)
+    return _table(found)
+
+
+def _register(name: str, what: str, overlap: bool) -> Workload:
+    condition = "B.v > LAST(A.v)" if overlap else "B.cat <> 'A' AND B.v > LAST(A.v)"
+    clause = f"""ORDER BY id MEASURES FIRST(A.id) AS first_a, LAST(A.id) AS last_a, LAST(B.id) AS b
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A+ B) DEFINE A AS cat = 'A', B AS {condition}"""
+    return Workload(
+        name=name,
+        what=what,
+        rows=200_000,
+        quick=20_000,
+        data=LETTERS,
+        clause=clause,
+        expected=functools.partial(_rising, overlap, True),
+        pandas=clause.replace("<>", "!="),
+        pandas_expected=functools.partial(_rising, overlap, False) if overlap else None,
+        pandas_differs="answers `A+? B` for `A+ B`" if overlap else None,
+    )
+
+
+# Ticks of many symbols ------------------------------------------------------------------------------------------------
+
+TICKS = f"""
+    SELECT 'S' || (i % 100) AS symbol, (i // 100) * 100 + i % 100 AS ts,
+           floor(1 + 10000 * {_random("i", 1)})::DOUBLE AS price
+    FROM range({{rows}}) AS t(i)"""
+"""A tick of each of 100 symbols every 100 ms, its price even from 1 to 10,000: every second row turns, many overlap."""
+
+
+def _partitions(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Sequence[int], Sequence[float]]]:
+    rows = connection.execute(
+        "SELECT symbol, list(ts ORDER BY ts), list(price ORDER BY ts) FROM t GROUP BY symbol"
+    ).fetchall()
+    yield from rows
+
+
+def _v_shapes(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    found: Columns = {"symbol": [], "top": [], "bottom": [], "up": []}
+    for symbol, _, price in _partitions(connection):
+        start, last = 0, len(price) - 1
+        while start < last:
+            bottom = start
+            while bottom < last and price[bottom + 1] < price[bottom]:
+                bottom += 1
+            end = bottom
+            while end < last and price[end + 1] > price[end]:
+                end += 1
+            if start < bottom < end:
+                _append(found, symbol, price[start], price[bottom], price[end])
+                start = end + 1
+            else:
+                start = bottom + 1
+    return _table(found)
+
+
+def _above_then_below(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """No row is both B and C, so B+ takes the whole run above A, and the row after the run decides."""
+    found: Columns = {"symbol": [], "a": [], "b": [], "c": []}
+    for symbol, ts, price in _partitions(connection):
+        start = 0
+        while start < len(price):
+            after, level, deadline = start + 1, price[start], ts[start] + 10_000
+            while after < len(price) and price[after] > level and ts[after] < deadline:
+                after += 1
+            inside = start + 1 < after < len(price) and ts[after] < deadline
+            if inside and price[after] < level * 0.9:
+                _append(found, symbol, ts[start], ts[after - 1], ts[after])
+                start = after + 1
+            else:
+                start += 1
+    return _table(found)
+
+
+V_SHAPE = """PARTITION BY symbol ORDER BY ts
+        MEASURES FIRST(STRT.price) AS top, LAST(DOWN.price) AS bottom, LAST(UP.price) AS up
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (STRT DOWN+ UP+)
+        DEFINE DOWN AS price < PREV(price), UP AS price > PREV(price)"""
+
+ABOVE_THEN_BELOW = """PARTITION BY symbol ORDER BY ts MEASURES A.ts AS a, LAST(B.ts) AS b, C.ts AS c
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B+ C){within}
+        DEFINE B AS B.price > A.price, C AS C.price < A.price * 0.9{and_}"""
+
+DOWN_UP_UP = """PARTITION BY symbol ORDER BY ts MEASURES A.ts AS a, B.price AS b, C.price AS c
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B C)
+        DEFINE A AS price < PREV(price), B AS price > PREV(price), C AS price > PREV(price)"""
+"""No row is both A and B or both A and C, so no two matches overlap and a statement without a chain is right."""
+
+DOWN_UP_UP_STATEMENT = """
+    SELECT symbol, ts AS a, b, c
+    FROM (SELECT symbol, ts, price, lag(price) OVER w AS before, lead(price) OVER w AS b, lead(price, 2) OVER w AS c
+          FROM t WINDOW w AS (PARTITION BY symbol ORDER BY ts))
+    WHERE price < before AND b > price AND c > b"""
+
+
+# All of them ----------------------------------------------------------------------------------------------------------
+
+
+def _by_statement(statement: str, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    found: pa.Table = connection.sql(statement).to_arrow_table()
+    return found
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, statement: str) -> list[list[Any]]:
+    return [column.to_pylist() for column in connection.sql(statement).to_arrow_table().columns]
+
+
+def _append(columns: Columns, *row: Any) -> None:
+    for column, value in zip(columns.values(), row, strict=True):
+        column.append(value)
+
+
+def _table(columns: Columns) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table(columns)
+
+
+IDS = "FIRST(A.id) AS first_a, LAST({last}.id) AS last_{last}, COUNT({count}.id) AS n"
+
+WORKLOADS = (
+    _letters("w1-runs", "A+ B+", IDS.format(last="B", count="A")),
+    _letters("w1-between", "A (B|C)+ D", IDS.format(last="D", count="C")),
+    _letters("w1-bounded", "A{1,5} B* C+", IDS.format(last="C", count="B")),
+    _letters("w1-optional", "A+ B? C*", IDS.format(last="A", count="C")),
+    _letters("w1-nested", "(A|B)+ (C{1,3} D*)+", IDS.format(last="C", count="D")),
+    _register("w1-register", "`A+ B`, B more than the last A and no A", overlap=False),
+    _register("w1-overlap", "`A+ B`, B more than the last A", overlap=True),
+    Workload(
+        name="w2-v-shape",
+        what="`STRT DOWN+ UP+` of 100 symbols",
+        rows=5_000_000,
+        quick=200_000,
+        data=TICKS,
+        clause=V_SHAPE,
+        expected=_v_shapes,
+        pandas=V_SHAPE,
+        published=(Published("Flink SQL 2.3", 0.13e6), Published("Esper 9", 2.4e6)),
+    ),
+    Workload(
+        name="w3-within",
+        what="`A B+ C` within 10 s, compared with A, of 100 symbols",
+        rows=5_000_000,
+        quick=200_000,
+        data=TICKS,
+        clause=ABOVE_THEN_BELOW.format(within=" WITHIN INTERVAL '10' SECOND", and_=""),
+        expected=_above_then_below,
+        pandas=ABOVE_THEN_BELOW.format(within="", and_=" AND C.ts - A.ts < 10000"),
+        pandas_rows=50_000,
+        published=(Published("Flink SQL 2.3", 0.008e6), Published("Esper 9", 0.25e6)),
+    ),
+    Workload(
+        name="w4-crimes",
+        what="`R Z* B Z* M` within 30 minutes nearby, TO NEXT ROW",
+        rows=7_200_000,
+        quick=300_000,
+        data=CRIMES,
+        clause=CRIMES_CLAUSE.format(skip="TO NEXT ROW"),
+        expected=functools.partial(_by_statement, CRIMES_STATEMENT),
+        statement=CRIMES_STATEMENT,
+    ),
+    Workload(
+        name="w4-crimes-past",
+        what="the same, PAST LAST ROW",
+        rows=7_200_000,
+        quick=300_000,
+        data=CRIMES,
+        clause=CRIMES_CLAUSE.format(skip="PAST LAST ROW"),
+        expected=past_last_row,
+    ),
+    Workload(
+        name="w5-fixed",
+        what="`A B C`, each compared with the row before, of 100 symbols",
+        rows=10_000_000,
+        quick=500_000,
+        data=TICKS,
+        clause=DOWN_UP_UP,
+        expected=functools.partial(_by_statement, DOWN_UP_UP_STATEMENT),
+        statement=DOWN_UP_UP_STATEMENT,
+        pandas=DOWN_UP_UP,
+        pandas_rows=2_000_000,
+    ),
+)

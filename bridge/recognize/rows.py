@@ -31,7 +31,7 @@ _fresh = itertools.count(1)
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A SELECT in the database's own SQL; `plain` where it is cheap to read twice, as a table by its name."""
+    """A SELECT in the database's own SQL; `plain` where it is all of one table, whose rows have an order of their own."""
 
     text: str
     plain: bool = False
@@ -53,10 +53,32 @@ class SortedRows:
         self.database = database
         self.name = f"_cep_rows_{next(_fresh)}"
         self.partitioned = bool(clause.partition_by)
+        self.source = source
         self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
+        self.in_place = not clause.partition_by and source.plain and database.ordered and self._is_in_order(clause)
         if self.keys:
             self._create(source, self.keys, _numbered(clause))
-        self._create(source, self.name, _sort(clause, needed, self.keys, database))
+        if not self.in_place:
+            self._create(source, self.name, _sort(clause, needed, self.keys, database))
+
+    def _is_in_order(self, clause: RowPattern) -> bool:
+        """Whether the table's rows lie in the order wanted: to see that is far cheaper than to sort them."""
+        keys = [item.this for item in clause.order_by]
+        if not keys:
+            return True
+        if any(item.args.get("desc") for item in clause.order_by):
+            return False
+        before = [exp.alias_(exp.Window(this=exp.Lag(this=key.copy())), f"_b{i}") for i, key in enumerate(keys)]
+        here = [exp.alias_(key.copy(), f"_h{i}") for i, key in enumerate(keys)]
+        pairs = exp.select(*here, *before).from_(table(SOURCE)).subquery("o")
+        places = range(len(keys))
+        wrong = exp.or_(
+            *(exp.Is(this=exp.column(f"_h{i}"), expression=exp.null()) for i in places),
+            _less([(exp.column(f"_h{i}"), exp.column(f"_b{i}")) for i in places]),
+        )
+        select = exp.select(exp.Count(this=exp.Star())).from_(pairs).where(wrong)
+        (found,) = arrow_columns(self.database, self.source.rendered(self.database, select), 1)
+        return bool(found[0].as_py() == 0)
 
     def _create(self, source: Source, name: str, select: exp.Query) -> None:
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
@@ -68,7 +90,7 @@ class SortedRows:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in (self.name, self.keys):
+        for name in (None if self.in_place else self.name, self.keys):
             if name:
                 self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE")))
 
@@ -99,10 +121,10 @@ class SortedRows:
         if not expressions:
             return []
         named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
-        select = exp.select(*named).from_(table(self.name))
+        select = exp.select(*named).from_(table(SOURCE if self.in_place else self.name))
         if not self.database.ordered and not any(isinstance(e, exp.Count) for e in expressions):
             select = select.order_by(column(ORDER))
-        return arrow_columns(self.database, self.database.render(select), len(expressions))
+        return arrow_columns(self.database, self.source.rendered(self.database, select), len(expressions))
 
     def _shifted(self, expression: exp.Expr) -> exp.Expr:
         """The expression with LAG and LEAD for what reads other rows of the partition."""
@@ -127,6 +149,15 @@ class SortedRows:
             return there
         same = exp.EQ(this=exp.Window(this=_beside(column(PARTITION), offset, back)), expression=column(PARTITION))
         return exp.Case().when(same, there)
+
+
+def _less(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
+    """Whether the left values come before the right ones, the first pair that differs deciding."""
+    (left, right), *rest = pairs
+    less = exp.LT(this=left.copy(), expression=right.copy())
+    if not rest:
+        return less
+    return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), _less(rest)))
 
 
 def _beside(value: exp.Expr, offset: exp.Expr, back: bool) -> exp.Expr:

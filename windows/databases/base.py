@@ -128,6 +128,10 @@ class Database(abc.ABC):
         """End what `lend` began."""
         self.execute(f"DROP TABLE {self._quoted(name)}")
 
+    def is_table(self, name: str) -> bool:
+        """Whether a name as written in FROM is that of a table proper, no view; False where that does not matter."""
+        return False
+
     def column_type(self, attribute: Attribute) -> str:
         """The type of an attribute's column in this database."""
         kind = "BIGINT" if attribute.type in ("SMALLINT", "INTEGER") else attribute.type

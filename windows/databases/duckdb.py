@@ -82,6 +82,12 @@ class DuckDB(Database):
         finally:
             self.connection.unregister("_cep_batch")
 
+    def is_table(self, name: str) -> bool:
+        named = exp.to_table(name, dialect="duckdb")
+        sql = "SELECT schema_name, database_name FROM duckdb_tables() WHERE lower(table_name) = lower(?)"
+        found = self.connection.execute(sql, [named.name]).fetchall()
+        return len(found) == 1 and named.db in ("", found[0][0]) and named.catalog in ("", found[0][1])
+
     def lend(self, name: str, rows: pa.Table) -> None:
         self.connection.register(name, rows)
 

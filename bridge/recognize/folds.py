@@ -20,6 +20,8 @@ def folded(fold: Fold, database: Database, rows: SortedRows, members: Members, m
         return _counts(fold, members, match, member)
     arguments = _arguments(fold.call)
     columns = dict(zip(arguments, rows.columns([column(name) for name in arguments]), strict=True))
+    if _counts_all(fold.call, columns):
+        return _counts(fold, members, match, member)
     inside = members.is_one_of(fold.symbols)
     if fold.final:
         values, of_match = _summed(fold.call, members, columns, inside) or _grouped(
@@ -36,6 +38,12 @@ def folded(fold: Fold, database: Database, rows: SortedRows, members: Members, m
 
 def _is_count_of_rows(call: exp.Expr) -> bool:
     return isinstance(call, exp.Count) and isinstance(call.this, exp.Star)
+
+
+def _counts_all(call: exp.Expr, columns: dict[str, Array]) -> bool:
+    """Whether a COUNT counts every row, its column having no NULL."""
+    plain = isinstance(call, exp.Count) and isinstance(call.this, exp.Column)
+    return plain and call.this.name in columns and columns[call.this.name].null_count == 0
 
 
 def _counts(fold: Fold, members: Members, match: Ints, member: Ints) -> Array:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
@@ -9,12 +12,18 @@ from sqlglot import exp
 from bridge.check import column
 from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.members import ABSENT, Members
-from bridge.recognize.rows import SortedRows, arrow_columns, lent
+from bridge.recognize.rows import arrow_columns, lent
 from bridge.recognize.values import LABEL, NUMBER, Fold
 from windows.databases import Database
 
 
-def folded(fold: Fold, database: Database, rows: SortedRows, members: Members, match: Ints, member: Ints) -> Array:
+class Columns(Protocol):
+    """The rows that matches are of."""
+
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
+
+
+def folded(fold: Fold, database: Database, rows: Columns, members: Members, match: Ints, member: Ints) -> Array:
     """An aggregate's value for each row of the answer: of its match, or of what the match had taken by its member."""
     if _is_count_of_rows(fold.call):
         return _counts(fold, members, match, member)

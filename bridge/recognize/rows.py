@@ -18,7 +18,7 @@ from bridge.flow import table
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.values import SHIFT
-from windows.databases import Database
+from windows.databases import Database, Refused
 
 PARTITION, ORDER = "_p", "_n"
 """Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
@@ -253,5 +253,8 @@ def lent(database: Database, rows: pa.Table) -> Iterator[str]:
     database.lend(name, rows)
     try:
         yield name
-    finally:
-        database.take_back(name)
+    except BaseException:
+        with contextlib.suppress(Refused):  # after an error nothing may be left to take back
+            database.take_back(name)
+        raise
+    database.take_back(name)

@@ -106,7 +106,8 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     ]
     trigger = [of("t", name) for name in ("ts", "seq", *order)]
     expires = of("t", "_expires")
-    oldest = exp.Min(this=as_text(of("w", name) for name in ("ts", "seq", *below.order)))
+    age = [of("w", name) for name in ("ts", "seq", *below.order)]
+    oldest = exp.Min(this=as_text(part.copy() for part in age))
     empty_too = node.on_change and not node.group_by
     rest = Aggregation(
         node,
@@ -114,6 +115,7 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
         keys,
         [*trigger, expires],
         exp.Count(this=of("w", "seq")),
+        age,
         order=[of("t", "_place"), oldest] if node.on_change else (),
     )
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
@@ -198,8 +200,8 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     trigger = [of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
     rest = Aggregation(
         node, value, [qualified(key, "w") for key in keys], trigger, exp.Count(this=of("w", "seq")),
+        [of("w", "_rank")],
         order=[exp.Min(this=of("w", "_rank"))],
-        newest=of("w", "_rank"),
     )  # fmt: skip
     return rest.select(exp.select().from_(exp.Subquery(this=source).as_("w", quoted=True)), network)
 
@@ -211,8 +213,8 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
 class Aggregation:
     """The select list and GROUP BY over a joined source whose window rows are called `w`.
 
-    `order` ranks the rows of one (ts, seq), where the arrivals do not. FIRST, LAST and SQLite's STDDEV need a value per
-    group that a window function computes below the grouping.
+    `order` ranks the rows of one (ts, seq), where the arrivals do not; `age` orders the window's rows by their coming.
+    FIRST, LAST and SQLite's STDDEV need a value per group that a window function computes below the grouping.
     """
 
     node: query.Aggregate
@@ -220,8 +222,8 @@ class Aggregation:
     keys: Sequence[exp.Expr]
     trigger: Sequence[exp.Expr]
     rows: exp.Expr
+    age: Sequence[exp.Expr]
     order: Sequence[exp.Expr] = ()
-    newest: exp.Expr | None = None
 
     def select(self, source: exp.Select, network: Network) -> exp.Select:
         helpers: dict[str, exp.Expr] = {}
@@ -260,19 +262,10 @@ class Aggregation:
     def _edge(self, call: exp.Expr) -> exp.Expr:
         """FIRST and LAST: the value of the group's oldest or newest row."""
         descending = isinstance(call, exp.Last)
-        key = [self.newest] if self.newest is not None else [of("w", name) for name in self._row_key]
-        order = [exp.Ordered(this=part.copy(), desc=descending) for part in key]
+        order = [exp.Ordered(this=part.copy(), desc=descending) for part in self.age]
         window = over(exp.FirstValue(this=self.value(call.this)), [*self.trigger, *self.keys], [])
         window.set("order", exp.Order(expressions=order))
         return window
-
-    @property
-    def _row_key(self) -> tuple[str, ...]:
-        return tuple(name for name in ("ts", "seq", "_place") if name != "_place" or self._ranked)
-
-    @property
-    def _ranked(self) -> bool:
-        return any(part.name == "_place" for part in self.trigger) and not self.node.on_change
 
     def _stddev(self, value: exp.Expr, helpers: dict[str, exp.Expr]) -> exp.Expr:
         """Two passes, as the one-pass sum of squares loses the digits of values far from zero."""

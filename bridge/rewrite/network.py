@@ -248,11 +248,20 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
         joined = joined.join(rows.as_(alias, quoted=True), on=on)
         out: dict[str, exp.Expr] = {name: of(alias, name) for name in OUT}
         if any(theirs != mine for theirs, mine in pairs.items()):
-            out[OUT[2]] = number(0)  # a part's place says nothing of the results' places: they begin after it
+            out[OUT[2]] = _end_or_begin(out)
         leave = out if leave is None else _first(leave, out)
     joined = joined.select(*(named(value, name) for name, value in (leave or {}).items()))
     content = Selection.of(exp.Subquery(this=joined), [*own, *OUT])
     return dataclasses.replace(flow, content=content, counted=True)
+
+
+def _end_or_begin(out: Mapping[str, exp.Expr]) -> exp.Expr:
+    """The place, in the event that put a part out, from which a result of it is gone: a part's own place says nothing.
+
+    A result of that very event stays to its end (O3: all rows of one event meet); others are gone as it begins.
+    """
+    made_then = exp.and_(*(out[its].copy().eq(of("d", own)) for its, own in ((OUT[0], "ts"), (OUT[1], "seq"))))
+    return exp.Case().when(made_then, number(NEVER)).else_(number(0))
 
 
 def _first(left: Mapping[str, exp.Expr], right: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:

@@ -131,6 +131,9 @@ class Flow:
 OUT = ("_out_ts", "_out", "_out_place")
 """Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
 
+FROM = "_from"
+"""Column of a result over a whole jump: the first place of the jump's rows."""
+
 _SYSTEM = {*TIMES, "_place", *OUT}
 
 

@@ -33,6 +33,9 @@ def answer(
     `strategy` forces one of `planner.STRATEGIES`; raises QueryError for a name that is no column, SkipError where AFTER
     MATCH SKIP leads nowhere (rule S3), and BudgetError for an answer beyond a limit.
     """
+    if clause.timed_out or clause.absent is not None:
+        what = "WITH TIMED OUT MATCHES" if clause.timed_out else "NOT in PATTERN"
+        raise QueryError(f"{what} needs a stream, on which time passes: create a query, replay the table")
     checked = _columns_known(clause, fields)
     asked = conditions(checked, fields, database.is_aggregate)
     final = clause.per_match is PerMatch.ONE_ROW

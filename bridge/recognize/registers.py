@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge.recognize.arrow import Array
-from bridge.recognize.clause import RowPattern
+from bridge.recognize.clause import RowPattern, absent_symbols
 from bridge.recognize.conditions import Condition
 from bridge.recognize.evaluate import scalar
 from bridge.recognize.rows import arrow_columns, lent
@@ -105,6 +105,8 @@ class Asked:
             skip=self.task.skip,
             within=self.task.within,
             time=time,
+            timed_out=self.task.clause.timed_out,
+            absent=absent_symbols(self.task.clause),
         )
         self.ask_for(matcher)
         return matcher

@@ -26,7 +26,7 @@ def clause(of: RowPattern) -> str:
         _per_match(of),
         "" if of.skip == PAST_LAST_ROW else f"AFTER MATCH SKIP {of.skip.to}",
         "" if of.skip.variable is None else variable(of.skip.variable),
-        f"PATTERN ({_pattern(of.pattern)})",
+        f"PATTERN ({_pattern(of.pattern)}{'' if of.absent is None else ' NOT ' + variable(of.absent)})",
         "" if of.within is None else f"WITHIN {of.within} MS",
         _list("SUBSET", (f"{variable(name)} = ({', '.join(map(variable, those))})" for name, those in of.subsets)),
         _list("DEFINE", (f"{variable(symbol)} AS {_scalar(condition)}" for symbol, condition in of.define)),

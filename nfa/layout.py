@@ -161,8 +161,8 @@ def _columns(layers: list[int], spans: dict[Arrow, int]) -> list[float]:
             for gap in range(max(layers[arrow.source] - 1, 0), layers[arrow.source] + 1):
                 gaps[gap] = max(gaps[gap], arrow.width / 2 + 56)
     places = [0.0]
-    for gap in gaps:
-        places.append(places[-1] + gap + 2 * RADIUS)
+    for width in gaps:
+        places.append(places[-1] + width + 2 * RADIUS)
     return [places[layer] for layer in layers]
 
 

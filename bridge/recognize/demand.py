@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import sqlglot
@@ -119,6 +119,19 @@ def _opening(cursor: Cursor, at: int) -> int:
     return place
 
 
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """One clause with the SELECT it reads, in the database's words, and the columns of that."""
+
+    part: Part
+    source: Source
+    fields: Sequence[str]
+
+    @property
+    def clause(self) -> RowPattern:
+        return self.part.clause
+
+
 @contextlib.contextmanager
 def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> Iterator[str | pa.Table]:
     """The text with a table of its answer for each clause; the tables are there as long as the context lasts.
@@ -126,19 +139,49 @@ def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> It
     Where the text asks for one clause's answer and no more, it is that answer. `rendered` makes a SELECT what the
     database reads: it knows the bridge's own names.
     """
+
+    def whole(given: Input) -> pa.Table:
+        return answer(database, given.source, given.clause, given.fields)
+
     text, cut = parts(sql)
-    alone = len(cut) == 1 and re.fullmatch(_WHOLE.format(cut[0].name), text, re.IGNORECASE) is not None
+    if len(cut) == 1 and re.fullmatch(_WHOLE.format(cut[0].name), text, re.IGNORECASE) is not None:
+        given = _input(sql, cut[0], _visible(text, cut[0], cut, database), database, rendered)
+        with pointing(sql):
+            table = whole(given)
+        yield table
+        return
+    with inputs(sql, database, rendered, whole) as (text, _):
+        yield text
+
+
+@contextlib.contextmanager
+def inputs(
+    sql: str, database: Database, rendered: Callable[[str], str], table_of: Callable[[Input], pa.Table]
+) -> Iterator[tuple[str, list[Input]]]:
+    """The text with a name for each clause, under which the database finds `table_of` it, and the clauses' inputs."""
+    text, cut = parts(sql)
     with contextlib.ExitStack() as stack:
+        given: list[Input] = []
         for part in cut:
-            table = _answer(sql, part, _visible(text, part, cut, database), database, rendered)
-            if not alone:
-                database.lend(part.name, table)
-                stack.callback(database.take_back, part.name)
-        yield table if alone else text
+            given.append(_input(sql, part, _visible(text, part, cut, database), database, rendered))
+            with pointing(sql):
+                table = table_of(given[-1])
+            database.lend(part.name, table)
+            stack.callback(database.take_back, part.name)
+        yield text, given
 
 
-def _answer(sql: str, part: Part, before: str, database: Database, rendered: Callable[[str], str]) -> pa.Table:
-    """The answer of one clause; `before` is the WITH that its table needs."""
+@contextlib.contextmanager
+def pointing(sql: str) -> Iterator[None]:
+    """Errors point into this text."""
+    try:
+        yield
+    except QueryError as error:
+        raise error.within(sql) from None
+
+
+def _input(sql: str, part: Part, before: str, database: Database, rendered: Callable[[str], str]) -> Input:
+    """One clause's input; `before` is the WITH that its table needs."""
     select = f"{before}SELECT * FROM {part.table}"
     try:
         source = rendered(select)
@@ -147,10 +190,7 @@ def _answer(sql: str, part: Part, before: str, database: Database, rendered: Cal
         raise QueryError(f"the database refuses: {error}") from None
     except QueryError as error:
         raise QueryError(error.message, sql, None, error.words) from None
-    try:
-        return answer(database, Source(source, source == select and not before), part.clause, fields)
-    except QueryError as error:
-        raise error.within(sql) from None
+    return Input(part, Source(source, source == select and not before), fields)
 
 
 def _visible(text: str, part: Part, cut: list[Part], database: Database) -> str:

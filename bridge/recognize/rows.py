@@ -54,16 +54,21 @@ class SortedRows:
         self.name = f"_cep_rows_{next(_fresh)}"
         self.partitioned = bool(clause.partition_by)
         self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
-        if self.keys:
-            self._create(source, self.keys, _numbered(clause))
-        self._create(source, self.name, _sort(clause, needed, self.keys, database))
+        self._source, self._clause, self._needed = source, clause, needed
 
-    def _create(self, source: Source, name: str, select: exp.Query) -> None:
+    def statements(self) -> list[str]:
+        """What makes the tables: the keys of the partitions where they are apart, and the rows."""
+        rows = self._create(self.name, _sort(self._clause, self._needed, self.keys, self.database))
+        return [self._create(self.keys, _numbered(self._clause)), rows] if self.keys else [rows]
+
+    def _create(self, name: str, select: exp.Query) -> str:
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         create = exp.Create(kind="TABLE", this=table(name), expression=select, properties=temporary)
-        self.database.execute(source.rendered(self.database, create))
+        return self._source.rendered(self.database, create)
 
     def __enter__(self) -> SortedRows:
+        for statement in self.statements():
+            self.database.execute(statement)
         self.ends = self._ends()
         return self
 
@@ -98,11 +103,15 @@ class SortedRows:
         """Each expression's values, row by row."""
         if not expressions:
             return []
+        return arrow_columns(self.database, self.select(expressions), len(expressions))
+
+    def select(self, expressions: Sequence[exp.Expr]) -> str:
+        """The statement that computes these for each row."""
         named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
         select = exp.select(*named).from_(table(self.name))
         if not self.database.ordered and not any(isinstance(e, exp.Count) for e in expressions):
             select = select.order_by(column(ORDER))
-        return arrow_columns(self.database, self.database.render(select), len(expressions))
+        return self.database.render(select)
 
     def _shifted(self, expression: exp.Expr) -> exp.Expr:
         """The expression with LAG and LEAD for what reads other rows of the partition."""

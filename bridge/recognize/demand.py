@@ -10,7 +10,8 @@ import contextlib
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import sqlglot
@@ -23,6 +24,7 @@ from bridge.frontends.match_recognize import match_recognize
 from bridge.recognize.answer import answer
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.rows import Source
+from bridge.recognize.why import Why
 from windows.databases import Database, Refused
 
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
@@ -156,19 +158,55 @@ def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> It
 
 @contextlib.contextmanager
 def inputs(
-    sql: str, database: Database, rendered: Callable[[str], str], table_of: Callable[[Input], pa.Table]
+    sql: str,
+    database: Database,
+    rendered: Callable[[str], str],
+    table_of: Callable[[Input], pa.Table],
+    first: int | None = None,
 ) -> Iterator[tuple[str, list[Input]]]:
-    """The text with a name for each clause, under which the database finds `table_of` it, and the clauses' inputs."""
+    """The text with a name for each clause, under which the database finds `table_of` it, and the clauses' inputs.
+
+    `first`: only of so many clauses.
+    """
     text, cut = parts(sql)
     with contextlib.ExitStack() as stack:
         given: list[Input] = []
-        for part in cut:
+        for part in cut[:first]:
             given.append(_input(sql, part, _visible(text, part, cut, database), database, rendered))
             with pointing(sql):
                 table = table_of(given[-1])
             database.lend(part.name, table)
             stack.callback(database.take_back, part.name)
         yield text, given
+
+
+def why(
+    sql: str,
+    row: Mapping[str, Any],
+    ts: Any,
+    number: int | None,
+    runs: int,
+    database: Database,
+    rendered: Callable[[str], str],
+) -> Why:
+    """What became of a row of one clause's input, the clauses counted from 1; those before it are answered for that."""
+    from bridge.recognize.trace import why as told
+
+    cut = parts(sql)[1]
+    if number is None and len(cut) > 1:
+        there = "; ".join(f"{place}: {' '.join(part.table.split())}" for place, part in enumerate(cut, 1))
+        raise QueryError(f"there are {len(cut)} clauses: name one by its number, clause=1 ({there})", sql)
+    if not 1 <= (number or 1) <= len(cut):
+        raise QueryError(f"there is no clause {number}: they are counted from 1 to {len(cut)}", sql)
+    last = cut[(number or 1) - 1]
+
+    def before(given: Input) -> pa.Table:
+        if given.part.name == last.name:
+            return pa.table({"none": pa.nulls(0)})
+        return answer(database, given.source, given.clause, given.fields)
+
+    with inputs(sql, database, rendered, before, number or 1) as (_, found), pointing(sql):
+        return told(database, found[-1], row, ts, runs)
 
 
 @contextlib.contextmanager

@@ -49,9 +49,11 @@ class SortedRows:
     `ends` are the numbers of the rows after the last of each partition; rows count from 0 over all partitions.
     """
 
-    def __init__(self, database: Database, source: Source, clause: RowPattern, needed: Sequence[str]) -> None:
+    def __init__(
+        self, database: Database, source: Source, clause: RowPattern, needed: Sequence[str], name: str | None = None
+    ) -> None:
         self.database = database
-        self.name = f"_cep_rows_{next(_fresh)}"
+        self.name = name or f"_cep_rows_{next(_fresh)}"
         self.partitioned = bool(clause.partition_by)
         self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
         self._source, self._clause, self._needed = source, clause, needed

@@ -88,11 +88,10 @@ def explain(queries: str, db: str, schema: str | None, graph: str | None) -> Non
     A SELECT … MATCH_RECOGNIZE without a name is a question on demand; the tables it reads must be in the database.
     """
     with _ending():
-        from bridge.frontends.cursor import Cursor
         from bridge.replay import Script
 
         text, asked = _with_question(queries)
-        script = Script({}, {}) if asked and not Cursor(text).tokens else _script(queries, text)
+        script = Script({}, {}) if asked and not _says_something(text) else _script(queries, text)
         if schema is not None:
             script.streams.update(_script(schema).streams)
         with bridge.connect(db) as cep:
@@ -193,6 +192,12 @@ def _with_question(path: str) -> tuple[str, list[str]]:
     rest = text[:start] + _blank(text[start:end]) + text[end:]
     # Errors in either tell the line of the file.
     return rest, [_blank(text[:start]) + text[start:end]] if start < end else []
+
+
+def _says_something(text: str) -> bool:
+    from bridge.frontends.cursor import Cursor, word_of
+
+    return any(word_of(token) != ";" for token in Cursor(text).tokens)
 
 
 def _blank(text: str) -> str:

@@ -260,8 +260,8 @@ class Bridge:
         >>> with Bridge(open_database()) as cep:
         ...     cep.database.execute("CREATE TABLE t AS FROM (VALUES (1, 9), (2, 7), (3, 8)) AS t (ts, a)")
         ...     told = cep.why("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts PATTERN (X Y+) DEFINE Y AS a < X.a - 1)", ts=3)
-        >>> print(told)
-        row 3 of 3: ts = 3, a = 8
+        >>> told.verdict, [str(run).splitlines()[-1].strip() for run in told.runs][:1]
+        ('It is in no match.', ['after X Y: Y? no: a < X.a - 1 is false: a = 8, X.a = 9 - ends'])
         """
         from bridge.demand import why
 

@@ -34,7 +34,8 @@ def explanation(sql: str, database: Database, rendered: Callable[[str], str]) ->
 
     def empty(given: Input) -> pa.Table:
         none = Source(f"SELECT * FROM ({given.source.text}) AS e WHERE 1 = 0")
-        return answer(database, none, given.clause, given.fields)
+        found = answer(database, none, given.clause, given.fields)
+        return found if found.num_columns else pa.table({"none": pa.nulls(0)})
 
     with inputs(sql, database, rendered, empty) as (whole, clauses):
         select = rendered(whole)

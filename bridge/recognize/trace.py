@@ -14,7 +14,6 @@ from bridge.check import column
 from bridge.errors import QueryError, nearest
 from bridge.flow import table
 from bridge.recognize.answer import Prepared, matches, prepared
-from bridge.recognize.arrow import Array
 from bridge.recognize.demand import Input
 from bridge.recognize.members import Members
 from bridge.recognize.questions import Questions
@@ -32,7 +31,7 @@ from nfa.threads import Arrived, Machine
 from nfa.trace import Arrival, Tracer, candidates
 from windows.databases import Database
 
-BUDGET = 200_000
+BUDGET = 50_000
 """The most moves to follow runs to the row."""
 
 
@@ -108,9 +107,17 @@ def _of(alias: str, name: str) -> exp.Column:
 
 
 class _Numbered(Asked):
-    """The plain machine's answers, for a match whose number is told."""
+    """The plain machine's answers, for a match whose number is told; what was read is kept."""
 
     number = 1
+
+    def _values(self, row: exp.Expr) -> list[Any]:
+        return self.column(row)
+
+    @functools.cache  # noqa: B019 - lives as long as one answer
+    def column(self, row: exp.Expr) -> list[Any]:
+        """An expression's value in each row."""
+        return super()._values(row)
 
     @property
     def match_number(self) -> int:
@@ -147,11 +154,7 @@ class _Told:
 
     def _values(self, names: Sequence[str], place: int) -> dict[str, Any]:
         """The values of columns in a row."""
-        return {name: self._column(name)[place].as_py() for name in names}
-
-    @functools.cache  # noqa: B019 - lives as long as one answer
-    def _column(self, name: str) -> Array:
-        return self.task.rows.columns([column(name)])[0]
+        return {name: self.answers.column(column(name))[place] for name in names}
 
     # Matches ----------------------------------------------------------------------------------------------------------
 

@@ -80,8 +80,6 @@ def why(
     now: int,
 ) -> Why:
     """Why a row of the input of a SELECT's MATCH_RECOGNIZE is in a match, or in none."""
-    if "match_recognize" not in sql.lower():
-        raise QueryError("why asks about the rows of a MATCH_RECOGNIZE, and there is none", sql)
     from bridge.recognize.demand import why as told
 
     return told(sql, row, ts, clause, runs, network.database, _Asked(catalogue, network, now).rendered)

@@ -173,30 +173,38 @@ def _of_program(program: Program) -> _States:
     closures = Closures(program)
     anywhere, at_start = closures.begin(at_start=False), closures.begin(at_start=True)
     begun = (*at_start, *(number for number in anywhere if number not in at_start))
-    numbers: dict[tuple[int, ...], int] = {}
-    pending: list[tuple[int, ...]] = []
-
-    def state(waiting: tuple[int, ...]) -> int:
-        if waiting not in numbers:
-            numbers[waiting] = len(numbers) + 1  # 0 is the start, whose moves may be bound to ^
-            pending.append(waiting)
-        return numbers[waiting]
-
-    def exits(waiting: tuple[int, ...], bound: frozenset[int] = frozenset()) -> list[Exit]:
-        lines = ((number, closures.code[number]) for number in waiting)
-        found: list[Exit | None] = [
-            Move(line.name, state(closures.after(number)), line.excluded, number in bound)
-            if isinstance(line, MatchSymbol)
-            else _accept(closures, number)
-            for number, line in lines
-        ]
-        return [one for one in found if one is not None]
-
-    states = [exits(begun, frozenset(at_start) - {*anywhere})]
-    for waiting in pending:  # which grows
-        states.append(exits(waiting))
+    found = _Waiting(closures)
+    states = [found.exits(begun, frozenset(at_start) - {*anywhere})]
+    for waiting in found.pending:  # which grows
+        states.append(found.exits(waiting))
         _check(len(states))
     return _renumbered(_merged(states))
+
+
+class _Waiting:
+    """A state for each tuple of instructions at which a program waits; `pending` are those from 1 on, as they are met."""
+
+    def __init__(self, closures: Closures) -> None:
+        self.closures = closures
+        self.numbers: dict[tuple[int, ...], int] = {}
+        self.pending: list[tuple[int, ...]] = []
+
+    def exits(self, waiting: tuple[int, ...], bound: frozenset[int] = frozenset()) -> list[Exit]:
+        """Where a state goes on; the instructions `bound` are reached at the first row only."""
+        found = (self._exit(number, number in bound) for number in waiting)
+        return [one for one in found if one is not None]
+
+    def _exit(self, number: int, at_start: bool) -> Exit | None:
+        line = self.closures.code[number]
+        if isinstance(line, MatchSymbol):
+            return Move(line.name, self._state(self.closures.after(number)), line.excluded, at_start)
+        return _accept(self.closures, number)
+
+    def _state(self, waiting: tuple[int, ...]) -> int:
+        if waiting not in self.numbers:
+            self.numbers[waiting] = len(self.numbers) + 1  # 0 is the start, whose moves may be bound to ^
+            self.pending.append(waiting)
+        return self.numbers[waiting]
 
 
 def _accept(closures: Closures, number: int) -> Accept | None:

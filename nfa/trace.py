@@ -9,6 +9,7 @@ from typing import Generic
 
 from nfa.closures import Closures, mask
 from nfa.path import Path, Row
+from nfa.pattern import Symbol
 from nfa.program import MatchSymbol
 from nfa.threads import Arrived, Machine, Threads
 
@@ -30,7 +31,7 @@ class Fate(enum.Enum):
 class Way:
     """One way of a run as it comes to the row: the symbols `taken` before, the one `asked` for (None: `$`).
 
-    `path` is what the condition may look back at; `onward` are the symbols it asks for next, `is_match` if with the
+    `path` is what the condition may look back at; `onward` are the symbols it asks for next, as text, `is_match` if with the
     row it is a match.
     """
 
@@ -146,7 +147,7 @@ class Tracer(Generic[Row]):
 
     def _onward(self, children: list[int]) -> tuple[str, ...]:
         lines = (self.machine.code[number] for number in children if number != self.machine.done)
-        return tuple(dict.fromkeys(line.name if isinstance(line, MatchSymbol) else "$" for line in lines))
+        return tuple(dict.fromkeys(str(Symbol(line.name)) if isinstance(line, MatchSymbol) else "$" for line in lines))
 
 
 def _path(start: int, taken: tuple[str, ...]) -> Path[int]:

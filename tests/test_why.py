@@ -254,6 +254,11 @@ def test_a_row_is_named_by_a_timestamp() -> None:
         assert cep.why(sql, {"AT": "2024-01-01 10:00:00"}).number == 1
 
 
+def test_a_value_may_be_told_as_text(cep: Bridge) -> None:
+    sql = FALL.replace("FROM t", "FROM (SELECT k, ts + 0 AS ts, a FROM t)")
+    assert cep.why(sql, {"k": "p", "ts": "3"}).number == 3
+
+
 def test_a_long_partition_takes_a_moment() -> None:
     with bridge.connect() as cep:
         cep.database.execute("CREATE TABLE t AS SELECT i AS ts, (i * 7919) % 1000 AS a FROM range(100000) r(i)")

@@ -193,20 +193,27 @@ def why(
     from bridge.recognize.trace import why as told
 
     cut = parts(sql)[1]
-    if number is None and len(cut) > 1:
-        there = "; ".join(f"{place}: {' '.join(part.table.split())}" for place, part in enumerate(cut, 1))
-        raise QueryError(f"there are {len(cut)} clauses: name one by its number, clause=1 ({there})", sql)
-    if not 1 <= (number or 1) <= len(cut):
-        raise QueryError(f"there is no clause {number}: they are counted from 1 to {len(cut)}", sql)
-    last = cut[(number or 1) - 1]
+    place = _chosen(sql, cut, number)
 
     def before(given: Input) -> pa.Table:
-        if given.part.name == last.name:
+        if given.part.name == cut[place].name:
             return pa.table({"none": pa.nulls(0)})
         return answer(database, given.source, given.clause, given.fields)
 
-    with inputs(sql, database, rendered, before, number or 1) as (_, found), pointing(sql):
+    with inputs(sql, database, rendered, before, place + 1) as (_, found), pointing(sql):
         return told(database, found[-1], row, ts, runs)
+
+
+def _chosen(sql: str, cut: list[Part], number: int | None) -> int:
+    """Which clause is asked about, counted from 0."""
+    if not cut:
+        raise QueryError("why asks about the rows of a MATCH_RECOGNIZE, and there is none", sql)
+    if number is None and len(cut) > 1:
+        there = "; ".join(f"{place}: {' '.join(part.table.split())}" for place, part in enumerate(cut, 1))
+        raise QueryError(f"there are {len(cut)} clauses: name one by its number, clause=1 ({there})", sql)
+    if number is not None and not 1 <= number <= len(cut):
+        raise QueryError(f"there is no clause {number}: they are counted from 1 to {len(cut)}", sql)
+    return (number or 1) - 1
 
 
 @contextlib.contextmanager

@@ -76,9 +76,15 @@ def _field(fields: Sequence[str], name: str) -> str:
 
 
 def _equal(name: str, value: Any) -> exp.Expr:
+    """The column has the value; a text may be that of any value, as commands write it."""
     if value is None:
         return exp.Is(this=column(name), expression=exp.null())
-    return exp.EQ(this=column(name), expression=exp.convert(value.item() if isinstance(value, np.generic) else value))
+    literal = exp.convert(value.item() if isinstance(value, np.generic) else value)
+    same = exp.EQ(this=column(name), expression=literal)
+    if not isinstance(value, str):
+        return same
+    as_text = exp.EQ(this=exp.cast(column(name), exp.DataType.Type.TEXT), expression=literal.copy())
+    return exp.Paren(this=exp.Or(this=same, expression=as_text))
 
 
 def _count(database: Database, source: Source, condition: exp.Expr) -> int:

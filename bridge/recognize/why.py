@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nfa.pattern import Symbol
 from nfa.trace import Fate
 
 SHOWN_SYMBOLS = 12
@@ -52,7 +53,7 @@ class Test:
         answer = "no" if not self.holds else "yes" if not self.rest else "yes by itself"
         told = [str(part) for part in (self.conjuncts if self.holds else self.failed)]
         waits = [f"{part} depends on the match" for part in self.rest] if self.holds else []
-        return f"{self.symbol}? {answer}" + (": " if told or waits else "") + "; ".join([*told, *waits])
+        return f"{Symbol(self.symbol)}? {answer}" + (": " if told or waits else "") + "; ".join([*told, *waits])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,9 +200,10 @@ def short(symbols: Sequence[str]) -> str:
     >>> short("ABB"), short("A" + 20 * "B" + "C")
     ('A B B', 'A B×20 C')
     """
-    if len(symbols) <= SHOWN_SYMBOLS:
-        return " ".join(symbols)
-    groups = [(name, len(list(same))) for name, same in itertools.groupby(symbols)]
+    names = [str(Symbol(name)) for name in symbols]
+    if len(names) <= SHOWN_SYMBOLS:
+        return " ".join(names)
+    groups = [(name, len(list(same))) for name, same in itertools.groupby(names)]
     texts = [name if count == 1 else f"{name}×{count}" for name, count in groups]
     half = SHOWN_SYMBOLS // 2
     return " ".join(texts if len(texts) <= SHOWN_SYMBOLS else [*texts[:half], "…", *texts[-half:]])
@@ -210,7 +212,7 @@ def short(symbols: Sequence[str]) -> str:
 def _told(found: InMatch) -> str:
     if found.symbol is None:
         return f"It begins {found}."
-    return f"It is in {found} as {found.symbol}{', which the output leaves out' if found.excluded else ''}."
+    return f"It is in {found} as {Symbol(found.symbol)}{', which the output leaves out' if found.excluded else ''}."
 
 
 def _section(title: str, items: Sequence[object]) -> Iterator[str]:

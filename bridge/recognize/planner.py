@@ -5,7 +5,7 @@ The reasons are given as `explain` shows them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bridge.errors import QueryError
@@ -35,6 +35,25 @@ def choose(task: Task) -> Choice:
     if grade is Grade.START:
         return Choice("starts", "conditions read, beside the row, rows at a known distance from the first")
     return Choice("symbols", "every condition is about one row and its neighbours")
+
+
+def against(task: Task) -> list[Choice]:
+    """The strategies that were not chosen, and what speaks against each."""
+    chosen = choose(task).strategy
+    wide = [c.symbol for c in task.conditions if c.grade is Grade.RUN]
+    near = [c.symbol for c in task.conditions if c.grade is not Grade.ROW]
+    reasons = {
+        "symbols": f"it knows of each row what it can be by itself, which is not all that {_asks(near)}",
+        "starts": f"it knows each start's first rows, which are not all that {_asks(wide)}"
+        if wide
+        else "it would find the same; what each row can be is known without asking for each start",
+        "registers": "it would find the same, but row by row",
+    }
+    return [Choice(name, reason) for name, reason in reasons.items() if name != chosen]
+
+
+def _asks(symbols: Sequence[str]) -> str:
+    return f"{', '.join(symbols)} ask{'s' if len(symbols) == 1 else ''} for"
 
 
 def run(task: Task, strategy: str) -> Found:

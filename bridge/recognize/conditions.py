@@ -51,29 +51,32 @@ def _condition(
         return Condition(symbol, None, None, Grade.ROW)
     alone: list[exp.Expr] = []
     rest: list[exp.Expr] = []
-    for part in _conjuncts(condition):
+    for part in conjuncts(condition):
         valued = read(part, clause, fields, symbol, is_aggregate=is_aggregate)
         row = _of_row(valued)
         if row is None:
             rest.append(part)
         else:
             alone.append(row)
-    joined = read(_all(rest), clause, fields, symbol, is_aggregate=is_aggregate) if rest else None
+    left = conjoined(rest)
+    joined = None if left is None else read(left, clause, fields, symbol, is_aggregate=is_aggregate)
     grade = Grade.ROW if joined is None else _grade(joined, clause)
-    return Condition(symbol, _all(alone) if alone else None, joined, grade)
+    return Condition(symbol, conjoined(alone), joined, grade)
 
 
-def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """The parts of a condition that all have to hold."""
     while isinstance(condition, exp.Paren):
         condition = condition.this
     if isinstance(condition, exp.And):
-        return [*_conjuncts(condition.left), *_conjuncts(condition.right)]
+        return [*conjuncts(condition.left), *conjuncts(condition.right)]
     return [condition]
 
 
-def _all(parts: Sequence[exp.Expr]) -> exp.Expr:
+def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:
+    """The condition that all parts hold; None without any."""
     wrapped: list[exp.Expr] = [exp.Paren(this=part.copy()) for part in parts]
-    return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped)
+    return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped) if wrapped else None
 
 
 def _of_row(valued: Valued) -> exp.Expr | None:

@@ -1,4 +1,4 @@
-"""Which strategy finds the matches, and why. The plain machine ("registers") is the truth; the others equal it.
+"""Which strategy finds the matches, and why. The plain machine ("machine") is the truth; the others equal it.
 
 The reasons are given as `explain` shows them.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.recognize import registers, starts
+from bridge.recognize import behind, machine, starts
 from bridge.recognize.conditions import Grade, asks_match_number
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError
@@ -27,14 +27,24 @@ class Choice(NamedTuple):
 
 def choose(task: Task) -> Choice:
     """The fastest strategy that can answer."""
-    grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
+    return choices(task)[0]
+
+
+def choices(task: Task) -> list[Choice]:
+    """Every strategy that can answer, the fastest first."""
+    return [Choice(name, reason) for name, reason in REASONS.items() if can(task, name)]
+
+
+def can(task: Task, strategy: str) -> bool:
+    """Whether a strategy can answer."""
+    if strategy == "machine":
+        return True
     if asks_match_number(task.conditions):
-        return Choice("registers", "a condition reads MATCH_NUMBER()")
-    if grade is Grade.RUN:
-        return Choice("registers", "a condition reads rows of the match at no known distance from its first")
-    if grade is Grade.START:
-        return Choice("starts", "conditions read, beside the row, rows at a known distance from the first")
-    return Choice("symbols", "every condition is about one row and its neighbours")
+        return False
+    grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
+    if strategy == "behind":
+        return grade is Grade.RUN and behind.written(task) is not None
+    return grade <= (Grade.ROW if strategy == "symbols" else Grade.START)
 
 
 def run(task: Task, strategy: str) -> Found:
@@ -44,9 +54,9 @@ def run(task: Task, strategy: str) -> Found:
     try:
         return STRATEGIES[strategy](task)
     except BudgetError:
-        if strategy == "registers":
+        if strategy == "machine":
             raise
-        return registers.find(task)
+        return machine.find(task)
 
 
 def _symbols(task: Task) -> Found:
@@ -55,8 +65,25 @@ def _symbols(task: Task) -> Found:
     return scan(task.program, task.letters, task.ends, task.skip)
 
 
+def _behind(task: Task) -> Found:
+    """The pattern written out, by the strategy for what its conditions then read."""
+    written = behind.written(task)
+    if written is None:
+        raise QueryError("the conditions read rows that are no known number of rows behind")
+    find = _symbols if written.grade is Grade.ROW else starts.find
+    return written.original(find(written.task(task)))
+
+
+REASONS = {
+    "symbols": "every condition is about one row and its neighbours",
+    "starts": "conditions read, beside the row, rows at a known distance from the first",
+    "behind": "conditions read rows of the match that are always a known number of rows behind",
+    "machine": "conditions read what only the plain machine keeps",
+}
+
 STRATEGIES: dict[str, Callable[[Task], Found]] = {
     "symbols": _symbols,
     "starts": starts.find,
-    "registers": registers.find,
+    "behind": _behind,
+    "machine": machine.find,
 }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.recognize import behind, machine, starts
+from bridge.recognize import behind, machine, registers, starts
 from bridge.recognize.conditions import Grade, asks_match_number
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError
@@ -39,6 +39,8 @@ def can(task: Task, strategy: str) -> bool:
     """Whether a strategy can answer."""
     if strategy == "machine":
         return True
+    if strategy == "registers":
+        return registers.can(task)
     if asks_match_number(task.conditions):
         return False
     grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
@@ -78,6 +80,7 @@ REASONS = {
     "symbols": "every condition is about one row and its neighbours",
     "starts": "conditions read, beside the row, rows at a known distance from the first",
     "behind": "conditions read rows of the match that are always a known number of rows behind",
+    "registers": "conditions read rows of the match at no known distance, sums of its rows or MATCH_NUMBER()",
     "machine": "conditions read what only the plain machine keeps",
 }
 
@@ -85,5 +88,6 @@ STRATEGIES: dict[str, Callable[[Task], Found]] = {
     "symbols": _symbols,
     "starts": starts.find,
     "behind": _behind,
+    "registers": registers.find,
     "machine": machine.find,
 }

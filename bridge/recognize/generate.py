@@ -13,7 +13,7 @@ import functools
 from collections.abc import Iterator, Sequence
 
 from bridge.recognize.conditions import asks_match_number
-from bridge.recognize.reading import START, Asked, Reading, Register, Total, Unknown
+from bridge.recognize.reading import Asked, Reading, Register, Total, Unknown
 from bridge.recognize.task import Task
 from bridge.recognize.tracked import Slot, before
 from nfa.closures import Closures
@@ -53,7 +53,7 @@ class Generator:
         for number in closures.bits:
             self.place(closures.after(number))
         self.live = self._live()
-        saved = [r for place in self.places.values() for r in self.left(place.takers[1:]) if r != START]
+        saved = [r for place in self.places.values() for r in self.left(place.takers[1:]) if not isinstance(r, str)]
         self.saved = sorted(set(saved), key=reading.name)
         self.runs = {
             place: self.choices + n for n, place in enumerate(p for p in self.places.values() if self.is_run(p))
@@ -125,8 +125,8 @@ class Generator:
         yield from _indented(self.decided(memo), 2)
 
     def saved_everywhere(self) -> list[Register]:
-        every = frozenset().union(*self.live.values()) - {START}
-        return sorted(every, key=self.reading.name)
+        every = frozenset().union(*self.live.values())
+        return sorted((r for r in every if not isinstance(r, str)), key=self.reading.name)
 
     def dispatch(self, places: Sequence[Place], memo: bool) -> list[str]:
         if len(places) == 1:
@@ -149,10 +149,19 @@ class Generator:
             lines += tried if at == len(place.takers) - 1 else [asked, *_indented(tried, 1)]
         return ["while True:", *_indented([*lines, f"p = {FAIL}", "break"], 1)]
 
+    def key(self, place: Place) -> list[str]:
+        """What, beside the row, tells ways apart that come to a place."""
+        symbols = {self.symbol(n) for n in self.closures.bits if self.after(n) is place}
+        implied = {
+            r
+            for r in self.left(place.takers)
+            if isinstance(r, Slot) and _is_newest(r) and place not in self.begun and all(map(r.takes, symbols))
+        }
+        return self.reading.key(sorted(self.left(place.takers) - implied, key=self.reading.name))
+
     def remembered(self, place: Place) -> list[str]:
         """Fail where the search has been, else note that it has."""
-        registers = sorted(self.left(place.takers), key=self.reading.name)
-        names = [name for register in registers for name in self.reading.locals(register)]
+        names = self.key(place)
         key = names[0] if len(names) == 1 else f"({', '.join(names)})"
         seen = f"seen{place.number}"
         fails = _indented([f"p = {FAIL}", "break"], 1)
@@ -180,8 +189,8 @@ class Generator:
         ]
         lines = [f"if {asked.holds}:", *_indented(taken, 1)] if asked.holds else taken
         noted = [f"code[row] = {number}"] if asked.labels else []
-        if place in self.runs and at == 0 and not memo:
-            lines = self.run(place)
+        if place in self.runs and at == 0 and not (memo and self.key(place)):
+            lines = self.run(place, memo)
         limited = "row < limit and " if self.within else ""
         return [f"if {limited}ok{number}[row]:", *_indented([*noted, *asked.lines, *lines], 1)]
 
@@ -201,7 +210,7 @@ class Generator:
         return [f"if {able}:", *_indented(keep, 1)] if len(rest) <= 3 else keep
 
     def saves(self, rest: Waiting) -> list[str]:
-        names = [name for r in self.left(rest) if r != START for name in self.reading.locals(r)]
+        names = [name for r in self.left(rest) if not isinstance(r, str) for name in self.reading.locals(r)]
         return [f"saved_{name}[row] = {name}" for name in sorted(names)]
 
     def restores(self) -> list[str]:
@@ -230,9 +239,9 @@ class Generator:
             f"row, p = divmod(stack.pop(), {self.width})",
             "spent -= row - 1",
         ]
-        if not memo:
-            lines += ["if spent > budget: break"]
-            for place, number in ((p, n) for p, n in self.runs.items() if len(p.takers) > 1):
+        lines += ["if spent > budget: break"]
+        for place, number in self.runs.items():
+            if len(place.takers) > 1 and not (memo and self.key(place)):
                 lines += [f"if p == {number}:", *_indented([*self.resumed(place), "continue"], 1)]
         return [*lines, *self.restores()]
 
@@ -250,13 +259,16 @@ class Generator:
         wanted = [r for r in self.left(place.takers) if isinstance(r, (Slot, Total))]
         return [r for r in wanted if r.takes(symbol)]
 
-    def run(self, place: Place) -> list[str]:
+    def run(self, place: Place, memo: bool) -> list[str]:
         number, rest = place.takers[0], place.takers[1:]
-        reach = f"min(ok{number}.find(0, row), limit)" if self.within else f"ok{number}.find(0, row)"
+        limits = [f"ok{number}.find(0, row)", *(["limit"] if self.within else [])]
+        seen = f"seen{place.number}"
+        reach = ", ".join([*limits, *([f"{seen}.find(1, row + 1)"] if memo else [])])
         keep = [f"stack += (row, (last - 1) * {self.width} + {self.runs[place]})", *self.saves(rest)] if rest else []
         return [
-            f"last = {reach}",
+            f"last = min({reach}, count)",
             *keep,
+            *([f"{seen}[row:last] = b'\\1' * (last - row)"] if memo else []),
             f"code[row:last] = b'\\x{number:02x}' * (last - row)",
             "row = last",
             *(f"{self.reading.name(r)} = row - 1" for r in self.touched(place)),

@@ -20,7 +20,7 @@ from bridge.recognize.tracked import Slot
 from bridge.recognize.values import CURRENT, LABEL, NUMBER, Atom, Fold, Label, Number
 
 START = "start"
-"""The first row of a match, where what is asked depends on it."""
+"""The first row of a match. As other text among registers: what must be alike for two ways to go on alike."""
 
 _JOINED: dict[type[exp.Expr], str] = {
     exp.Sum: "{0} + {1}",
@@ -66,6 +66,7 @@ class Reading:
         self.clause = clause
         self.columns: dict[exp.Expr, str] = {}
         self.names: dict[Register, str] = {}
+        self.labelled: set[tuple[tuple[str, ...] | None, bool]] = set()
 
     def name(self, register: Register) -> str:
         """The local of a register."""
@@ -103,8 +104,7 @@ class Reading:
         if isinstance(atom, Fold):
             return self.total(name, atom, symbol, reads)
         if isinstance(atom, Label):
-            row = self.row(tracked.slot_of(atom, self.clause), symbol, reads)
-            return self.label(name, row, tracked.plain(atom).shift)
+            return self.label(name, tracked.plain(atom), symbol, reads)
         values = self.column(atom.row)
         if atom.place == CURRENT:
             return [f"{name} = {values}[row]"]
@@ -116,11 +116,29 @@ class Reading:
         # The column's last value is NULL: that of row -1.
         return [f"{name} = {values}[{self.row(tracked.slot_of(atom, self.clause), symbol, reads)}]"]
 
-    def label(self, name: str, row: str, shift: int) -> list[str]:
-        lines = [f"at = {row}", f"{name} = names[code[at + {shift}]] if at >= 0 else None"]
-        if shift:
-            lines[1] = f"{name} = names[code[at + {shift}]] if at >= 0 and start <= at + {shift} <= row else None"
-        return lines
+    def label(self, name: str, label: Label, symbol: str, reads: set[Register]) -> list[str]:
+        slot = tracked.slot_of(label, self.clause)
+        assert slot is not None
+        # Which symbols the rows have that it can read: all of the way where it reads beside a row.
+        if label.shift:
+            reads.add("bytes(code[start:row])")
+        elif slot.symbols is None and slot.first:
+            reads.add(f"bytes(code[start:min(row, start + {slot.place + 1})])")
+        elif slot.symbols is None and slot.place > 0:
+            reads.add(f"bytes(code[max(start, row - {slot.place}):row])")
+        elif slot.symbols is not None:
+            self.labelled.add((slot.symbols, slot.first))
+        lines = [f"at = {self.row(slot, symbol, reads)}"]
+        if not label.shift:
+            return [*lines, f"{name} = names[code[at]] if at >= 0 else None"]
+        there = f"at + {label.shift}"
+        return [*lines, f"{name} = names[code[{there}]] if at >= 0 and start <= {there} <= row else None"]
+
+    def key(self, registers: Sequence[Register]) -> list[str]:
+        """What must be alike for two ways to go on alike."""
+        found = [name for register in registers for name in self.locals(register)]
+        slots = [r for r in registers if isinstance(r, Slot) and (r.symbols, r.first) in self.labelled]
+        return [*found, *(f"code[{self.name(slot)}]" for slot in slots)]
 
     def row(self, slot: Slot | None, symbol: str, reads: set[Register]) -> str:
         """The row of a slot with the row at hand taken as a symbol; -1 without one."""
@@ -128,9 +146,12 @@ class Reading:
         if slot.symbols is None:
             if slot.place < 0:
                 return "-1"
-            reads.add(START)
             if slot.first:
+                reads.add(START)
                 return f"(start + {slot.place} if start + {slot.place} <= row else -1)"
+            if slot.place == 0:
+                return "row"
+            reads.add(f"min(row - start, {slot.place})")
             return f"(row - {slot.place} if row - {slot.place} >= start else -1)"
         reads |= tracked.before(symbol, frozenset([slot]))
         if not slot.takes(symbol):

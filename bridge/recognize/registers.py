@@ -28,13 +28,13 @@ from nfa.scan import Scan
 from nfa.skipping import onward
 from nfa.within import deadlines
 
-PATIENCE = 16
+PATIENCE = 6
 """How often each row may be looked at before what has been in vain is remembered."""
 
 LONGEST_PROGRAM = 256
 """An instruction is one byte of the way."""
 
-STEPS = 60_000_000
+STEPS = 20_000_000
 """How many rows may be looked at where it is remembered."""
 
 
@@ -84,9 +84,7 @@ class _Search:
         names = self.names()
         start = self.run(False, names, 0, PATIENCE * self.count + 100_000)
         if start < self.count:
-            if any(asked.labels for asked in self.generator.asked.values()):
-                raise BudgetError("conditions with CLASSIFIER() leave too many ways to match")
-            self.run(True, names, start, STEPS)
+            self.run(True, names, start, PATIENCE * self.count + STEPS)
         starts = np.array(self.starts, np.int64)
         starts -= np.searchsorted(np.array(self.lasts, np.int64), starts, "right")
         return Found(
@@ -111,7 +109,7 @@ class _Search:
         saved = [name for r in generator.saved for name in generator.reading.locals(r)]
         return {
             **HELPERS,
-            "__builtins__": {"divmod": divmod, "min": min, "float": float},
+            "__builtins__": {"divmod": divmod, "min": min, "max": max, "bytes": bytes, "float": float},
             "BudgetError": BudgetError,
             **{name: self.values(array) for name, array in zip(columns.values(), arrays, strict=True)},
             **{f"saved_{name}": [-1] * self.count for name in saved},
@@ -163,7 +161,7 @@ class _Search:
         generator = self.generator
         found: dict[str, Any] = {}
         for place in generator.places.values():
-            found[f"seen{place.number}"] = {} if generator.left(place.takers) else bytearray(self.count)
+            found[f"seen{place.number}"] = {} if generator.key(place) else bytearray(self.count) + b"\1"
         return found
 
     def partition(self, start: int) -> tuple[int, int, int]:

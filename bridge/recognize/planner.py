@@ -5,7 +5,7 @@ The reasons are given as `explain` shows them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from bridge.errors import QueryError
@@ -27,12 +27,12 @@ class Choice(NamedTuple):
 
 def choose(task: Task) -> Choice:
     """The fastest strategy that can answer."""
-    return choices(task)[0]
+    return next(choices(task))
 
 
-def choices(task: Task) -> list[Choice]:
+def choices(task: Task) -> Iterator[Choice]:
     """Every strategy that can answer, the fastest first."""
-    return [Choice(name, reason) for name, reason in REASONS.items() if can(task, name)]
+    return (Choice(name, reason) for name, reason in REASONS.items() if can(task, name))
 
 
 def can(task: Task, strategy: str) -> bool:

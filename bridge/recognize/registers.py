@@ -64,6 +64,11 @@ def find(task: Task) -> Found:
         return machine.find(task)
 
 
+def patience(rows: int) -> int:
+    """How many rows the search may look at, of so many, before it remembers where it has been in vain."""
+    return PATIENCE * rows + 100_000
+
+
 class _Search:
     """The search over all partitions. A row without symbols stands behind each of them: rows are numbered with these."""
 
@@ -82,7 +87,7 @@ class _Search:
     def found(self) -> Found:
         self.texts = {memo: self.generator.source(memo) for memo in (False, True)}
         names = self.names()
-        start = self.run(False, names, 0, PATIENCE * self.count + 100_000)
+        start = self.run(False, names, 0, patience(self.count))
         if start < self.count:
             self.run(True, names, start, PATIENCE * self.count + STEPS)
         starts = np.array(self.starts, np.int64)

@@ -105,7 +105,12 @@ class Generator:
 
     def source(self, memo: bool) -> str:
         """The function; with `memo` it remembers where the search has been in vain."""
-        return "\n".join(_HEAD) + "\n" + "\n".join(self._body(memo)) + "\n"
+        body = list(self._body(memo))
+        # Locals are faster than globals.
+        used = ["code", *self.reading.columns.values(), *(f"ok{number}" for number in self.closures.bits)]
+        used += [f"saved_{name}" for name in sorted(self.saved_names)]
+        head = f"def search(start, budget, *, {', '.join(f'{name}={name}' for name in used)}):"
+        return "\n".join([head, "    first = end = spent = 0", "    number = 1", *body, ""])
 
     def _body(self, memo: bool) -> Iterator[str]:
         yield "    while True:"
@@ -277,30 +282,29 @@ class Generator:
         ]
 
     def resumed(self, place: Place) -> list[str]:
-        """Back to the last row of a run at which another choice may hold."""
-        rest = place.takers[1:]
-        newest = [f"{self.reading.name(r)} = row - 1" for r in self.touched(place)]
-        asked = self.asks(rest[0])
+        """Back to the last row of a run at which another choice may hold; its first row has the registers kept."""
         touched = [self.reading.name(r) for r in self.touched(place)]
-        fixed = [
-            f"{name} = saved_{name}[low]" for r in self.saved for name in self.reading.locals(r) if name not in touched
-        ]
-        limited = "row < limit and " if self.within else ""
-        tests = " or ".join(f"ok{number}[row]" for number in rest)
-        lines = [f"if ({tests}):", "    break"]
-        if len(rest) == 1 and asked.holds and not asked.labels:
-            lines = [f"if {limited}{tests}:", *_indented([*asked.lines, f"if {asked.holds}: break"], 1)]
+        saved = sorted(self.saved_names)
         return [
             "low = stack.pop()",
             "spent += 2 * row",
-            *fixed,
+            *(f"{name} = saved_{name}[low]" for name in saved if name not in touched),
             "while row > low:",
-            *_indented([*newest, *lines, "row -= 1"], 1),
+            *_indented([*(f"{name} = row - 1" for name in touched), *self.holding(place.takers[1:]), "row -= 1"], 1),
             f"if row > low: stack += (low, (row - 1) * {self.width} + {self.runs[place]})",
-            *(f"if row == low: {name} = saved_{name}[low]" for name in touched if name in self.saved_names),
+            *(f"if row == low: {name} = saved_{name}[low]" for name in touched if name in saved),
             "spent -= 2 * row",
             f"p = {place.number + 1}",
         ]
+
+    def holding(self, rest: Waiting) -> list[str]:
+        """Stop at a row that one of these can take, by all that is quickly asked."""
+        able = " or ".join(f"ok{number}[row]" for number in rest)
+        asked = self.asks(rest[0])
+        if len(rest) > 1 or not asked.holds or asked.labels:
+            return [f"if {able}: break"]
+        limited = "row < limit and " if self.within else ""
+        return [f"if {limited}{able}:", *_indented([*asked.lines, f"if {asked.holds}: break"], 1)]
 
     @functools.cached_property
     def saved_names(self) -> set[str]:
@@ -313,10 +317,3 @@ def _is_newest(register: Register) -> bool:
 
 def _indented(lines: Sequence[str], by: int) -> list[str]:
     return ["    " * by + line for line in lines]
-
-
-_HEAD = [
-    "def search(start, budget):",
-    "    first = end = spent = 0",
-    "    number = 1",
-]

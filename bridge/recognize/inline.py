@@ -41,6 +41,10 @@ def _truth(node: exp.Expr, nullable: Collection[str], wanted: bool) -> str:
         return _truth(both, nullable, wanted)
     if isinstance(node, _COMPARED) and _is_strict(node.this) and _is_strict(node.expression):
         return _compared(node, nullable, wanted)
+    if isinstance(node, _COMPARED) and all(
+        _is_strict(side) or _is_first(side) for side in (node.this, node.expression)
+    ):
+        return _compared_first(node, nullable, wanted)
     if isinstance(node, exp.Is) and _is_strict(node.this):
         nulls = [f"{name} is None" for name in _nulls(node.this, nullable)]
         return f"({' or '.join(nulls) or 'False'})" if wanted else f"(not ({' or '.join(nulls) or 'False'}))"
@@ -51,6 +55,34 @@ def _compared(node: exp.Expr, nullable: Collection[str], wanted: bool) -> str:
     known = [f"{name} is not None" for name in _nulls(node, nullable)]
     compared = f"({_value(node)})" if wanted else f"(not ({_value(node)}))"
     return f"({' and '.join([*known, compared])})" if known else compared
+
+
+def _compared_first(node: exp.Expr, nullable: Collection[str], wanted: bool) -> str:
+    """A comparison with COALESCE on one side or both: what these give is named."""
+    known, names = [f"{name} is not None" for name in _strict_nulls(node, nullable)], []
+    for side, name in ((node.this, "_l"), (node.expression, "_r")):
+        if _is_first(side):
+            known.append(f"({name} := {_first(side)}) is not None")
+        names.append(name if _is_first(side) else _operand(side))
+    compared = f"({names[0]} {_OPERATORS[type(node)]} {names[1]})"
+    return f"({' and '.join([*known, compared if wanted else f'(not {compared})'])})"
+
+
+def _is_first(node: exp.Expr) -> bool:
+    """Whether this is COALESCE of plain values."""
+    parts = [node.this, *node.expressions] if isinstance(node, exp.Coalesce) else [None]
+    return all(isinstance(part, (exp.Column, exp.Literal)) for part in parts)
+
+
+def _first(node: exp.Expr) -> str:
+    *others, found = [str(source_of(part)) for part in (node.this, *node.expressions)]
+    for name in reversed(others):
+        found = f"({name} if {name} is not None else {found})"
+    return found
+
+
+def _strict_nulls(node: exp.Expr, nullable: Collection[str]) -> list[str]:
+    return [name for side in (node.this, node.expression) if not _is_first(side) for name in _nulls(side, nullable)]
 
 
 def _value(node: exp.Expr) -> str:

@@ -103,7 +103,7 @@ class Transducer:
     """
 
     def __init__(self, closures: Closures, sets: list[int]) -> None:
-        self._closures, self._sets = closures, sets
+        self._closures, self.sets = closures, sets
         self._begin = [closures.begin(at_start) for at_start in (False, True)]
         self.states = [(NONE, False), (NONE, False)]
         self._numbers = {(NONE, False): 1}
@@ -111,7 +111,7 @@ class Transducer:
         self.table = Table(2 * len(sets), self._step)
 
     def _step(self, state: int, letter: int) -> int:
-        is_first, number = divmod(letter, len(self._sets))
+        is_first, number = divmod(letter, len(self.sets))
         found, begins = NONE, False
         if not is_first and self.states[state][0] >= 0:
             found = self._first(self._closures.after(self.states[state][0]), number)
@@ -120,7 +120,7 @@ class Transducer:
         return self._number((found, begins and found != NONE))
 
     def _first(self, waiting: tuple[int, ...], number: int) -> int:
-        able = self._sets[number]
+        able = self.sets[number]
         for place in waiting:
             if place == self._closures.done:
                 return EMPTY
@@ -205,6 +205,12 @@ class Scan:
         """The rows where a match begins, if none has to wait for another to end."""
         states = self._begun[: self.count] // self._width
         return np.flatnonzero(self.transducer.begins.take(states))
+
+    def able(self, number: int) -> Flags:
+        """For each row whether this instruction can take it and come to a match."""
+        sets = self.transducer.sets
+        takes = np.array([found >> number & 1 for found in sets], np.bool_)
+        return np.concatenate([takes, takes]).take(self._word[: self.count])
 
     def ends(self, starts: Rows, patient: bool) -> tuple[Rows, Rows]:
         """The end of the match from each of these candidates, and the rows looked at, which are just its own."""

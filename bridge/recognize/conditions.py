@@ -58,9 +58,10 @@ def _condition(
             rest.append(part)
         else:
             alone.append(row)
-    joined = read(_all(rest), clause, fields, symbol, is_aggregate=is_aggregate) if rest else None
+    left = conjoined(rest)
+    joined = None if left is None else read(left, clause, fields, symbol, is_aggregate=is_aggregate)
     grade = Grade.ROW if joined is None else _grade(joined, clause)
-    return Condition(symbol, _all(alone) if alone else None, joined, grade)
+    return Condition(symbol, conjoined(alone), joined, grade)
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
@@ -77,9 +78,10 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     return [condition]
 
 
-def _all(parts: Sequence[exp.Expr]) -> exp.Expr:
+def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:
+    """The condition that all parts hold; None without any."""
     wrapped: list[exp.Expr] = [exp.Paren(this=part.copy()) for part in parts]
-    return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped)
+    return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped) if wrapped else None
 
 
 def of_row(valued: Valued) -> exp.Expr | None:

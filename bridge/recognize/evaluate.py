@@ -221,13 +221,20 @@ def scalar(expression: exp.Expr, width: int) -> Callable[..., Any] | None:
     >>> above(2, 1), above(0, None), above(2, None)
     (True, True, None)
     """
-    try:
-        source = _source(expression)
-    except _Unknown:
+    source = source_of(expression)
+    if source is None:
         return None
     arguments = ", ".join(f"_v{place}" for place in range(width))
-    made: Callable[..., Any] = eval(f"lambda {arguments}: {source}", _HELPERS)
+    made: Callable[..., Any] = eval(f"lambda {arguments}: {source}", HELPERS)
     return made
+
+
+def source_of(expression: exp.Expr) -> str | None:
+    """The expression in Python with HELPERS; None as for `scalar`."""
+    try:
+        return _source(expression)
+    except _Unknown:
+        return None
 
 
 def _source(node: exp.Expr) -> str:
@@ -297,7 +304,7 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.Add: "_add", exp.Sub: "_sub", exp.Mul: "_mul",
 }  # fmt: skip
 
-_HELPERS: dict[str, Any] = {
+HELPERS: dict[str, Any] = {
     "__builtins__": {},
     **{
         f"_{name}": _strict(getattr(operator, name))

@@ -1,15 +1,15 @@
-"""Which strategy finds the matches, and why. The plain machine ("registers") is the truth; the others equal it.
+"""Which strategy finds the matches, and why. The plain machine ("machine") is the truth; the others equal it.
 
 The reasons are given as `explain` shows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.recognize import registers, starts
+from bridge.recognize import behind, machine, registers, starts
 from bridge.recognize.conditions import Grade, asks_match_number
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError
@@ -27,14 +27,26 @@ class Choice(NamedTuple):
 
 def choose(task: Task) -> Choice:
     """The fastest strategy that can answer."""
-    grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
+    return next(choices(task))
+
+
+def choices(task: Task) -> Iterator[Choice]:
+    """Every strategy that can answer, the fastest first."""
+    return (Choice(name, reason) for name, reason in REASONS.items() if can(task, name))
+
+
+def can(task: Task, strategy: str) -> bool:
+    """Whether a strategy can answer."""
+    if strategy == "machine":
+        return True
+    if strategy == "registers":
+        return registers.can(task)
     if asks_match_number(task.conditions):
-        return Choice("registers", "a condition reads MATCH_NUMBER()")
-    if grade is Grade.RUN:
-        return Choice("registers", "a condition reads rows of the match at no known distance from its first")
-    if grade is Grade.START:
-        return Choice("starts", "conditions read, beside the row, rows at a known distance from the first")
-    return Choice("symbols", "every condition is about one row and its neighbours")
+        return False
+    grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
+    if strategy == "behind":
+        return grade is Grade.RUN and behind.written(task) is not None
+    return grade <= (Grade.ROW if strategy == "symbols" else Grade.START)
 
 
 def against(task: Task) -> list[Choice]:
@@ -47,7 +59,9 @@ def against(task: Task) -> list[Choice]:
         "starts": f"it knows each start's first rows, which are not all that {_asks(wide)}"
         if wide
         else "it would find the same; what each row can be is known without asking for each start",
+        **({"behind": "what is read is not always the same number of rows behind"} if wide else {}),
         "registers": "it would find the same, but row by row",
+        "machine": "it would find the same, but asks for each row through closures",
     }
     return [Choice(name, reason) for name, reason in reasons.items() if name != chosen]
 
@@ -63,9 +77,9 @@ def run(task: Task, strategy: str) -> Found:
     try:
         return STRATEGIES[strategy](task)
     except BudgetError:
-        if strategy == "registers":
+        if strategy == "machine":
             raise
-        return registers.find(task)
+        return machine.find(task)
 
 
 def _symbols(task: Task) -> Found:
@@ -74,8 +88,27 @@ def _symbols(task: Task) -> Found:
     return scan(task.program, task.letters, task.ends, task.skip)
 
 
+def _behind(task: Task) -> Found:
+    """The pattern written out, by the strategy for what its conditions then read."""
+    written = behind.written(task)
+    if written is None:
+        raise QueryError("the conditions read rows that are no known number of rows behind")
+    find = _symbols if written.grade is Grade.ROW else starts.find
+    return written.original(find(written.task(task)))
+
+
+REASONS = {
+    "symbols": "every condition is about one row and its neighbours",
+    "starts": "conditions read, beside the row, rows at a known distance from the first",
+    "behind": "conditions read rows of the match that are always a known number of rows behind",
+    "registers": "conditions read rows of the match at no known distance, sums of its rows or MATCH_NUMBER()",
+    "machine": "conditions read what only the plain machine keeps",
+}
+
 STRATEGIES: dict[str, Callable[[Task], Found]] = {
     "symbols": _symbols,
     "starts": starts.find,
+    "behind": _behind,
     "registers": registers.find,
+    "machine": machine.find,
 }

@@ -1,293 +1,196 @@
-"""The plain machine over sorted rows: conditions that look at the match so far are asked row by row."""
+"""Conditions on anything of the match so far, by a backtracking search that is written for them (generate.py).
+
+First without remembering where it has been in vain, which is fast and nearly always enough; where that takes too long,
+from there on with it, so that each place is searched once for all that conditions can still tell apart.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import bisect
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
-from bridge.recognize.arrow import Array
-from bridge.recognize.clause import RowPattern, absent_symbols
-from bridge.recognize.conditions import Condition
-from bridge.recognize.evaluate import scalar
-from bridge.recognize.rows import arrow_columns, lent
+from bridge.recognize import machine
+from bridge.recognize.arrow import Array, Bools
+from bridge.recognize.evaluate import HELPERS
+from bridge.recognize.generate import Generator
+from bridge.recognize.reading import Unknown
 from bridge.recognize.task import Task
-from bridge.recognize.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value, Valued
-from nfa import skip as modes
-from nfa.found import Found, found_of
-from nfa.matcher import Match, Matcher
-from nfa.path import Path
-from nfa.pattern import symbols
-from nfa.program import MatchSymbol, Program
-from windows.databases import Database
+from nfa.closures import Closures
+from nfa.errors import BudgetError
+from nfa.found import Found
+from nfa.program import MatchSymbol
+from nfa.scan import Scan
+from nfa.skipping import onward
+from nfa.within import deadlines
 
-_T_co = TypeVar("_T_co", covariant=True)
+PATIENCE = 6
+"""How often each row may be looked at before what has been in vain is remembered."""
 
-Ask = Callable[[int, "Path[int]"], bool]
+LONGEST_PROGRAM = 256
+"""An instruction is one byte of the way."""
+
+STEPS = 20_000_000
+"""How many rows may be looked at where it is remembered."""
+
+
+def can(task: Task) -> bool:
+    """Whether the conditions are ones that the search can be written for."""
+    return generated(task) is not None
+
+
+def generated(task: Task) -> Generator | None:
+    """The search for a question's pattern and conditions."""
+    if len(task.program.instructions) > LONGEST_PROGRAM:
+        return None
+    try:
+        return Generator(Closures(task.program), task)
+    except (Unknown, BudgetError):
+        return None
 
 
 def find(task: Task) -> Found:
-    """The matches, by one `Matcher` a partition."""
-    starts, lengths, codes = list[int](), list[int](), list[int]()
-    number_of = _numbers(task)
-    asked = Asked(task)
-    first = 0
-    for end in map(int, task.ends):
-        matcher = asked.matcher()
-        for match in _matches(matcher, first, end):
-            starts.append(match.start + first)
-            lengths.append(len(match.memberships))
-            codes += [number_of[member.symbol, member.excluded] for member in match.memberships]
-        first = end
-    return found_of(starts, lengths, codes)
+    """The matches; by the plain machine where values are of types that Python does not compare."""
+    generator = generated(task)
+    if generator is None:
+        return machine.find(task)
+    try:
+        return _Search(task, generator).found()
+    except TypeError:
+        return machine.find(task)
 
 
-def _matches(matcher: Matcher[int], first: int, end: int) -> list[Match]:
-    found = [match for row in range(first, end) for match in matcher.feed(row)]
-    return found + matcher.finish()
+def patience(rows: int) -> int:
+    """How many rows the search may look at, of so many, before it remembers where it has been in vain."""
+    return PATIENCE * rows + 100_000
 
 
-def _numbers(task: Task) -> dict[tuple[str, bool], int]:
-    """An instruction for each symbol, in or out of `{- -}`: all that is asked of it later."""
-    lines = enumerate(task.program.instructions)
-    return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
+class _Search:
+    """The search over all partitions. A row without symbols stands behind each of them: rows are numbered with these."""
 
+    def __init__(self, task: Task, generator: Generator) -> None:
+        self.task, self.generator = task, generator
+        firsts = np.concatenate([np.zeros(1, np.int64), task.ends[:-1]])[: len(task.ends)]
+        places = np.arange(len(firsts))
+        self.firsts, self.lasts = (firsts + places).tolist(), (task.ends + places).tolist()
+        self.where = np.arange(int(task.ends[-1]) if len(task.ends) else 0)
+        self.where = self.where + np.searchsorted(task.ends, self.where, "right")
+        self.count = self.lasts[-1] + 1 if self.lasts else 0
+        self.starts, self.lengths, self.codes = list[int](), list[int](), bytearray()
+        self.code = bytearray(self.count)
+        self.go_on = onward(task.skip, generator.closures)
 
-class Numbered(Protocol[_T_co]):
-    """Something for each row, by its number: a list, or a mapping where rows come and go."""
-
-    def __getitem__(self, number: int, /) -> _T_co: ...
-
-
-class Known(Protocol):
-    """What the machine has to know: a `Task`, or the rows at hand of a stream."""
-
-    clause: RowPattern
-    conditions: tuple[Condition, ...]
-    program: Program
-
-    @property
-    def skip(self) -> modes.Skip: ...
-    @property
-    def within(self) -> int | None: ...
-    @property
-    def database(self) -> Database: ...
-    @property
-    def letter_of(self) -> Numbered[int]: ...
-    @property
-    def time_of(self) -> Numbered[int]: ...
-    def values_of(self, expression: exp.Expr) -> Numbered[Any]: ...
-    def arrays_of(self, names: Sequence[str]) -> list[Array]: ...
-
-
-class Asked:
-    """Answers whether a row, by its number, can be a symbol after a path."""
-
-    def __init__(self, task: Known) -> None:
-        self.task = task
-        self.letters = task.letter_of
-        self.bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
-        self.times = task.time_of if task.clause.within is not None else None
-        self.rest = {c.symbol: self._condition(c) for c in task.conditions if c.rest is not None}
-
-    def matcher(self) -> Matcher[int]:
-        """A machine for the next partition."""
-        time = None if self.times is None else self.times.__getitem__
-        matcher: Matcher[int] = Matcher(
-            self.task.program,
-            self.holds,
-            depends_on_path=bool(self.rest),
-            skip=self.task.skip,
-            within=self.task.within,
-            time=time,
-            timed_out=self.task.clause.timed_out,
-            absent=absent_symbols(self.task.clause),
+    def found(self) -> Found:
+        self.texts = {memo: self.generator.source(memo) for memo in (False, True)}
+        names = self.names()
+        start = self.run(False, names, 0, patience(self.count))
+        if start < self.count:
+            self.run(True, names, start, PATIENCE * self.count + STEPS)
+        starts = np.array(self.starts, np.int64)
+        starts -= np.searchsorted(np.array(self.lasts, np.int64), starts, "right")
+        return Found(
+            starts, np.array(self.lengths, np.int64), np.frombuffer(bytes(self.codes), np.uint8).astype(np.int32)
         )
-        self.ask_for(matcher)
-        return matcher
 
-    def ask_for(self, matcher: Matcher[int]) -> None:
-        """From now on it is this machine that asks: its MATCH_NUMBER() counts."""
-        self._matcher = matcher
+    def run(self, memo: bool, names: dict[str, Any], start: int, budget: int) -> int:
+        """Run the search from a start on: where it gave up, or the number of rows."""
+        scope = dict(names)
+        if memo:
+            seen = self.seen()
+            scope |= seen
+            scope["forget"] = functools.partial(_forget, list(seen.values()))
+        exec(_compiled(self.texts[memo]), scope)
+        search: Callable[[int, int], int] = scope["search"]
+        return search(start, budget)
 
-    def holds(self, symbol: str, row: int, path: Path[int]) -> bool:
-        if not self.letters[row] & self.bits[symbol]:
-            return False
-        rest = self.rest.get(symbol)
-        return rest is None or rest(row, path)
+    def names(self) -> dict[str, Any]:
+        """What the text of the search reads."""
+        generator, columns = self.generator, self.generator.reading.columns
+        arrays = self.task.rows.columns(list(columns))
+        saved = [name for r in generator.saved for name in generator.reading.locals(r)]
+        return {
+            **HELPERS,
+            "__builtins__": {"divmod": divmod, "min": min, "max": max, "bytes": bytes, "float": float},
+            "BudgetError": BudgetError,
+            **{name: self.values(array) for name, array in zip(columns.values(), arrays, strict=True)},
+            **{f"saved_{name}": [-1] * self.count for name in saved},
+            **self.able(),
+            **{name: getattr(self, name) for name in ("starts", "lengths", "codes", "code", "count")},
+            "pad": self.spread(np.zeros(len(self.where), bool), 1),
+            "limits": self.limits() if generator.within else None,
+            "names": [line.name if isinstance(line, MatchSymbol) else None for line in generator.closures.code],
+            "partition": self.partition,
+            "onward": self.onward,
+        }
 
-    @property
-    def match_number(self) -> int:
-        """MATCH_NUMBER() of the match under way."""
-        return self._matcher.match_number
+    def able(self) -> dict[str, bytes]:
+        """For each instruction the rows it can take, and those where a match can begin, by what is about rows alone."""
+        scan = Scan(self.task.program, self.task.letters, self.task.ends)
+        begins = np.zeros(len(self.where), bool)
+        begins[scan.candidates()] = True
+        takes = {f"ok{number}": self.spread(scan.able(number)) for number in scan.closures.bits}
+        return {"begins": self.spread(begins), **takes}
 
-    def _condition(self, condition: Condition) -> Ask:
-        assert condition.rest is not None
-        value, symbol = self.value(condition.rest), condition.symbol
-        return lambda row, path: bool(value(path.take(symbol, row, row)))
+    def spread(self, flags: Bools, behind: int = 0) -> bytes:
+        """A byte for each row, with those behind the partitions."""
+        found = np.full(self.count, behind, np.uint8)
+        found[self.where] = flags
+        return found.tobytes()
 
-    def value(self, valued: Valued) -> Callable[[Path[int]], Any]:
-        """The value of an expression over a path that has the row at hand already."""
-        readers = [self._reader(atom) for atom in valued.atoms]
-        compute = scalar(valued.expression, len(readers))
-        ask = _database_asked(valued.expression, len(readers), self.task.database)
+    def values(self, array: Array) -> list[Any]:
+        """A column, None for the rows behind the partitions."""
+        plain = not array.null_count and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
+        values: list[Any] = np.asarray(array).tolist() if plain else array.to_pylist()
+        if len(self.lasts) == 1:
+            return [*values, None]
+        found: list[Any] = [None] * self.count
+        for place, (first, last) in enumerate(zip(self.firsts, self.lasts, strict=True)):
+            found[first:last] = values[first - place : last - place]
+        return found
 
-        def value(path: Path[int]) -> Any:
-            values = [read(path) for read in readers]
-            if compute is None:
-                return ask(*values)
-            try:
-                return compute(*values)
-            except TypeError:  # decimals beside doubles, dates: the database knows
-                return ask(*values)
+    def limits(self) -> list[int]:
+        """For each row how far a match from it may go."""
+        assert self.task.within is not None
+        limits = deadlines(self.task.times, self.task.ends, self.task.within)
+        found = np.zeros(self.count, np.int64)
+        found[self.where] = limits + (self.where - np.arange(len(self.where)))
+        rows: list[int] = found.tolist()
+        return rows
 
-        return value
+    def seen(self) -> dict[str, Any]:
+        """For each place of the search where it has been."""
+        generator = self.generator
+        found: dict[str, Any] = {}
+        for place in generator.places.values():
+            found[f"seen{place.number}"] = {} if generator.key(place) else bytearray(self.count) + b"\1"
+        return found
 
-    def _reader(self, atom: Atom) -> Callable[[Path[int]], Any]:
-        if isinstance(atom, Value):
-            values, find = self._values(atom.row), _finder(atom.place)
+    def partition(self, start: int) -> tuple[int, int, int]:
+        """First row, end, and number of the next match of the partition of a row."""
+        place = bisect.bisect_right(self.lasts, start)
+        first = self.firsts[place]
+        return first, self.lasts[place], len(self.starts) - bisect.bisect_left(self.starts, first) + 1
 
-            def value(path: Path[int]) -> Any:
-                row = find(path)
-                return None if row is None else values[row]
-
-            return value
-        if isinstance(atom, Label):
-            return functools.partial(_label, atom)
-        if isinstance(atom, Number):
-            return lambda path: self.match_number
-        return self._fold(atom)
-
-    def _values(self, row: exp.Expr) -> Numbered[Any]:
-        return self.task.values_of(row)
-
-    def _fold(self, fold: Fold) -> Callable[[Path[int]], Any]:
-        simple = _Simple.of(fold)
-        if simple is None:
-            return _Through(fold, self).value
-        values = None if simple.argument is None else self._values(simple.argument)
-        name = f"{fold.call.sql()} {fold.symbols}"
-
-        def step(state: tuple[int, Any], symbol: str, row: int) -> tuple[int, Any]:
-            if fold.symbols is not None and symbol not in fold.symbols:
-                return state
-            value = 1 if values is None else values[row]
-            if value is None:
-                return state
-            count, total = state
-            return count + 1, value if count == 0 else simple.join(total, value)
-
-        return lambda path: simple.result(path.fold(name, (0, None), step))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Simple:
-    """COUNT, SUM, AVG, MIN and MAX of plain values, kept up to date row by row."""
-
-    argument: exp.Expr | None
-    join: Callable[[Any, Any], Any]
-    result: Callable[[tuple[int, Any]], Any]
-
-    @classmethod
-    def of(cls, fold: Fold) -> _Simple | None:
-        call = fold.call
-        argument = call.this if isinstance(call.this, exp.Expr) else None
-        reads = {found.name for found in call.find_all(exp.Column)}
-        if isinstance(argument, exp.Distinct) or reads & {LABEL, NUMBER}:
-            return None
-        if isinstance(call, exp.Count):
-            return cls(None if isinstance(argument, exp.Star) else argument, _first, _count)
-        if type(call) in _JOINS and argument is not None:
-            return cls(argument, _JOINS[type(call)], _mean if isinstance(call, exp.Avg) else _total)
-        return None
+    def onward(self, start: int, end: int) -> int:
+        """The row to go on with after a match, which has been noted."""
+        first, _, number = self.partition(start)
+        return first + self.go_on(number - 1, start - first, self.code[start:end])
 
 
-def is_simple(fold: Fold) -> bool:
-    """Whether an aggregate is kept up to date row by row, without the database."""
-    return _Simple.of(fold) is not None
+@functools.lru_cache(maxsize=64)
+def _compiled(source: str) -> Any:
+    return compile(source, "<search>", "exec")
 
 
-def _first(left: Any, right: Any) -> Any:
-    return left
-
-
-def _count(state: tuple[int, Any]) -> Any:
-    return state[0]
-
-
-def _total(state: tuple[int, Any]) -> Any:
-    return state[1]
-
-
-def _mean(state: tuple[int, Any]) -> Any:
-    return float(state[1]) / state[0] if state[0] else None
-
-
-def _sum(left: Any, right: Any) -> Any:
-    return left + right
-
-
-_JOINS: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {exp.Sum: _sum, exp.Avg: _sum, exp.Min: min, exp.Max: max}
-
-
-class _Through:
-    """Any other aggregate: the database computes it over the rows of the path, each path once."""
-
-    def __init__(self, fold: Fold, asked: Asked) -> None:
-        self.fold, self.asked = fold, asked
-        self.names = [c.name for c in fold.call.find_all(exp.Column) if c.name not in (LABEL, NUMBER)]
-        self.names = list(dict.fromkeys(self.names))
-        self.columns = dict(zip(self.names, asked.task.arrays_of(self.names), strict=True))
-        self.database = asked.task.database
-
-    def value(self, path: Path[int]) -> Any:
-        steps = [step for step in path.steps() if self.fold.symbols is None or step[0] in self.fold.symbols]
-        steps.reverse()
-        rows = pa.array([row for _, _, row in steps], pa.int64())
-        named = {name: values.take(rows) for name, values in self.columns.items()}
-        named[LABEL] = pa.array([symbol for symbol, _, _ in steps], pa.string())
-        named[NUMBER] = pa.array([self.asked.match_number] * len(steps), pa.int64())
-        named["_member"] = pa.array(range(len(steps)), pa.int64())
-        with lent(self.database, pa.table(named)) as name:
-            select = exp.select(exp.alias_(self.fold.call.copy(), "v")).from_(exp.to_identifier(name, quoted=True))
-            return arrow_columns(self.database, self.database.render(select), 1)[0][0].as_py()
-
-
-def _finder(place: Place) -> Callable[[Path[int]], int | None]:
-    """How a row is found by its place on a path."""
-    names = place.symbols or ()
-    if place.first:
-        return lambda path: path.first(*names, ahead=place.offset)
-    if not names and not place.offset:
-        return Path.last
-    return lambda path: path.last(*names, back=place.offset)
-
-
-def _label(atom: Label, path: Path[int]) -> str | None:
-    place, names = atom.place, atom.place.symbols
-    steps = list(path.steps())
-    steps.reverse()
-    chosen = [index for index, (symbol, _, _) in enumerate(steps) if names is None or symbol in names]
-    at = place.offset if place.first else len(chosen) - 1 - place.offset
-    if not 0 <= at < len(chosen):
-        return None
-    moved = chosen[at] + atom.shift
-    return steps[moved][0] if 0 <= moved < len(steps) else None
-
-
-def _database_asked(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
-    """The value of an expression over single values, by the database, remembered."""
-
-    @functools.lru_cache(maxsize=100_000)
-    def ask(*values: Any) -> Any:
-        names = [f"_v{place}" for place in range(width)]
-        table = pa.Table.from_arrays([pa.array([value]) for value in values] + [pa.array([0])], names=[*names, "_one"])
-        with lent(database, table) as name:
-            select = exp.select(exp.alias_(expression.copy(), "v")).from_(exp.to_identifier(name, quoted=True))
-            return arrow_columns(database, database.render(select), 1)[0][0].as_py()
-
-    return ask
+def _forget(seen: list[Any], first: int, last: int) -> None:
+    """Forget that the search has been at these rows."""
+    for rows in seen:
+        if isinstance(rows, bytearray):
+            rows[first : last + 1] = bytes(max(min(last + 1, len(rows)) - first, 0))
+        else:
+            for row in range(first, last + 1):
+                rows.pop(row, None)

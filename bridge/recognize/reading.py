@@ -1,0 +1,229 @@
+"""What the generated search remembers for conditions, and the Python that reads and renews it.
+
+The row at hand is `row`, the first of the match `start`; a slot is a row number in a local (-1: none), an aggregate a
+local with its sum (None: of nothing) and one with its count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from bridge.recognize import tracked
+from bridge.recognize.clause import RowPattern
+from bridge.recognize.conditions import Condition, distance
+from bridge.recognize.inline import truth
+from bridge.recognize.tracked import Slot
+from bridge.recognize.values import CURRENT, LABEL, NUMBER, Atom, Fold, Label, Number
+
+START = "start"
+"""The first row of a match. As other text among registers: what must be alike for two ways to go on alike."""
+
+_JOINED: dict[type[exp.Expr], str] = {
+    exp.Sum: "{0} + {1}",
+    exp.Avg: "{0} + {1}",
+    exp.Min: "({1} if {1} < {0} else {0})",
+    exp.Max: "({1} if {1} > {0} else {0})",
+}
+
+
+class Unknown(Exception):
+    """What the generated search does not know."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Total:
+    """A running aggregate: which rows it takes, and its locals."""
+
+    kind: type[exp.Expr]
+    argument: exp.Expr | None
+    symbols: tuple[str, ...] | None
+
+    def takes(self, symbol: str) -> bool:
+        return self.symbols is None or symbol in self.symbols
+
+
+Register: TypeAlias = Slot | Total | str
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A condition in Python: lines that come first, what must be true, and the registers read."""
+
+    lines: tuple[str, ...]
+    holds: str
+    reads: frozenset[Register]
+    labels: bool = False
+
+
+class Reading:
+    """Locals for registers, names for columns."""
+
+    def __init__(self, clause: RowPattern) -> None:
+        self.clause = clause
+        self.columns: dict[exp.Expr, str] = {}
+        self.names: dict[Register, str] = {}
+        self.labelled: set[tuple[tuple[str, ...] | None, bool]] = set()
+
+    def name(self, register: Register) -> str:
+        """The local of a register."""
+        if isinstance(register, str):
+            return register
+        return self.names.setdefault(register, f"r{len(self.names)}")
+
+    def locals(self, register: Register) -> list[str]:
+        """All locals of a register: an average has its count beside its sum."""
+        name = self.name(register)
+        return [name, f"{name}n"] if isinstance(register, Total) and register.kind is exp.Avg else [name]
+
+    def column(self, row: exp.Expr) -> str:
+        return self.columns.setdefault(row, f"c{len(self.columns)}")
+
+    def condition(self, condition: Condition) -> Asked:
+        """What is left of a symbol's condition, with the row at hand taken as that symbol."""
+        if condition.rest is None:
+            return Asked((), "", frozenset())
+        lines: list[str] = []
+        reads: set[Register] = set()
+        for number, atom in enumerate(condition.rest.atoms):
+            lines += self.atom(f"_v{number}", atom, condition.symbol, reads)
+        names = {f"_v{number}" for number in range(len(condition.rest.atoms))}
+        holds = truth(condition.rest.expression, names)
+        if holds is None:
+            raise Unknown
+        labels = any(isinstance(atom, Label) for atom in condition.rest.atoms)
+        return Asked(tuple(lines), holds, frozenset(reads), labels)
+
+    def atom(self, name: str, atom: Atom, symbol: str, reads: set[Register]) -> list[str]:
+        """The lines that give a local the value of an atom."""
+        if isinstance(atom, Number):
+            return [f"{name} = number"]
+        if isinstance(atom, Fold):
+            return self.total(name, atom, symbol, reads)
+        if isinstance(atom, Label):
+            return self.label(name, tracked.plain(atom), symbol, reads)
+        values = self.column(atom.row)
+        if atom.place == CURRENT:
+            return [f"{name} = {values}[row]"]
+        known = distance(atom.place, self.clause)
+        if known is not None:
+            reads.add(START)
+            later = f"{values}[start + {known}]"
+            return [f"{name} = {later} if start + {known} <= row else None" if known else f"{name} = {values}[start]"]
+        # The column's last value is NULL: that of row -1.
+        return [f"{name} = {values}[{self.row(tracked.slot_of(atom, self.clause), symbol, reads)}]"]
+
+    def label(self, name: str, label: Label, symbol: str, reads: set[Register]) -> list[str]:
+        slot = tracked.slot_of(label, self.clause)
+        assert slot is not None
+        # Which symbols the rows have that it can read: all of the way where it reads beside a row.
+        if label.shift:
+            reads.add("bytes(code[start:row])")
+        elif slot.symbols is None and slot.first:
+            reads.add(f"bytes(code[start:min(row, start + {slot.place + 1})])")
+        elif slot.symbols is None and slot.place > 0:
+            reads.add(f"bytes(code[max(start, row - {slot.place}):row])")
+        elif slot.symbols is not None:
+            self.labelled.add((slot.symbols, slot.first))
+        lines = [f"at = {self.row(slot, symbol, reads)}"]
+        if not label.shift:
+            return [*lines, f"{name} = names[code[at]] if at >= 0 else None"]
+        there = f"at + {label.shift}"
+        return [*lines, f"{name} = names[code[{there}]] if at >= 0 and start <= {there} <= row else None"]
+
+    def key(self, registers: Sequence[Register]) -> list[str]:
+        """What must be alike for two ways to go on alike."""
+        found = [name for register in registers for name in self.locals(register)]
+        slots = [r for r in registers if isinstance(r, Slot) and (r.symbols, r.first) in self.labelled]
+        return [*found, *(f"code[{self.name(slot)}]" for slot in slots)]
+
+    def row(self, slot: Slot | None, symbol: str, reads: set[Register]) -> str:
+        """The row of a slot with the row at hand taken as a symbol; -1 without one."""
+        assert slot is not None
+        if slot.symbols is None:
+            if slot.place < 0:
+                return "-1"
+            if slot.first:
+                reads.add(START)
+                return f"(start + {slot.place} if start + {slot.place} <= row else -1)"
+            if slot.place == 0:
+                return "row"
+            reads.add(f"min(row - start, {slot.place})")
+            return f"(row - {slot.place} if row - {slot.place} >= start else -1)"
+        reads |= tracked.before(symbol, frozenset([slot]))
+        if not slot.takes(symbol):
+            return self.name(slot)
+        nearer = slot.nearer
+        if not slot.first:
+            return self.name(nearer) if nearer else "row"
+        now = "row" if nearer is None else f"(row if {self.name(nearer)} >= 0 else -1)"
+        return f"({self.name(slot)} if {self.name(slot)} >= 0 else {now})"
+
+    def total(self, name: str, fold: Fold, symbol: str, reads: set[Register]) -> list[str]:
+        total = total_of(fold)
+        if total.kind is exp.Count and total.argument is None and total.symbols is None:
+            reads.add(START)
+            return [f"{name} = row - start + 1"]
+        reads.add(total)
+        local = f"n{self.name(total)}" if total.takes(symbol) else self.name(total)
+        if total.kind is exp.Avg:
+            return [*self.renewed(total, symbol), f"{name} = float({local}) / {local}n if {local}n else None"]
+        return [*self.renewed(total, symbol), f"{name} = {local}"]
+
+    def renewed(self, total: Total, symbol: str) -> list[str]:
+        """The lines that give `n...` the aggregate with the row at hand, if it is one of its rows."""
+        if not total.takes(symbol):
+            return []
+        old = self.name(total)
+        if total.kind is exp.Count:
+            there = f"({self.column(total.argument)}[row] is not None)" if total.argument is not None else "1"
+            return [f"n{old} = {old} + {there}"]
+        joined = _JOINED[total.kind].format(old, "at")
+        lines = [
+            f"at = {self.column(total.argument or exp.null())}[row]",
+            f"n{old} = {old} if at is None else at if {old} is None else {joined}",
+        ]
+        return [*lines, f"n{old}n = {old}n + (at is not None)"] if total.kind is exp.Avg else lines
+
+    def updates(self, symbol: str, wanted: Sequence[Register], known: frozenset[Register]) -> list[str]:
+        """The lines that take the row at hand into the registers wanted; totals `known` are in `n...` already."""
+        lines: list[str] = []
+        for slot in sorted((r for r in wanted if isinstance(r, Slot)), key=lambda slot: -slot.place):
+            if slot.takes(symbol):
+                lines += self.moved(slot)
+        for total in (r for r in wanted if isinstance(r, Total) and r.takes(symbol)):
+            lines += [] if total in known else self.renewed(total, symbol)
+            lines += [f"{local} = n{local}" for local in self.locals(total)]
+        return lines
+
+    def moved(self, slot: Slot) -> list[str]:
+        name, nearer = self.name(slot), slot.nearer
+        if not slot.first:
+            return [f"{name} = {self.name(nearer) if nearer else 'row'}"]
+        asked = f" and {self.name(nearer)} >= 0" if nearer else ""
+        return [f"if {name} < 0{asked}: {name} = row"]
+
+    def empty(self, register: Register) -> list[str]:
+        """The lines that forget a register."""
+        if isinstance(register, Slot):
+            return [f"{self.name(register)} = -1"]
+        assert isinstance(register, Total)
+        name = self.name(register)
+        return [f"{name} = 0"] if register.kind is exp.Count else [f"{name} = None", f"{name}n = 0"]
+
+
+def total_of(fold: Fold) -> Total:
+    """The aggregate, if it is one that is kept row by row; raises Unknown."""
+    call = fold.call
+    argument = call.this if isinstance(call.this, exp.Expr) else None
+    reads = {found.name for found in call.find_all(exp.Column)}
+    if isinstance(argument, exp.Distinct) or reads & {LABEL, NUMBER}:
+        raise Unknown
+    if isinstance(call, exp.Count):
+        return Total(exp.Count, None if isinstance(argument, exp.Star) else argument, fold.symbols)
+    if type(call) not in _JOINED or argument is None:
+        raise Unknown
+    return Total(type(call), argument, fold.symbols)

@@ -1,0 +1,245 @@
+"""`A Z* B Z* C` where any row can be Z: single rows of the symbols are looked for, and the rows between not at all.
+
+A match is one row of each symbol, in order and in time, so it is found from its end: the latest C in the time of A, the
+latest B before that C, and so on. A has a match if and only if they are all there. A greedy gap prefers the latest
+row of the symbol after it, and as no condition reads a symbol but its own and A, the one found is it. A reluctant gap
+takes the first row after the one taken before, up to the latest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from bridge.recognize.arrow import Ints
+from bridge.recognize.conditions import Condition, distance
+from bridge.recognize.starts import Holds, holds_at
+from bridge.recognize.task import Task
+from bridge.recognize.values import CURRENT, Value
+from nfa.chain import chain, check_result
+from nfa.closures import Closures
+from nfa.errors import BudgetError
+from nfa.found import Codes, Found, partitions
+from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols
+from nfa.program import MatchSymbol, Program
+from nfa.within import deadlines_of
+
+PAIRS_AT_ONCE = 1 << 20
+"""The most pairs of a first row and another that are asked about together."""
+
+WIDEST = 1 << 10
+"""The most rows that are asked about together for one first row."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A symbol and the gap before it: at least `least` rows that are any rows. The first symbol has no gap."""
+
+    symbol: str
+    excluded: bool = False
+    gap: Step | None = None
+    least: int = 0
+    greedy: bool = True
+
+
+def steps(pattern: Pattern) -> tuple[Step, ...] | None:
+    """The symbols of a pattern that has gaps between them and nowhere else.
+
+    >>> from nfa import parse_pattern
+    >>> [(step.symbol, step.least, step.greedy) for step in steps(parse_pattern("A Z* B {- Z+? -} C"))]
+    [('A', 0, True), ('B', 0, True), ('C', 1, False)]
+    >>> steps(parse_pattern("A Z* B C"))
+    """
+    parts = list(_flat(pattern, excluded=False))
+    if len(parts) < 3 or len(parts) % 2 == 0:
+        return None
+    found = []
+    for place, (part, excluded) in enumerate(parts):
+        if isinstance(part, Symbol) and place % 2 == 0:
+            found.append(_step(part, excluded, parts[place - 1] if place else None))
+        elif place % 2 == 0 or not _is_gap(part):
+            return None
+    return tuple(found)
+
+
+def _flat(pattern: Pattern, excluded: bool) -> Iterator[tuple[Pattern, bool]]:
+    match pattern:
+        case Concatenation(parts):
+            for part in parts:
+                yield from _flat(part, excluded)
+        case Exclusion(part):
+            yield from _flat(part, excluded=True)
+        case _:
+            yield pattern, excluded
+
+
+def _is_gap(part: Pattern) -> bool:
+    if not isinstance(part, Quantified) or part.most is not None:
+        return False
+    inner = part.part.part if isinstance(part.part, Exclusion) else part.part
+    return isinstance(inner, Symbol)
+
+
+def _step(symbol: Symbol, excluded: bool, before: tuple[Pattern, bool] | None) -> Step:
+    if before is None:
+        return Step(symbol.name, excluded)
+    quantified, hidden = before
+    assert isinstance(quantified, Quantified)
+    ((inner, inside),) = _flat(quantified.part, hidden)
+    assert isinstance(inner, Symbol)
+    return Step(symbol.name, excluded, Step(inner.name, inside), quantified.least, quantified.greedy)
+
+
+def fits(task: Task) -> bool:
+    """Whether the strategy can answer."""
+    found = steps(task.clause.pattern)
+    if found is None:
+        return False
+    conditions = {condition.symbol: condition for condition in task.conditions}
+    anything = [conditions[step.gap.symbol] for step in found if step.gap]
+    return all(c.row is None and c.rest is None for c in anything) and all(
+        _reads_first(conditions[step.symbol], task) for step in found
+    )
+
+
+def _reads_first(condition: Condition, task: Task) -> bool:
+    """Whether a condition reads its own row and the first of the match only."""
+    atoms = condition.rest.atoms if condition.rest else ()
+    return all(
+        isinstance(a, Value) and (a.place == CURRENT or distance(a.place, task.clause) == 0) for a in atoms
+    )
+
+
+def find(task: Task) -> Found:
+    """The matches; BudgetError where the pattern is no such one."""
+    if not fits(task):
+        raise BudgetError("the pattern has no gaps between single rows, or a condition reads another symbol's row")
+    gaps = Gaps(task)
+    return chain(gaps, gaps.rows[0], task.skip)
+
+
+class Gaps:
+    """The engine (`nfa.chain.Engine`): the rows taken from any start."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.steps = steps(task.clause.pattern) or ()
+        self.closures = Closures(task.program)
+        self.firsts, _ = partitions(task.ends)
+        conditions = {condition.symbol: condition for condition in task.conditions}
+        names = symbols(task.clause.pattern)
+        wanted = {step.symbol for step in self.steps}
+        rows = {name: _rows_of(task, names.index(name)) for name in wanted}
+        rests: dict[str, Holds] = {name: holds_at(conditions[name], task) for name in wanted if conditions[name].rest}
+        self.rows = [rows[step.symbol] for step in self.steps]
+        self.rests = [rests.get(step.symbol) for step in self.steps]
+        self._known: list[tuple[Ints, Ints]] = []
+
+    def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
+        """The end of the match from each start, -1 if there is none; to look costs the same however long matches are."""
+        found = np.full(len(starts), -1, np.int64)
+        first = self.rests[0]
+        open_ones = np.arange(len(starts)) if first is None else np.flatnonzero(first(starts, starts))
+        latest, kept = self._latest(starts[open_ones])
+        open_ones = open_ones[kept]
+        taken = self._taken(starts[open_ones], latest)
+        found[open_ones] = taken[-1] + 1
+        self._known.append((starts[open_ones], taken))
+        return found, np.zeros(len(starts), np.int64)
+
+    def _latest(self, starts: Ints) -> tuple[Ints, Ints]:
+        """For each symbol after the first the latest row it can be, for those of the starts that have them all."""
+        high, kept = self._limits(starts), np.arange(len(starts))
+        found: list[Ints] = []
+        for place in range(len(self.steps) - 1, 0, -1):
+            low = starts[kept] + 1 + sum(step.least + 1 for step in self.steps[1:place]) + self.steps[place].least
+            rows = self._picked(place, starts[kept], low, high, latest=True)
+            there = np.flatnonzero(rows >= 0)
+            found = [rows[there], *(known[there] for known in found)]
+            kept = kept[there]
+            high = found[0] - self.steps[place].least
+        return np.array(found).reshape(len(self.steps) - 1, len(kept)), kept
+
+    def _taken(self, starts: Ints, latest: Ints) -> Ints:
+        """The rows of the preferred matches, those of a symbol side by side."""
+        rows = [starts]
+        for place, step in enumerate(self.steps[1:], 1):
+            most = latest[place - 1]
+            if not step.greedy:
+                most = self._picked(place, starts, rows[-1] + 1 + step.least, most + 1, latest=False)
+            rows.append(most)
+        return np.array(rows).reshape(len(self.steps), len(starts))
+
+    def _limits(self, starts: Ints) -> Ints:
+        task = self.task
+        if task.within is None or not len(starts):
+            return task.ends[np.searchsorted(task.ends, starts, "right")]
+        return deadlines_of(starts, task.times, task.ends, task.within)
+
+    def _picked(self, place: int, starts: Ints, low: Ints, high: Ints, latest: bool) -> Ints:
+        """The latest or the first row from `low` to before `high` that the symbol can be; -1 if there is none."""
+        rows, rest = self.rows[place], self.rests[place]
+        least, most = np.searchsorted(rows, low, "left"), np.searchsorted(rows, high, "left")
+        if rest is not None:
+            return _asked(rest, starts, rows, least, most, latest)
+        chosen = most - 1 if latest else least
+        return np.where(least < most, rows.take(chosen, mode="clip"), -1) if len(rows) else np.full(len(low), -1)
+
+    def codes(self, starts: Ints, ends: Ints) -> Codes:
+        """The codes of matches that were found."""
+        check_result(int((ends - starts).sum()))
+        known = np.concatenate([starts for starts, _ in self._known])
+        taken = np.concatenate([rows for _, rows in self._known], axis=1)
+        self._known = [(known, taken)]
+        taken = taken[:, np.searchsorted(known, starts)]
+        lengths = np.ones((2 * len(self.steps) - 1, len(starts)), np.int64)
+        lengths[1::2] = taken[1:] - taken[:-1] - 1
+        numbers = np.tile(np.array(_numbers(self.task.program, self.steps), np.int32), len(starts))
+        return np.repeat(numbers, lengths.T.ravel())
+
+
+def _rows_of(task: Task, bit: int) -> Ints:
+    """The rows that can be a symbol by what is about them alone."""
+    return np.flatnonzero(task.letters & task.letters.dtype.type(1 << bit))
+
+
+def _numbers(program: Program, found: tuple[Step, ...]) -> list[int]:
+    """An instruction for each symbol and the gap before it: any one of the name, in or out of `{- -}`."""
+    lines = enumerate(program.instructions)
+    known = {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
+    parts = [part for step in found for part in (step.gap, step) if part]
+    return [known[part.symbol, part.excluded] for part in parts]
+
+
+def _asked(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, latest: bool) -> Ints:
+    """The latest or first of the rows at places from `least` to before `most` of which the condition holds.
+
+    More and more rows are asked about at once for the starts that have found none.
+    """
+    found = np.full(len(starts), -1, np.int64)
+    least, most = least.copy(), most.copy()
+    active, width = np.flatnonzero(least < most), 1
+    while len(active):
+        for some in np.array_split(active, len(active) * width // PAIRS_AT_ONCE + 1):
+            counts = np.minimum(most[some] - least[some], width)
+            firsts = most[some] - counts if latest else least[some]
+            owners, places = np.repeat(some, counts), _ranges(firsts, counts)
+            true = np.flatnonzero(rest(starts[owners], rows[places]))
+            true = true if latest else true[::-1]
+            found[owners[true]] = rows[places[true]]  # of several the last one stays
+            most[some], least[some] = (firsts, least[some]) if latest else (most[some], firsts + counts)
+        active = active[(found[active] < 0) & (least[active] < most[active])]
+        width = min(2 * width, WIDEST)
+    return found
+
+
+def _ranges(firsts: Ints, counts: Ints) -> Ints:
+    """The numbers from each of the firsts on, so many of them.
+
+    >>> _ranges(np.array([5, 9]), np.array([2, 3])).tolist()
+    [5, 6, 9, 10, 11]
+    """
+    before = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) + np.repeat(firsts - before, counts)

@@ -23,7 +23,6 @@ from nfa.closures import Closures
 from nfa.errors import BudgetError
 from nfa.found import Codes, Found, partitions
 from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols
-from nfa.program import MatchSymbol, Program
 from nfa.within import deadlines_of
 
 PAIRS_AT_ONCE = 1 << 20
@@ -135,7 +134,7 @@ class Gaps:
         rests: dict[str, Holds] = {name: holds_at(conditions[name], task) for name in wanted if conditions[name].rest}
         self.rows = [rows[step.symbol] for step in self.steps]
         self.rests = [rests.get(step.symbol) for step in self.steps]
-        self._known: list[tuple[Ints, Ints]] = []
+        self._known = [(np.zeros(0, np.int64), np.zeros((len(self.steps), 0), np.int64))]
 
     def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
         """The end of the match from each start, -1 if there is none; to look costs the same however long matches are."""
@@ -196,21 +195,14 @@ class Gaps:
         taken = taken[:, np.searchsorted(known, starts)]
         lengths = np.ones((2 * len(self.steps) - 1, len(starts)), np.int64)
         lengths[1::2] = taken[1:] - taken[:-1] - 1
-        numbers = np.tile(np.array(_numbers(self.task.program, self.steps), np.int32), len(starts))
-        return np.repeat(numbers, lengths.T.ravel())
+        parts = [part for step in self.steps for part in (step.gap, step) if part]
+        numbers = np.array([self.task.numbers[part.symbol, part.excluded] for part in parts], np.int32)
+        return np.repeat(np.tile(numbers, len(starts)), lengths.T.ravel())
 
 
 def _rows_of(task: Task, bit: int) -> Ints:
     """The rows that can be a symbol by what is about them alone."""
     return np.flatnonzero(task.letters & task.letters.dtype.type(1 << bit))
-
-
-def _numbers(program: Program, found: tuple[Step, ...]) -> list[int]:
-    """An instruction for each symbol and the gap before it: any one of the name, in or out of `{- -}`."""
-    lines = enumerate(program.instructions)
-    known = {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
-    parts = [part for step in found for part in (step.gap, step) if part]
-    return [known[part.symbol, part.excluded] for part in parts]
 
 
 def _asked(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, latest: bool) -> Ints:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.recognize import gaps, registers, starts
+from bridge.recognize import gaps, offsets, registers, starts
 from bridge.recognize.conditions import Grade, asks_match_number
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError
@@ -30,6 +30,8 @@ def choose(task: Task) -> Choice:
     grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
     if asks_match_number(task.conditions):
         return Choice("registers", "a condition reads MATCH_NUMBER()")
+    if offsets.fits(task):
+        return Choice("offsets", "every way to match has its rows at known distances")
     if gaps.fits(task):
         return Choice("gaps", "single rows with gaps between them that any row can fill")
     if grade is Grade.RUN:
@@ -61,5 +63,6 @@ STRATEGIES: dict[str, Callable[[Task], Found]] = {
     "symbols": _symbols,
     "starts": starts.find,
     "gaps": gaps.find,
+    "offsets": offsets.find,
     "registers": registers.find,
 }

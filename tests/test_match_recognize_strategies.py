@@ -1,0 +1,81 @@
+"""Each strategy, forced on clauses of its shape, gives what the definition says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bridge.errors import BridgeError, QueryError
+from tests.row_pattern_generate import COLUMNS, Example, shrink
+from tests.row_pattern_shapes import shaped
+from tests.test_match_recognize_random import Outcome, agree, cep, expected, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["cep"]
+
+STRATEGIES = ("gaps", "offsets", "prefilter")
+
+
+@pytest.fixture
+def handed_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Has one more member whenever a strategy gives up and the plain machine answers."""
+    from bridge.recognize import planner, registers
+
+    found, plain = list[int](), registers.find
+
+    def counted(task: Any) -> Any:
+        found.append(1)
+        return plain(task)
+
+    monkeypatch.setattr(planner.registers, "find", counted)
+    yield found
+
+
+def actual(cep: Any, example: Example, strategy: str) -> Outcome:
+    from bridge.recognize.answer import answer
+    from bridge.recognize.rows import Source
+
+    cep.database.execute("DELETE FROM events")
+    if example.rows:
+        rows = (", ".join("NULL" if value is None else repr(value) for value in row) for row in example.rows)
+        cep.database.execute(f"INSERT INTO events VALUES {', '.join(f'({row})' for row in rows)}")
+    try:
+        found = answer(cep.database, Source("SELECT * FROM events", True), example.clause, list(COLUMNS), strategy)
+    except BridgeError as error:
+        return told(error)
+    columns = [column.to_pylist() for column in found.columns]
+    return tuple(found.column_names), list(zip(*columns, strict=True))
+
+
+def check(cep: Any, strategy: str, seed: int) -> None:
+    example = shaped(strategy, seed)
+    if agree(expected(example), actual(cep, example, strategy)):
+        return
+    small = shrink(example, lambda one: not agree(expected(one), actual(cep, one, strategy)))
+    pytest.fail(f"{strategy}, seed {seed}\n{small}\nexpected {expected(small)}\nactual   {actual(cep, small, strategy)}")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_forced_strategy_gives_what_the_definition_says(strategy: str, cep: Any, handed_over: list[int]):
+    for seed in range(60):
+        check(cep, strategy, seed)
+    assert len(handed_over) < 30
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_many_times_it_gives_what_the_definition_says(block: int, strategy: str, cep: Any):
+    for seed in range(1000 + block * 200, 1000 + (block + 1) * 200):
+        check(cep, strategy, seed)
+
+
+def test_a_strategy_has_to_have_a_name_that_there_is(cep: Any):
+    with pytest.raises(QueryError, match="no strategy 'luck'; there are symbols, starts"):
+        from bridge.recognize.answer import answer
+        from bridge.recognize.rows import Source
+
+        answer(cep.database, Source("SELECT * FROM events"), shaped("gaps", 1).clause, list(COLUMNS), "luck")

@@ -88,6 +88,20 @@ def deadlines_of(starts: Rows, times: Rows, ends: Rows, within: int) -> Rows:
     return np.maximum(_bisected(times, starts, ends[np.searchsorted(ends, starts, "right")], within), starts)
 
 
+def since(rows: Rows, times: Rows, ends: Rows, within: int) -> Rows:
+    """For each of these rows the first row of its partition from which a match may go as far; the row itself if none.
+
+    >>> since(np.array([2, 4]), np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist()
+    [1, 3]
+    """
+    low, high = np.concatenate([np.zeros(1, np.int64), ends])[np.searchsorted(ends, rows, "right")], rows.copy()
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) // 2
+        late = times[rows] - times[middle] >= within
+        low, high = np.where(late & (middle < high), middle + 1, low), np.where(late, high, middle)
+    return low
+
+
 def _check_ascending(times: Rows, firsts: Rows) -> None:
     descends = times[1:] < times[:-1]
     descends[firsts[1:] - 1] = False

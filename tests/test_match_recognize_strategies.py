@@ -55,7 +55,9 @@ def check(cep: Any, strategy: str, seed: int) -> None:
     if agree(expected(example), actual(cep, example, strategy)):
         return
     small = shrink(example, lambda one: not agree(expected(one), actual(cep, one, strategy)))
-    pytest.fail(f"{strategy}, seed {seed}\n{small}\nexpected {expected(small)}\nactual   {actual(cep, small, strategy)}")
+    pytest.fail(
+        f"{strategy}, seed {seed}\n{small}\nexpected {expected(small)}\nactual   {actual(cep, small, strategy)}"
+    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

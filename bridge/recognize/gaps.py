@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bridge.recognize.arrow import Ints
+from bridge.recognize.arrow import Ints, ranges
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.starts import Holds, holds_at
 from bridge.recognize.task import Task
@@ -106,9 +106,7 @@ def fits(task: Task) -> bool:
 def _reads_first(condition: Condition, task: Task) -> bool:
     """Whether a condition reads its own row and the first of the match only."""
     atoms = condition.rest.atoms if condition.rest else ()
-    return all(
-        isinstance(a, Value) and (a.place == CURRENT or distance(a.place, task.clause) == 0) for a in atoms
-    )
+    return all(isinstance(a, Value) and (a.place == CURRENT or distance(a.place, task.clause) == 0) for a in atoms)
 
 
 def find(task: Task) -> Found:
@@ -217,7 +215,7 @@ def _asked(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, lates
         for some in np.array_split(active, len(active) * width // PAIRS_AT_ONCE + 1):
             counts = np.minimum(most[some] - least[some], width)
             firsts = most[some] - counts if latest else least[some]
-            owners, places = np.repeat(some, counts), _ranges(firsts, counts)
+            owners, places = np.repeat(some, counts), ranges(firsts, firsts + counts)
             true = np.flatnonzero(rest(starts[owners], rows[places]))
             true = true if latest else true[::-1]
             found[owners[true]] = rows[places[true]]  # of several the last one stays
@@ -225,13 +223,3 @@ def _asked(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, lates
         active = active[(found[active] < 0) & (least[active] < most[active])]
         width = min(2 * width, WIDEST)
     return found
-
-
-def _ranges(firsts: Ints, counts: Ints) -> Ints:
-    """The numbers from each of the firsts on, so many of them.
-
-    >>> _ranges(np.array([5, 9]), np.array([2, 3])).tolist()
-    [5, 6, 9, 10, 11]
-    """
-    before = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum())) + np.repeat(firsts - before, counts)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.recognize import gaps, offsets, registers, starts
+from bridge.recognize import gaps, offsets, prefilter, registers, starts
 from bridge.recognize.conditions import Grade, asks_match_number
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError
@@ -27,13 +27,21 @@ class Choice(NamedTuple):
 
 def choose(task: Task) -> Choice:
     """The fastest strategy that can answer."""
-    grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
-    if asks_match_number(task.conditions):
-        return Choice("registers", "a condition reads MATCH_NUMBER()")
     if offsets.fits(task):
         return Choice("offsets", "every way to match has its rows at known distances")
     if gaps.fits(task):
         return Choice("gaps", "single rows with gaps between them that any row can fill")
+    over_all = over_rows(task)
+    if prefilter.pays(task):
+        return Choice("prefilter", f"most rows are out of reach of a rare symbol; of the others {over_all.reason}")
+    return over_all
+
+
+def over_rows(task: Task) -> Choice:
+    """The fastest of those that look at all rows they are given."""
+    grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
+    if asks_match_number(task.conditions):
+        return Choice("registers", "a condition reads MATCH_NUMBER()")
     if grade is Grade.RUN:
         return Choice("registers", "a condition reads rows of the match at no known distance from its first")
     if grade is Grade.START:
@@ -53,6 +61,10 @@ def run(task: Task, strategy: str) -> Found:
         return registers.find(task)
 
 
+def _prefilter(task: Task) -> Found:
+    return prefilter.find(task, lambda fewer: run(fewer, over_rows(fewer).strategy))
+
+
 def _symbols(task: Task) -> Found:
     if task.within is not None:
         return scan_within(task.program, task.letters, task.ends, task.times, task.within, task.skip)
@@ -64,5 +76,6 @@ STRATEGIES: dict[str, Callable[[Task], Found]] = {
     "starts": starts.find,
     "gaps": gaps.find,
     "offsets": offsets.find,
+    "prefilter": _prefilter,
     "registers": registers.find,
 }

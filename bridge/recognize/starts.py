@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.recognize.arrow import Array, Bools, Ints, taken
+from bridge.recognize.arrow import Bools, Ints, taken
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.evaluate import Column, columns_of, truth, vector
 from bridge.recognize.rows import arrow_columns, lent
@@ -26,12 +26,10 @@ Holds = Callable[[Ints, Ints], Bools]
 def find(task: Task) -> Found:
     """The matches, found for all starts side by side."""
     limits = None if task.within is None else deadlines(task.times, task.ends, task.within)
-    return scan_lanes(
-        task.program, _letters_at(task), task.ends, task.skip, limits=limits, candidates=_candidates(task)
-    )
+    return scan_lanes(task.program, _letters_at(task), task.ends, task.skip, limits=limits, candidates=candidates(task))
 
 
-def _candidates(task: Task) -> Ints | None:
+def candidates(task: Task) -> Ints | None:
     """The rows at which a match can begin, by what is about them alone; None: all of them."""
     closures = Closures(task.program)
     begun = {*closures.begin(at_start=True), *closures.begin(at_start=False)}

@@ -33,7 +33,9 @@ class Columns:
         def far(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Anonymous) and node.name == SHIFT:
                 inner, by = node.expressions
-                return self._column(inner, int(by.this.name) * -1 if isinstance(by, exp.Neg) else int(by.name), distance)
+                return self._column(
+                    inner, int(by.this.name) * -1 if isinstance(by, exp.Neg) else int(by.name), distance
+                )
             return self._column(node, 0, distance) if isinstance(node, exp.Column) else node
 
         return exp.Paren(this=row.copy().transform(far))
@@ -56,7 +58,9 @@ class Columns:
         distance = distance_in(atom.place, self.names[:taken_by_now])
         if isinstance(atom, Value):
             # Of no row, a NULL of the value's type.
-            return exp.Case().when(exp.false(), self.at(0, atom.row)) if distance is None else self.at(distance, atom.row)
+            return (
+                exp.Case().when(exp.false(), self.at(0, atom.row)) if distance is None else self.at(distance, atom.row)
+            )
         there = -1 if distance is None else distance + atom.shift
         return exp.Literal.string(self.names[there]) if 0 <= there < len(self.names) else exp.cast(exp.null(), "text")
 

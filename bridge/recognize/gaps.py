@@ -12,11 +12,14 @@ import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
+from sqlglot import exp
 
+from bridge.check import column
 from bridge.recognize.arrow import Ints, ranges
 from bridge.recognize.conditions import Condition, distance
+from bridge.recognize.kept import KeptRows
 from bridge.recognize.starts import Holds, holds_at
-from bridge.recognize.task import Task
+from bridge.recognize.task import Task, letter
 from bridge.recognize.values import CURRENT, Value
 from nfa.chain import chain, check_result
 from nfa.closures import Closures
@@ -114,22 +117,52 @@ def find(task: Task) -> Found:
     if not fits(task):
         raise BudgetError("the pattern has no gaps between single rows, or a condition reads another symbol's row")
     gaps = Gaps(task)
-    return chain(gaps, gaps.rows[0], task.skip)
+    return chain(gaps, gaps.numbers[gaps.rows[0]], task.skip)
+
+
+def candidates(task: Task, found: tuple[Step, ...]) -> tuple[Task, Ints]:
+    """The rows that can be a symbol by what is about them alone: as a task over them only, and their numbers.
+
+    All that the search reads of them comes in one statement.
+    """
+    conditions = {condition.symbol: condition for condition in task.conditions}
+    asked = [conditions[name] for name in dict.fromkeys(step.symbol for step in found)]
+    values = [atom.row for c in asked if c.rest for atom in c.rest.atoms if isinstance(atom, Value)]
+    times = [item.this for item in task.clause.order_by[:1]] if task.clause.within is not None else []
+    wanted = list(dict.fromkeys([letter(task.conditions), *values, *times]))
+    columns = [column(f"_w{place}") for place in range(len(wanted))]
+    numbers, letters, *arrays = task.rows.where(_is_any(task, asked, columns[0]), wanted, columns)
+    kept = np.asarray(numbers).astype(np.int64)
+    fewer = dataclasses.replace(task, rows=KeptRows(task.rows, kept, dict(zip(wanted[1:], arrays, strict=True))))
+    fewer.letters = np.asarray(letters).astype(np.uint64)
+    return fewer, kept
+
+
+def _is_any(task: Task, asked: list[Condition], letter_: exp.Expr) -> exp.Expr:
+    """Whether a letter has one of these symbols."""
+    if any(condition.row is None for condition in asked):
+        return exp.true()
+    always = sum(1 << place for place, condition in enumerate(task.conditions) if condition.row is None)
+    return exp.GT(this=letter_, expression=exp.Literal.number(always))
 
 
 class Gaps:
-    """The engine (`nfa.chain.Engine`): the rows taken from any start."""
+    """The engine (`nfa.chain.Engine`): the rows taken from any start.
+
+    It counts the candidates, not all rows; `numbers` are the rows' own.
+    """
 
     def __init__(self, task: Task) -> None:
-        self.task = task
         self.steps = steps(task.clause.pattern) or ()
         self.closures = Closures(task.program)
         self.firsts, _ = partitions(task.ends)
+        self.task, self.numbers = candidates(task, self.steps)
+        self.within = self.task.within
         conditions = {condition.symbol: condition for condition in task.conditions}
         names = symbols(task.clause.pattern)
         wanted = {step.symbol for step in self.steps}
-        rows = {name: _rows_of(task, names.index(name)) for name in wanted}
-        rests: dict[str, Holds] = {name: holds_at(conditions[name], task) for name in wanted if conditions[name].rest}
+        rows = {name: _rows_of(self.task, names.index(name)) for name in wanted}
+        rests = {name: holds_at(conditions[name], self.task) for name in wanted if conditions[name].rest}
         self.rows = [rows[step.symbol] for step in self.steps]
         self.rests = [rests.get(step.symbol) for step in self.steps]
         self._known = [(np.zeros(0, np.int64), np.zeros((len(self.steps), 0), np.int64))]
@@ -137,11 +170,11 @@ class Gaps:
     def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
         """The end of the match from each start, -1 if there is none; to look costs the same however long matches are."""
         found = np.full(len(starts), -1, np.int64)
-        first = self.rests[0]
-        open_ones = np.arange(len(starts)) if first is None else np.flatnonzero(first(starts, starts))
-        latest, kept = self._latest(starts[open_ones])
+        firsts, first = np.searchsorted(self.numbers, starts), self.rests[0]
+        open_ones = np.arange(len(starts)) if first is None else np.flatnonzero(first(firsts, firsts))
+        latest, kept = self._latest(firsts[open_ones])
         open_ones = open_ones[kept]
-        taken = self._taken(starts[open_ones], latest)
+        taken = self.numbers[self._taken(firsts[open_ones], latest)]
         found[open_ones] = taken[-1] + 1
         self._known.append((starts[open_ones], taken))
         return found, np.zeros(len(starts), np.int64)
@@ -151,13 +184,14 @@ class Gaps:
         high, kept = self._limits(starts), np.arange(len(starts))
         found: list[Ints] = []
         for place in range(len(self.steps) - 1, 0, -1):
-            low = starts[kept] + 1 + sum(step.least + 1 for step in self.steps[1:place]) + self.steps[place].least
+            before = sum(step.least + 1 for step in self.steps[1 : place + 1])
+            low = self._moved(starts[kept], before)
             rows = self._picked(place, starts[kept], low, high, latest=True)
             there = np.flatnonzero(rows >= 0)
             found = [rows[there], *(known[there] for known in found)]
             kept = kept[there]
-            high = found[0] - self.steps[place].least
-        return np.array(found).reshape(len(self.steps) - 1, len(kept)), kept
+            high = self._moved(found[0], -self.steps[place].least)
+        return np.array(found, np.int64).reshape(len(self.steps) - 1, len(kept)), kept
 
     def _taken(self, starts: Ints, latest: Ints) -> Ints:
         """The rows of the preferred matches, those of a symbol side by side."""
@@ -165,15 +199,20 @@ class Gaps:
         for place, step in enumerate(self.steps[1:], 1):
             most = latest[place - 1]
             if not step.greedy:
-                most = self._picked(place, starts, rows[-1] + 1 + step.least, most + 1, latest=False)
+                low = self._moved(rows[-1], 1 + step.least)
+                most = self._picked(place, starts, low, most + 1, latest=False)
             rows.append(most)
-        return np.array(rows).reshape(len(self.steps), len(starts))
+        return np.array(rows, np.int64).reshape(len(self.steps), len(starts))
+
+    def _moved(self, rows: Ints, by: int) -> Ints:
+        """The first candidate that stands so many rows after each, or later."""
+        return np.searchsorted(self.numbers, self.numbers[rows] + by) if by not in (0, 1) else rows + by
 
     def _limits(self, starts: Ints) -> Ints:
-        task = self.task
-        if task.within is None or not len(starts):
-            return task.ends[np.searchsorted(task.ends, starts, "right")]
-        return deadlines_of(starts, task.times, task.ends, task.within)
+        ends = self.task.ends
+        if self.within is None or not len(starts):
+            return ends[np.searchsorted(ends, starts, "right")]
+        return deadlines_of(starts, self.task.times, ends, self.within)
 
     def _picked(self, place: int, starts: Ints, low: Ints, high: Ints, latest: bool) -> Ints:
         """The latest or the first row from `low` to before `high` that the symbol can be; -1 if there is none."""

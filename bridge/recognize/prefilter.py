@@ -9,13 +9,12 @@ Chaudhuri, VLDB 2023). PREV and NEXT are asked of all rows before.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
-from sqlglot import exp
 
-from bridge.recognize.arrow import Array, Ints, ranges, taken
-from bridge.recognize.rows import SortedRows
+from bridge.recognize.arrow import Ints, ranges
+from bridge.recognize.kept import KeptRows
 from bridge.recognize.starts import candidates
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError
@@ -30,18 +29,6 @@ SHARE = 1 / 4
 """It pays where no more than this share of the rows is expected to be kept."""
 
 SAMPLE = 500
-
-
-class KeptRows(SortedRows):
-    """The sorted rows without those left out."""
-
-    def __init__(self, rows: SortedRows, kept: Ints) -> None:
-        vars(self).update(vars(rows))
-        self.rows, self.kept = rows, kept
-        self.ends = np.searchsorted(kept, rows.ends)
-
-    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
-        return [taken(array, self.kept) for array in self.rows.columns(expressions)]
 
 
 def marks(pattern: Pattern) -> list[frozenset[str]]:

@@ -137,7 +137,9 @@ class SortedRows:
         inner = exp.select(exp.alias_(number, "_row", quoted=True), *named)
         of_rows = inner.from_(table(SOURCE if self.in_place else self.name)).subquery("h")
         told = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(shown)]
-        select = exp.select(column("_row"), *told).from_(of_rows).where(condition.copy()).order_by(column("_row"))
+        select = exp.select(column("_row"), *told).from_(of_rows).where(condition.copy())
+        if not self.database.ordered:
+            select = select.order_by(column("_row"))
         return arrow_columns(self.database, self.source.rendered(self.database, select), 1 + len(told))
 
     def _shifted(self, expression: exp.Expr) -> exp.Expr:

@@ -27,6 +27,7 @@ from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milli
 from bridge.runner import BEGINNING, Results, Runner
 from windows.databases import Database, Refused
 from windows.schema import Schema, TypeMismatch
+from windows.window import NEVER
 
 if TYPE_CHECKING:
     from bridge.rows import Rows
@@ -73,7 +74,7 @@ class Bridge:
     def __init__(self, database: Database, lateness: Any = 0, clock: str | None = None) -> None:
         self.database = database
         self._lock = threading.RLock()
-        self._closed = False
+        self._closed = self._finished = False
         self._runner = Runner(database)
         self._catalogue = self._runner.catalogue
         self._late_processors: list[Callable[[LateEvent], Any]] = []
@@ -239,8 +240,30 @@ class Bridge:
         """The continuous queries and their texts."""
         return {entry.name: entry.text for entry in self._catalogue.queries.values()}
 
-    def close(self) -> None:
-        """Ends the bridge: its tables are removed and the connection closed. Closing twice does nothing."""
+    @_locked
+    def finish(self) -> None:
+        """Nothing will come any more: what waits for later events is decided and reported (rule S4).
+
+        The events in the reorder buffer go through first. After that the bridge takes no event.
+        """
+        with self._runner.transaction():
+            batches, count = self._reorder.release(NEVER) if self._reorder is not None else ([], 0)
+            results = self._runner.take(batches, count, self._last(batches), final=True)
+        self._finished = True
+        self._deliver(results)
+
+    def _last(self, batches: Sequence[Batch]) -> int:
+        """The newest time, these events counted in."""
+        times: list[int] = [row[0] for batch in batches for row in batch.rows]
+        return max([self._runner.now, *times])
+
+    def close(self, final: bool = False) -> None:
+        """Ends the bridge: its tables are removed and the connection closed. Closing twice does nothing.
+
+        With `final` nothing is left open: `finish` comes first.
+        """
+        if final and not self._closed:
+            self.finish()
         with self._lock:
             if self._closed:
                 return
@@ -306,6 +329,8 @@ class Bridge:
         """One push: all of it or nothing; then the processors."""
         if self._closed:
             raise Closed("the bridge is closed")
+        if self._finished:
+            raise Closed("finish() said that nothing would come any more")
         if self._reorder is not None:
             self._take_reordered(batches, BEGINNING)
             return

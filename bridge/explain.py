@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.catalogue import Catalogue, QueryEntry
 from bridge.flow import table
-from bridge.plan import Operator, Step
+from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
 from bridge.rewrite.match import automaton_of
 from bridge.rewrite.network import CLOCK
@@ -70,6 +70,8 @@ def _title(node: Node) -> str:
         case query.Match():
             keys = f" PARTITION BY {_list(node.partition_by)}" if node.partition_by else ""
             return f"Match {node.pattern} WITHIN {node.within} MS{keys} MEASURES {node.measures}"
+        case query.MatchRecognize():
+            return str(node.pattern)
         case _:
             return type(node).__name__
 
@@ -107,12 +109,20 @@ def _operator(number: int, operator: Operator, database: Database) -> Iterator[s
     yield from _statements(operator.steps, database)
 
 
-def _statements(steps: Sequence[Step], database: Database) -> Iterator[str]:
-    return (f"{database.render(step.statement(), pretty=True)};" for step in steps)
+def _statements(steps: Sequence[Step | Call], database: Database) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, (Insert, Purge)):
+            yield f"{database.render(step.statement(), pretty=True)};"
+        else:
+            yield step.explained(lambda text: _prettily(text, database))
+
+
+def _prettily(text: str, database: Database) -> str:
+    return sqlglot.parse_one(text, dialect=database.dialect).sql(database.dialect, identify=True, pretty=True)
 
 
 def _pretty(entry: QueryEntry, database: Database) -> str:
-    return sqlglot.parse_one(entry.emit, dialect=database.dialect).sql(database.dialect, identify=True, pretty=True)
+    return _prettily(entry.emit, database)
 
 
 def _commented(text: str) -> list[str]:

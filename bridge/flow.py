@@ -49,7 +49,7 @@ class Selection:
             if not isinstance(node, exp.Column):
                 return node
             below = self.columns[node.name].copy()
-            return below if node is expression or isinstance(below, (exp.Column, exp.Func)) else exp.paren(below)
+            return below if node is expression else whole(below)
 
         return qualified(expression.copy().transform(substituted), alias)
 
@@ -130,6 +130,9 @@ class Flow:
 
 OUT = ("_out_ts", "_out", "_out_place")
 """Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
+
+FROM = "_from"
+"""Column of a result over a whole jump: the first place of the jump's rows."""
 
 _SYSTEM = {*TIMES, "_place", *OUT}
 
@@ -216,8 +219,10 @@ def same(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def whole(value: exp.Expr) -> exp.Expr:
-    """The value in parentheses, unless it is one word anyway."""
-    return value if isinstance(value, (exp.Column, exp.Literal, exp.Paren)) else exp.paren(value)
+    """The value in parentheses, unless it holds together anyway; AND, OR and other operators are functions to sqlglot."""
+    closed = (exp.Column, exp.Literal, exp.Paren)
+    is_call = isinstance(value, exp.Func) and not isinstance(value, exp.Binary)
+    return value if isinstance(value, closed) or is_call else exp.paren(value)
 
 
 def numbered(partition: Iterable[exp.Expr], order: Iterable[exp.Expr]) -> exp.Expr:

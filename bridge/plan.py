@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Protocol
 
 from sqlglot import exp
 
 from bridge.flow import Flow, table
+from windows.databases import Database
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +74,21 @@ class Purge:
         return exp.delete(table(self.table), where=self.condition.copy())
 
 
+class Call(Protocol):
+    """A step that is no statement: it reads tables, and writes one."""
+
+    table: str
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """Take this push; `now` and `seq` are its newest. `final`: nothing will come any more."""
+
+    def forget(self) -> None:
+        """What it remembers beside its tables is no longer so."""
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """What it does, and the statements it runs."""
+
+
 Step = Insert | Purge
 Origin = tuple[Flow, dict[str, str]]
 
@@ -90,7 +107,7 @@ class Operator:
     sources: frozenset[str]
     timed: bool
     tables: list[Table] = dataclasses.field(default_factory=list)
-    steps: list[Insert | Purge] = dataclasses.field(default_factory=list)
+    steps: list[Insert | Purge | Call] = dataclasses.field(default_factory=list)
     purges: list[Purge] = dataclasses.field(default_factory=list)
     inboxes: list[str] = dataclasses.field(default_factory=list)
     result: Flow | None = None

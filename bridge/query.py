@@ -22,6 +22,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
+from bridge.recognize.clause import RowPattern
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
@@ -277,6 +278,20 @@ DEFINE x DO z1 = a, y AS a > z1 DO z2 = a)
 
 
 @dataclasses.dataclass(frozen=True)
+class MatchRecognize(Node):
+    """SQL:2016's MATCH_RECOGNIZE over a stream (section S): what matches is reported as soon as it is decided (S4)."""
+
+    input: Node
+    pattern: RowPattern
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
 class Output(Node):
     """The one end of a query definition; `create_query` adds it where it is missing.
 
@@ -452,7 +467,7 @@ def _named(place: int, item: Any) -> tuple[str, Node]:
 
 def source_name(node: Node) -> str | None:
     """The name a FROM item has when no alias is written: its stream's or relation's."""
-    while isinstance(node, (Window, Match)):
+    while isinstance(node, (Window, Match, MatchRecognize)):
         node = node.input
     return node.name.split(".")[-1] if isinstance(node, (Stream, Relation)) else None
 

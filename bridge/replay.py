@@ -177,6 +177,7 @@ def feed(
 def _finish(cep: Bridge, end: int | None) -> None:
     if end is not None and (cep.now is None or end > cep.now):
         cep.advance_time(end)
+    cep.finish()
 
 
 def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from bridge.check import Resolved, resolve
 from bridge.delivery import as_arrow
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
-from bridge.plan import Operator, Step
+from bridge.plan import Insert, Operator, Purge, Step
 from bridge.query import Node, Stream
 from bridge.rewrite import Network
 from bridge.rewrite.network import CLOCK
@@ -163,8 +163,11 @@ class Runner:
 
     # A push -----------------------------------------------------------------------------------------------------------
 
-    def take(self, batches: Sequence[Batch], count: int, ts: int) -> Results:
-        """One push inside the caller's transaction: inboxes, operators in order, results, purge."""
+    def take(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
+        """One push inside the caller's transaction: inboxes, operators in order, results, purge.
+
+        `final`: nothing will come after it, so all that waits for more is told.
+        """
         streams = frozenset(batch.stream.name.lower() for batch in batches)
         filled: set[str] = set()
         for inbox in self._filled:
@@ -176,11 +179,14 @@ class Runner:
         if due or not batches or any(operator.timed for operator in self.network.operators):
             self._set_clock(self.now, ts, self.seq + count)
         for operator in self.network.operators:
-            if operator.concerned(streams):
+            if final or operator.concerned(streams):
                 for step in operator.steps:
-                    self.database.execute(self._text(step))
+                    if isinstance(step, (Insert, Purge)):
+                        self.database.execute(self._text(step))
+                    else:
+                        step.run(self.database, ts, self.seq + count, final)
                 filled.update(operator.inboxes)
-        results = self._results(streams, count)
+        results = self._results(streams, count, final)
         if due:
             self._purge()
         self._filled, self._since_purge = filled, 0 if due else self._since_purge + count
@@ -194,10 +200,10 @@ class Runner:
             self._set_clock(self.now, self.now, self.seq)
             self._purge()
 
-    def _results(self, streams: frozenset[str], count: int) -> Results:
+    def _results(self, streams: frozenset[str], count: int, final: bool) -> Results:
         found = []
         for entry in self.catalogue.queries.values():
-            if entry.processors and entry.concerned(streams):
+            if entry.processors and (final or entry.concerned(streams)):
                 rows = self._rows(entry, count)
                 if rows:
                     found.append((entry, rows))
@@ -258,6 +264,10 @@ class Runner:
             self.database.commit()
         except BaseException:
             self._filled, self._since_purge, self.seq, self.now, self._tables = remembered
+            for operator in self.network.operators:
+                for step in operator.steps:
+                    if not isinstance(step, (Insert, Purge)):
+                        step.forget()
             with contextlib.suppress(Refused):
                 self.database.rollback()
             raise

@@ -24,6 +24,7 @@ from bridge.query import (
     Filter,
     Map,
     Match,
+    MatchRecognize,
     Node,
     Output,
     Relation,
@@ -126,6 +127,8 @@ def _item(node: Node) -> str:
             return f"{_below(node, below)} WINDOW({_partition(keys)}{extent})"
         case Match():
             return f"{_below(node, node.input)} MATCHING ({_matching(node)})"
+        case MatchRecognize():
+            return f"{_below(node, node.input)} {node.pattern}"
         case Output(below):
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():

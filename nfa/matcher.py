@@ -92,6 +92,13 @@ class Matcher(Generic[Row]):
         """MATCH_NUMBER() of the match under way, for conditions that ask for it (with depends_on_path=True)."""
         return self._matches + 1
 
+    def resume(self, index: int, matches: int) -> None:
+        """Before the first row: it has this index, and so many matches of its partition are told already."""
+        if self._count:
+            raise ValueError("rows have been fed already")
+        self._start = self._count = index
+        self._matches = matches
+
     def feed(self, row: Row) -> list[Match]:
         """Take the next row of the partition; return what is decided by it."""
         if self._finished:

@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from bridge.frontends.clauses import Clause, matching, schema, window
 from bridge.frontends.cursor import Cursor, word_of
+from bridge.frontends.match_recognize import match_recognize
 from bridge.frontends.scalars import Names, listed, plain, resolved, single, visible
-from bridge.query import Aggregate, Correlate, Filter, Map, Node, Stream, Union, source_name
+from bridge.query import Aggregate, Correlate, Filter, Map, MatchRecognize, Node, Stream, Union, source_name
 from windows.schema import Schema
 
 _ORDER = "{} is not supported: results come in time order; ask cep.query for a sorted or shortened answer"
@@ -37,7 +38,7 @@ REFUSED = {
     "QUALIFY": "QUALIFY is not supported: put the query into FROM and filter it with WHERE",
     "WINDOW": "named windows are not supported: WINDOW( … ) stands directly after the stream it belongs to",
     "MATCHING": "MATCHING wants its clauses in parentheses, directly after the stream it belongs to",
-    "MATCH_RECOGNIZE": "MATCH_RECOGNIZE is not supported yet in this form of the SQL: MATCHING ( … ) finds patterns",
+    "MATCH_RECOGNIZE": "MATCH_RECOGNIZE wants its clauses in parentheses, directly after the stream it belongs to",
     "FOR": "FOR is not supported: a stream is read as its events arrive",
     "VALUES": "VALUES is no stream: CREATE STREAM, or register one, and push the rows",
     "UNNEST": "UNNEST is not supported: table functions are no streams",
@@ -55,13 +56,23 @@ RESERVED = frozenset((*REFUSED, *_GRAMMAR.split()))
 
 _STOPS = frozenset(
     ("FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "UNION", "JOIN", "INNER", "CROSS", *REFUSED)
-) - {"DISTINCT", "VALUES", "UNNEST", "TABLE", "INTO", "RECURSIVE", "MATCHING", "FOR"}  # fmt: skip
+) - {"DISTINCT", "VALUES", "UNNEST", "TABLE", "INTO", "RECURSIVE", "MATCHING", "MATCH_RECOGNIZE", "FOR"}  # fmt: skip
 
 _NO_STREAM = ("VALUES", "LATERAL", "UNNEST", "TABLE")
 _ONE_GROUPING = "make a query for each grouping and merge them with UNION ALL"
 _GROUPINGS = {**dict.fromkeys(("ROLLUP", "CUBE", "GROUPING SETS"), _ONE_GROUPING), "ALL": "name the columns"}
 
-_CLAUSES: dict[str, Callable[[Cursor], Clause]] = {"WINDOW": window, "MATCHING": matching}
+
+def _recognized(cursor: Cursor) -> Clause:
+    pattern = match_recognize(cursor)
+    return lambda node, names: MatchRecognize(node, pattern)
+
+
+_CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
+    "WINDOW": window,
+    "MATCHING": matching,
+    "MATCH_RECOGNIZE": _recognized,
+}
 
 Results = Mapping[str, tuple[str, Node]]
 """What WITH names: by lower case, the name as written and its tree."""

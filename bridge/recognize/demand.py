@@ -148,7 +148,8 @@ def _answer(sql: str, part: Part, before: str, database: Database, rendered: Cal
     except QueryError as error:
         raise QueryError(error.message, sql, None, error.words) from None
     try:
-        plain = source == select and not before and database.is_table(part.table)
+        named = source == select and not before and "(" not in part.table
+        plain = named and database.is_table(part.table)
         return answer(database, Source(source, plain), part.clause, fields)
     except QueryError as error:
         raise error.within(sql) from None

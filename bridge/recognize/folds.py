@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
@@ -9,17 +12,25 @@ from sqlglot import exp
 from bridge.check import column
 from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.members import ABSENT, Members
-from bridge.recognize.rows import SortedRows, arrow_columns, lent
+from bridge.recognize.rows import arrow_columns, lent
 from bridge.recognize.values import LABEL, NUMBER, Fold
 from windows.databases import Database
 
 
-def folded(fold: Fold, database: Database, rows: SortedRows, members: Members, match: Ints, member: Ints) -> Array:
+class Columns(Protocol):
+    """The rows that matches are of."""
+
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
+
+
+def folded(fold: Fold, database: Database, rows: Columns, members: Members, match: Ints, member: Ints) -> Array:
     """An aggregate's value for each row of the answer: of its match, or of what the match had taken by its member."""
     if _is_count_of_rows(fold.call):
         return _counts(fold, members, match, member)
     arguments = _arguments(fold.call)
     columns = dict(zip(arguments, rows.columns([column(name) for name in arguments]), strict=True))
+    if _counts_all(fold.call, columns):
+        return _counts(fold, members, match, member)
     inside = members.is_one_of(fold.symbols)
     if fold.final:
         values, of_match = _summed(fold.call, members, columns, inside) or _grouped(
@@ -36,6 +47,12 @@ def folded(fold: Fold, database: Database, rows: SortedRows, members: Members, m
 
 def _is_count_of_rows(call: exp.Expr) -> bool:
     return isinstance(call, exp.Count) and isinstance(call.this, exp.Star)
+
+
+def _counts_all(call: exp.Expr, columns: dict[str, Array]) -> bool:
+    """Whether a COUNT counts every row, its column having no NULL."""
+    plain = isinstance(call, exp.Count) and isinstance(call.this, exp.Column)
+    return plain and call.this.name in columns and columns[call.this.name].null_count == 0
 
 
 def _counts(fold: Fold, members: Members, match: Ints, member: Ints) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.folds import folded
 from bridge.recognize.members import ABSENT, Members
-from bridge.recognize.rows import SortedRows, arrow_columns, lent
+from bridge.recognize.rows import arrow_columns, lent
 from bridge.recognize.values import Atom, Fold, Label, Number, Value, Valued
 from windows.databases import Database
 
@@ -69,12 +70,19 @@ def _in_order(rows: Shown, members: Members) -> Shown:
     return Shown(rows.match[order], rows.member[order], rows.row[order])
 
 
+class Columns(Protocol):
+    """The rows that matches are of: sorted in the database, or at hand."""
+
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
+    def key(self, name: str, rows: Ints) -> Array: ...
+
+
 @dataclasses.dataclass
 class Output:
     """Computes the columns of an answer."""
 
     database: Database
-    rows: SortedRows
+    rows: Columns
     members: Members
     shown: Shown
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.check import column
+from bridge.recognize.arrow import Array
+from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
 from bridge.recognize.evaluate import scalar
 from bridge.recognize.rows import arrow_columns, lent
 from bridge.recognize.task import Task
 from bridge.recognize.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value
+from nfa import skip as modes
 from nfa.found import Found, found_of
 from nfa.matcher import Match, Matcher
 from nfa.path import Path
 from nfa.pattern import symbols
-from nfa.program import MatchSymbol
+from nfa.program import MatchSymbol, Program
 from windows.databases import Database
+
+_T_co = TypeVar("_T_co", covariant=True)
 
 Ask = Callable[[int, "Path[int]"], bool]
 
@@ -53,15 +57,42 @@ def _numbers(task: Task) -> dict[tuple[str, bool], int]:
     return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
 
 
+class Numbered(Protocol[_T_co]):
+    """Something for each row, by its number: a list, or a mapping where rows come and go."""
+
+    def __getitem__(self, number: int, /) -> _T_co: ...
+
+
+class Known(Protocol):
+    """What the machine has to know: a `Task`, or the rows at hand of a stream."""
+
+    clause: RowPattern
+    conditions: tuple[Condition, ...]
+    program: Program
+
+    @property
+    def skip(self) -> modes.Skip: ...
+    @property
+    def within(self) -> int | None: ...
+    @property
+    def database(self) -> Database: ...
+    @property
+    def letter_of(self) -> Numbered[int]: ...
+    @property
+    def time_of(self) -> Numbered[int]: ...
+    def values_of(self, expression: exp.Expr) -> Numbered[Any]: ...
+    def arrays_of(self, names: Sequence[str]) -> list[Array]: ...
+
+
 class Asked:
     """Answers whether a row, by its number, can be a symbol after a path."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Known) -> None:
         self.task = task
-        self.letters = task.letters.tolist()
+        self.letters = task.letter_of
         self.bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
         self.number = 1
-        self.times = task.times.tolist() if task.clause.within is not None else None
+        self.times = task.time_of if task.clause.within is not None else None
         self.rest = {c.symbol: self._condition(c) for c in task.conditions if c.rest is not None}
 
     def matcher(self) -> Matcher[int]:
@@ -75,8 +106,12 @@ class Asked:
             within=self.task.within,
             time=time,
         )
-        self._matcher = matcher
+        self.ask_for(matcher)
         return matcher
+
+    def ask_for(self, matcher: Matcher[int]) -> None:
+        """From now on it is this machine that asks: its MATCH_NUMBER() counts."""
+        self._matcher = matcher
 
     def holds(self, symbol: str, row: int, path: Path[int]) -> bool:
         if not self.letters[row] & self.bits[symbol]:
@@ -89,7 +124,7 @@ class Asked:
         atoms = condition.rest.atoms
         readers = [self._reader(atom) for atom in atoms]
         compute = scalar(condition.rest.expression, len(atoms))
-        ask = _database_asked(condition.rest.expression, len(atoms), self.task.rows.database)
+        ask = _database_asked(condition.rest.expression, len(atoms), self.task.database)
         symbol = condition.symbol
 
         def holds(row: int, path: Path[int]) -> bool:
@@ -119,9 +154,8 @@ class Asked:
             return lambda path: self._matcher.match_number
         return self._fold(atom)
 
-    def _values(self, row: exp.Expr) -> list[Any]:
-        values: list[Any] = self.task.rows.columns([row])[0].to_pylist()
-        return values
+    def _values(self, row: exp.Expr) -> Numbered[Any]:
+        return self.task.values_of(row)
 
     def _fold(self, fold: Fold) -> Callable[[Path[int]], Any]:
         simple = _Simple.of(fold)
@@ -164,6 +198,11 @@ class _Simple:
         return None
 
 
+def is_simple(fold: Fold) -> bool:
+    """Whether an aggregate is kept up to date row by row, without the database."""
+    return _Simple.of(fold) is not None
+
+
 def _first(left: Any, right: Any) -> Any:
     return left
 
@@ -194,9 +233,8 @@ class _Through:
         self.fold, self.asked = fold, asked
         self.names = [c.name for c in fold.call.find_all(exp.Column) if c.name not in (LABEL, NUMBER)]
         self.names = list(dict.fromkeys(self.names))
-        rows = asked.task.rows
-        self.columns = dict(zip(self.names, rows.columns([column(name) for name in self.names]), strict=True))
-        self.database = rows.database
+        self.columns = dict(zip(self.names, asked.task.arrays_of(self.names), strict=True))
+        self.database = asked.task.database
 
     def value(self, path: Path[int]) -> Any:
         steps = [step for step in path.steps() if self.fold.symbols is None or step[0] in self.fold.symbols]

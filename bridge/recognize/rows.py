@@ -18,7 +18,7 @@ from bridge.flow import table
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.values import SHIFT
-from windows.databases import Database
+from windows.databases import Database, Refused
 
 PARTITION, ORDER = "_p", "_n"
 """Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
@@ -54,6 +54,7 @@ class SortedRows:
         self.name = f"_cep_rows_{next(_fresh)}"
         self.partitioned = bool(clause.partition_by)
         self.source = source
+        self._known: dict[exp.Expr, Array] = {}
         self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
         self.in_place = not clause.partition_by and source.plain and database.ordered and self._is_in_order(clause)
         if self.keys:
@@ -117,7 +118,13 @@ class SortedRows:
         return taken(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
-        """Each expression's values, row by row."""
+        """Each expression's values, row by row; those of plain columns are remembered."""
+        missing = [e for e in dict.fromkeys(expressions) if e not in self._known]
+        found = dict(zip(missing, self._fetched(missing), strict=True))
+        self._known.update({e: values for e, values in found.items() if isinstance(e, exp.Column)})
+        return [found[e] if e in found else self._known[e] for e in expressions]
+
+    def _fetched(self, expressions: Sequence[exp.Expr]) -> list[Array]:
         if not expressions:
             return []
         named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
@@ -262,5 +269,8 @@ def lent(database: Database, rows: pa.Table) -> Iterator[str]:
     database.lend(name, rows)
     try:
         yield name
-    finally:
-        database.take_back(name)
+    except BaseException:
+        with contextlib.suppress(Refused):  # after an error nothing may be left to take back
+            database.take_back(name)
+        raise
+    database.take_back(name)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from bridge.check import column
 from bridge.errors import QueryError
 from bridge.recognize.arrow import Array, Ints
 from bridge.recognize.clause import RowPattern, Skip
@@ -18,6 +20,7 @@ from bridge.recognize.rows import SortedRows
 from nfa import skip as modes
 from nfa.found import Letters
 from nfa.program import MatchSymbol, Program
+from windows.databases import Database
 
 _NARROW = {"uint8": exp.DataType.Type.SMALLINT, "uint16": exp.DataType.Type.INT}
 
@@ -65,6 +68,31 @@ class Task:
     def within(self) -> int | None:
         """WITHIN in the unit of `times`."""
         return None if self.clause.within is None else self.clause.within * self._timed[1]
+
+    @property
+    def database(self) -> Database:
+        return self.rows.database
+
+    @functools.cached_property
+    def letter_of(self) -> list[int]:
+        """The letters as Python has them, for strategies that go row by row."""
+        letters: list[int] = self.letters.tolist()
+        return letters
+
+    @functools.cached_property
+    def time_of(self) -> list[int]:
+        """The times likewise."""
+        times: list[int] = self.times.tolist()
+        return times
+
+    def values_of(self, expression: exp.Expr) -> list[Any]:
+        """A row expression's values likewise."""
+        values: list[Any] = self.rows.columns([expression])[0].to_pylist()
+        return values
+
+    def arrays_of(self, names: Sequence[str]) -> list[Array]:
+        """Columns of the input."""
+        return self.rows.columns([column(name) for name in names])
 
     @functools.cached_property
     def _timed(self) -> tuple[Ints, int]:

@@ -1,7 +1,19 @@
 """From query objects to SQL: one operator a file, each registering how its node becomes a flow of rows."""
 
 from bridge.flow import Flow, Need
-from bridge.rewrite import aggregate, correlate, jumping, match, simple, stream
+from bridge.rewrite import aggregate, correlate, jumping, match, recognize, simple, stream
 from bridge.rewrite.network import Network, Source
 
-__all__ = ["Flow", "Need", "Network", "Source", "aggregate", "correlate", "jumping", "match", "simple", "stream"]
+__all__ = [
+    "Flow",
+    "Need",
+    "Network",
+    "Source",
+    "aggregate",
+    "correlate",
+    "jumping",
+    "match",
+    "recognize",
+    "simple",
+    "stream",
+]

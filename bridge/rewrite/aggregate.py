@@ -14,6 +14,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import column
 from bridge.flow import (
+    FROM,
     Flow,
     Need,
     Selection,
@@ -62,20 +63,22 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         else:
             select, form = joined(node, below, network), "join of arrivals and window"
         operator.notes.append(f"aggregate by {form}")
-        operator.result = _flow(node, below, select)
-        if below.counted and not below.jumping:
-            operator.keys = below.key
-            operator.origins = lambda: [(below, {key: key for key in below.key})]
+        jump = ("ts", "seq", *below.jump) if below.counted and below.jumping else ()
+        operator.result = _flow(node, below, select, (*jump, FROM) if jump else ())
+        if below.counted:
+            operator.keys = (*jump, FROM) if jump else below.key
+            operator.origins = lambda: [(below, {key: key for key in jump or below.key})]
 
     operator = network.operator(node, build, "Aggregate")
     return network.give(operator, node, need)
 
 
-def _flow(node: query.Aggregate, below: Flow, select: exp.Expr) -> Flow:
+def _flow(node: query.Aggregate, below: Flow, select: exp.Expr, kept: Sequence[str]) -> Flow:
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
     order = ("_place",) if below.order or below.jumping or node.on_change else ()
-    arrivals = Selection.of(exp.Subquery(this=select), ["ts", "seq", "_expires", *order, *groups, *names])
+    system = dict.fromkeys(("ts", "seq", "_expires", *order, *kept))
+    arrivals = Selection.of(exp.Subquery(this=select), [*system, *groups, *names])
     return Flow(names, arrivals, order=order, timed=below.timed or node.on_change)
 
 
@@ -106,7 +109,8 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     ]
     trigger = [of("t", name) for name in ("ts", "seq", *order)]
     expires = of("t", "_expires")
-    oldest = exp.Min(this=as_text(of("w", name) for name in ("ts", "seq", *below.order)))
+    age = [of("w", name) for name in ("ts", "seq", *below.order)]
+    oldest = exp.Min(this=as_text(part.copy() for part in age))
     empty_too = node.on_change and not node.group_by
     rest = Aggregation(
         node,
@@ -114,6 +118,7 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
         keys,
         [*trigger, expires],
         exp.Count(this=of("w", "seq")),
+        age,
         order=[of("t", "_place"), oldest] if node.on_change else (),
     )
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
@@ -198,8 +203,9 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     trigger = [of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
     rest = Aggregation(
         node, value, [qualified(key, "w") for key in keys], trigger, exp.Count(this=of("w", "seq")),
+        [of("w", "_rank")],
         order=[exp.Min(this=of("w", "_rank"))],
-        newest=of("w", "_rank"),
+        begun=exp.Min(this=of("w", "_place")) if below.counted else None,
     )  # fmt: skip
     return rest.select(exp.select().from_(exp.Subquery(this=source).as_("w", quoted=True)), network)
 
@@ -211,8 +217,9 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
 class Aggregation:
     """The select list and GROUP BY over a joined source whose window rows are called `w`.
 
-    `order` ranks the rows of one (ts, seq), where the arrivals do not. FIRST, LAST and SQLite's STDDEV need a value per
-    group that a window function computes below the grouping.
+    `order` ranks the rows of one (ts, seq), where the arrivals do not; `age` orders the window's rows by their coming;
+    `begun` is where a jump's rows begin.
+    FIRST, LAST and SQLite's STDDEV need a value per group that a window function computes below the grouping.
     """
 
     node: query.Aggregate
@@ -220,8 +227,9 @@ class Aggregation:
     keys: Sequence[exp.Expr]
     trigger: Sequence[exp.Expr]
     rows: exp.Expr
+    age: Sequence[exp.Expr]
     order: Sequence[exp.Expr] = ()
-    newest: exp.Expr | None = None
+    begun: exp.Expr | None = None
 
     def select(self, source: exp.Select, network: Network) -> exp.Select:
         helpers: dict[str, exp.Expr] = {}
@@ -230,6 +238,8 @@ class Aggregation:
         if self.order:
             rank = numbered([part.copy() for part in self.trigger[:2]], self.order)
             system = [part for part in system if part.alias != "_place"] + [named(rank, "_place")]
+        if self.begun is not None:
+            system.append(_called(self.begun.copy(), FROM))
         groups = [_called(key.copy(), key.name) for key in self.keys]
         by = [part.copy() for part in (*self.trigger, *self.keys)]
         if helpers:
@@ -260,19 +270,10 @@ class Aggregation:
     def _edge(self, call: exp.Expr) -> exp.Expr:
         """FIRST and LAST: the value of the group's oldest or newest row."""
         descending = isinstance(call, exp.Last)
-        key = [self.newest] if self.newest is not None else [of("w", name) for name in self._row_key]
-        order = [exp.Ordered(this=part.copy(), desc=descending) for part in key]
+        order = [exp.Ordered(this=part.copy(), desc=descending) for part in self.age]
         window = over(exp.FirstValue(this=self.value(call.this)), [*self.trigger, *self.keys], [])
         window.set("order", exp.Order(expressions=order))
         return window
-
-    @property
-    def _row_key(self) -> tuple[str, ...]:
-        return tuple(name for name in ("ts", "seq", "_place") if name != "_place" or self._ranked)
-
-    @property
-    def _ranked(self) -> bool:
-        return any(part.name == "_place" for part in self.trigger) and not self.node.on_change
 
     def _stddev(self, value: exp.Expr, helpers: dict[str, exp.Expr]) -> exp.Expr:
         """Two passes, as the one-pass sum of squares loses the digits of values far from zero."""

@@ -11,7 +11,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, of, qualified, valid, zero
+from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, of, qualified, valid, whole, zero
 from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
@@ -211,8 +211,7 @@ def _replaced(condition: exp.Expr, value: object) -> exp.Expr:
     def own(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
-        below = value(node.name)  # type: ignore[operator]
-        return below if isinstance(below, (exp.Column, exp.Func)) else exp.paren(below)
+        return whole(value(node.name))  # type: ignore[operator]
 
     replaced = condition.copy().transform(own)
     assert isinstance(replaced, exp.Expr)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import column
 from bridge.errors import QueryError
-from bridge.flow import OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, table
+from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, same, table
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from windows.databases.base import Database
@@ -220,6 +220,7 @@ class Network:
                 timed |= source.timed
             timed |= isinstance(below, query.Window) and is_timed(below)
             timed |= isinstance(below, query.Aggregate) and below.on_change
+            timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
         return frozenset(streams), timed
 
 
@@ -243,16 +244,43 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
     leave: dict[str, exp.Expr] | None = {name: of("d", name) for name in OUT} if flow.counted else None
     for place, (origin, pairs) in enumerate(origins, 1):
         alias = f"o{place}"
-        rows = exp.Subquery(this=cast("Selection", origin.content).select([*pairs, *OUT]))
-        on = exp.and_(*(exp.EQ(this=of(alias, theirs), expression=of("d", mine)) for theirs, mine in pairs.items()))
+        select = cast("Selection", origin.content).select([*pairs, *OUT])
+        by_jump = not set(origin.jump).isdisjoint(pairs)
+        rows = exp.Subquery(this=select.distinct() if by_jump else select)
+        on = exp.and_(*(_paired(of(alias, its), of("d", own), its in origin.jump) for its, own in pairs.items()))
         joined = joined.join(rows.as_(alias, quoted=True), on=on)
         out: dict[str, exp.Expr] = {name: of(alias, name) for name in OUT}
-        if any(theirs != mine for theirs, mine in pairs.items()):
-            out[OUT[2]] = number(0)  # a part's place says nothing of the results' places: they begin after it
+        if by_jump:
+            out[OUT[2]] = _place_of_jump(flow.content, out)
+        elif any(theirs != mine for theirs, mine in pairs.items()):
+            out[OUT[2]] = _end_or_begin(out)
         leave = out if leave is None else _first(leave, out)
     joined = joined.select(*(named(value, name) for name, value in (leave or {}).items()))
     content = Selection.of(exp.Subquery(this=joined), [*own, *OUT])
     return dataclasses.replace(flow, content=content, counted=True)
+
+
+def _paired(left: exp.Expr, right: exp.Expr, nullable: bool) -> exp.Expr:
+    return same(left, right) if nullable else exp.EQ(this=left, expression=right)
+
+
+def _place_of_jump(content: Selection, out: Mapping[str, exp.Expr]) -> exp.Expr:
+    """The place, among the results of the event that brings the next jump, from which those of this one are gone."""
+    count = exp.select(exp.Add(this=exp.Count(this=exp.Star()), expression=number(1))).from_(content.item("v"))
+    pairs = [(of("v", own), out[name].copy()) for name, own in zip(OUT, ("ts", "seq"), strict=False)]
+    earlier = exp.LT(this=of("v", FROM), expression=out[OUT[2]])
+    count = count.where(*(exp.EQ(this=mine, expression=its) for mine, its in pairs), earlier)
+    never = out[OUT[1]].copy().eq(number(NEVER))
+    return exp.Case().when(never, number(NEVER)).else_(exp.Subquery(this=count))
+
+
+def _end_or_begin(out: Mapping[str, exp.Expr]) -> exp.Expr:
+    """The place, in the event that put a part out, from which a result of it is gone: a part's own place says nothing.
+
+    A result of that very event stays to its end (O3: all rows of one event meet); others are gone as it begins.
+    """
+    made_then = exp.and_(*(out[its].copy().eq(of("d", own)) for its, own in ((OUT[0], "ts"), (OUT[1], "seq"))))
+    return exp.Case().when(made_then, number(NEVER)).else_(number(0))
 
 
 def _first(left: Mapping[str, exp.Expr], right: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:

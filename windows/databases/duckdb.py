@@ -92,7 +92,10 @@ class DuckDB(Database):
         self.connection.register(name, rows)
 
     def take_back(self, name: str) -> None:
-        self.connection.unregister(name)
+        try:
+            self.connection.unregister(name)
+        except duckdb.Error as error:
+            raise Refused(error) from None
 
     def relation(self, name: str) -> Schema | None:
         try:

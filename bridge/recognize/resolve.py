@@ -1,0 +1,131 @@
+"""MATCH_RECOGNIZE over a stream checked: its columns, their types, and what a stream cannot do."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import Field, Names, Resolved, _resolve, _streaming
+from bridge.errors import QueryError
+from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
+from bridge.recognize.values import read
+from bridge.types import place, type_of
+from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
+from windows.schema import is_reserved
+
+
+@_resolve.register
+def _(node: query.MatchRecognize, names: Names) -> Resolved:
+    below = _streaming(node.input, names)
+    if isinstance(below.node, query.Window):
+        raise QueryError(
+            "MATCH_RECOGNIZE reads a stream, not a window of it: WITHIN bounds how long a match may last; over what a "
+            "window holds now, ask cep.query"
+        )
+    fields = [field for field in below.fields if not field.hidden]
+    spelled = _spelled(node.pattern, [*(field.name for field in fields), "ts"])
+    _check_order(spelled)
+    if spelled.timed_out and spelled.within is None:
+        raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
+    _warn_of_growth(spelled)
+    types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
+    measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in spelled.measures]
+    keys = [Field(key.name, types[key.name]) for key in spelled.partition_by]
+    rest: list[Field] = []
+    if spelled.per_match is not PerMatch.ONE_ROW:
+        rest = [Field(f.name, f.type) for f in fields if f.name not in {key.name for key in keys}]
+    found = (*keys, *measures, *rest)
+    _check_names(found, spelled)
+    return Resolved(query.MatchRecognize(below.node, spelled), found, windowed=False)
+
+
+def _spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
+    """The clause with the names of columns as the input spells them."""
+
+    def spelled(node: exp.Expr) -> Any:
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return node
+        if isinstance(node.parent, exp.Anonymous) and node.parent.name == "CLASSIFIER":
+            return node
+        atom: Any = read(exp.column(node.this.copy()), clause, fields).atoms[0]
+        found = exp.column(atom.row.this.copy(), table=node.args.get("table"))
+        found.this.meta.update(node.this.meta)
+        return found
+
+    return dataclasses.replace(
+        clause,
+        define=tuple((symbol, condition.transform(spelled)) for symbol, condition in clause.define),
+        measures=tuple(measure.transform(spelled) for measure in clause.measures),
+        partition_by=tuple(key.transform(spelled) for key in clause.partition_by),
+        order_by=tuple(item.transform(spelled) for item in clause.order_by),
+    )
+
+
+def plain(expression: exp.Expr) -> exp.Expr:
+    """An expression over one row that has the type of a measure.
+
+    >>> from bridge.frontends.cursor import Cursor
+    >>> from bridge.frontends.match_recognize import match_recognize
+    >>> text = "MATCH_RECOGNIZE (MEASURES FINAL LAST(A.price, 2) - MATCH_NUMBER() AS m PATTERN (A))"
+    >>> print(plain(match_recognize(Cursor(text)).measures[0].this))
+    price - CAST(0 AS BIGINT)
+    """
+
+    def of_row(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Anonymous) and node.name in (*NAVIGATION, *SEMANTICS):
+            return plain(node.expressions[0])
+        if isinstance(node, exp.Anonymous) and node.name == "CLASSIFIER":
+            return exp.cast(exp.Literal.string(""), "VARCHAR")
+        if isinstance(node, exp.Anonymous) and node.name == "MATCH_NUMBER":
+            return exp.cast(exp.Literal.number(0), "BIGINT")
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+            return exp.Star()
+        return exp.column(node.this.copy()) if isinstance(node, exp.Column) else node
+
+    return expression.copy().transform(of_row)
+
+
+def _check_order(clause: RowPattern) -> None:
+    for item in clause.order_by:
+        in_time = isinstance(item.this, exp.Column) and item.this.name == "ts" and not item.args.get("desc")
+        if not in_time:
+            raise QueryError(
+                "a stream is read in the order of its time: ORDER BY ts, or no ORDER BY", position=place(item)
+            )
+
+
+def _check_names(fields: Sequence[Field], clause: RowPattern) -> None:
+    lowered = [field.name.lower() for field in fields]
+    for measure in clause.measures:
+        if is_reserved(measure.alias):
+            raise QueryError(
+                f"{measure.alias!r} is the bridge's own name (every result has its ts): give the measure another one",
+                position=place(measure),
+            )
+        if lowered.count(measure.alias.lower()) > 1:
+            raise QueryError(f"two columns are called {measure.alias!r}: rename the measure", position=place(measure))
+    if not fields:
+        raise QueryError("MATCH_RECOGNIZE gives no column: MEASURES or PARTITION BY names some")
+
+
+def _warn_of_growth(clause: RowPattern) -> None:
+    """Rule S5: accepted, with the way out."""
+    if clause.within is None and _ends_unbounded(clause.pattern):
+        warnings.warn(
+            f"PATTERN ({clause.pattern}) ends with a quantifier without bound: a match is told only when a row ends it, "
+            "and its rows are kept until then; WITHIN bounds both",
+            stacklevel=8,
+        )
+
+
+def _ends_unbounded(pattern: Pattern) -> bool:
+    if isinstance(pattern, Quantified):
+        return (pattern.most is None and pattern.greedy) or _ends_unbounded(pattern.part)
+    if isinstance(pattern, Concatenation):
+        return _ends_unbounded(pattern.parts[-1])
+    return isinstance(pattern, (Alternation, Exclusion)) and any(map(_ends_unbounded, parts(pattern)))

@@ -1,0 +1,271 @@
+"""MATCH_RECOGNIZE over a stream: its rows and where each partition stands are tables, a machine goes between them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.errors import QueryError
+from bridge.flow import Flow, Need, Selection, named, number, of, same, table
+from bridge.plan import Insert, Operator, Purge
+from bridge.recognize import resolve
+from bridge.recognize.clause import PerMatch, RowPattern
+from bridge.recognize.values import LABEL, NUMBER, SHIFT, Atom, Fold, Value, read
+from bridge.rewrite.network import Network, add_table, rewrite
+from nfa.errors import BudgetError
+from nfa.program import compile_program
+
+MOMENT = ("ts", "seq", "_place")
+"""The columns that order the rows of a stream."""
+
+STAND = (*MOMENT, "_needed", "_start", "_matches", "_version")
+"""Where a partition stands: its last row that is not needed; as indexes the first row needed, and the row under way as a
+start; how many matches there were; which of several lines is the newest."""
+
+
+@rewrite.register
+def _(node: query.MatchRecognize, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        Recognition(node.pattern, below, network, operator, node).build()
+
+    operator = network.operator(node, build, f"MatchRecognize {node.pattern.pattern}")
+    return network.give(operator, node, need)
+
+
+@dataclasses.dataclass
+class Recognition:
+    """Writes the tables and statements of one clause, and makes its machine.
+
+    rows: those that an open match may need; stands: one line a partition and change; found: the results of this push.
+    """
+
+    clause: RowPattern
+    below: Flow
+    network: Network
+    operator: Operator
+    node: query.MatchRecognize
+
+    def __post_init__(self) -> None:
+        make = self.network.name
+        self.rows, self.stands = make("rows", self.node), make("stands", self.node)
+        self.found = make("matches", self.node)
+        self.fields = (*self.below.names, "ts")
+        self.keys = [key.name for key in self.clause.partition_by]
+
+    def build(self) -> None:
+        from bridge.recognize.conditions import conditions
+
+        aggregate = self.network.database.is_aggregate
+        self.conditions = conditions(self.clause, self.fields, aggregate)
+        final = self.clause.per_match is PerMatch.ONE_ROW
+        self.measures = tuple(
+            read(m.this, self.clause, self.fields, None, final, aggregate) for m in self.clause.measures
+        )
+        self._refuse()
+        self._keep_rows()
+        self._keep_stands()
+        self._match()
+
+    def _refuse(self) -> None:
+        from bridge.recognize.registers import is_simple
+
+        for condition in self.conditions:
+            for atom in condition.rest.atoms if condition.rest else ():
+                if isinstance(atom, Fold) and not is_simple(atom):
+                    raise QueryError(
+                        f"{atom.call.sql()} cannot stand in DEFINE over a stream: COUNT, SUM, AVG, MIN and MAX of one "
+                        "column or expression can"
+                    )
+
+    # Tables -------------------------------------------------------------------------------------------------------------
+
+    def _keep_rows(self) -> None:
+        arrivals = self.below.arrivals
+        places = [column(name) for name in self.below.order]
+        place = named(places[0] if len(places) == 1 else self._numbered(places), "_place")
+        select = exp.select(*map(column, ("ts", "seq")), place, *map(column, self.below.names))
+        select = select.from_(exp.Subquery(this=arrivals.select()).as_("a", quoted=True))
+        add_table(self.operator, self.rows, select, ((*self.keys, "ts"),))
+        self.operator.steps.append(Insert(self.rows, select))
+
+    def _numbered(self, places: Sequence[exp.Expr]) -> exp.Expr:
+        if not places:
+            return exp.cast(number(0), "BIGINT")
+        order = exp.Order(expressions=[exp.Ordered(this=place.copy()) for place in places])
+        return exp.Window(this=exp.RowNumber(), partition_by=[column("ts"), column("seq")], order=order)
+
+    def _keep_stands(self) -> None:
+        integers = [exp.alias_(exp.cast(number(0), "BIGINT"), name, quoted=True) for name in STAND]
+        shape = exp.select(*map(column, self.keys), *integers).from_(table(self.rows))
+        add_table(self.operator, self.stands, shape)
+        newer = self._same_key(
+            "m", self.stands, exp.GT(this=of("m", "_version"), expression=self._in(self.stands, "_version"))
+        )
+        seen = exp.select(number(1)).from_(table(self.stands).as_("m", quoted=True)).where(*newer)
+        passed = self._same_key("s", self.rows, _not_after([(self._in(self.rows, n), of("s", n)) for n in MOMENT]))
+        behind = exp.select(number(1)).from_(table(self.stands).as_("s", quoted=True)).where(*passed)
+        self.operator.purges += [Purge(self.stands, exp.Exists(this=seen)), Purge(self.rows, exp.Exists(this=behind))]
+
+    def _same_key(self, alias: str, name: str, *more: exp.Expr) -> list[exp.Expr]:
+        return [*(same(of(alias, key), self._in(name, key)) for key in self.keys), *more]
+
+    @staticmethod
+    def _in(name: str, attribute: str) -> exp.Expr:
+        return of(name, attribute)
+
+    # The machine --------------------------------------------------------------------------------------------------------
+
+    def _match(self) -> None:
+        from bridge.recognize.live import Live, Texts
+        from bridge.recognize.task import letter
+
+        database = self.network.database
+        expressions = tuple(self._expressions())
+        read_here = [*expressions, letter(self.conditions)]
+        shifts = [_by(node) for e in read_here for node in e.find_all(exp.Anonymous) if node.name == SHIFT]
+        behind, ahead = max([0, *(-by for by in shifts)]), max([0, *shifts])
+        self._make_found()
+        texts = Texts(
+            arrived=database.render(self._looked_at(expressions, bool(shifts), ahead, arrived=True)),
+            kept=database.render(self._looked_at(expressions, bool(shifts), ahead, arrived=False)),
+            places=database.render(self._newest_stands()),
+            place_table=database.render(exp.to_identifier(self.stands, quoted=True)),
+            result_table=database.render(exp.to_identifier(self.found, quoted=True)),
+        )
+        try:
+            program = compile_program(self.clause.pattern)
+        except BudgetError as error:
+            raise QueryError(f"PATTERN ({self.clause.pattern}): {error}") from None
+        self.operator.steps.append(
+            Live(
+                self.clause,
+                self.conditions,
+                program,
+                self.measures,
+                self.fields,
+                expressions,
+                texts,
+                self.found,
+                behind,
+                ahead,
+            )
+        )
+
+    def _expressions(self) -> Iterable[exp.Expr]:
+        """What must be known of each row."""
+        atoms: list[Atom] = [atom for c in self.conditions if c.rest for atom in c.rest.atoms]
+        atoms += [atom for measure in self.measures for atom in measure.atoms]
+        found = [atom.row for atom in atoms if isinstance(atom, Value)]
+        for fold in (atom for atom in atoms if isinstance(atom, Fold)):
+            names = {c.name for c in fold.call.find_all(exp.Column)}
+            found += [column(name) for name in names - {LABEL, NUMBER}]
+            plain = isinstance(fold.call.this, exp.Expr) and not isinstance(fold.call.this, (exp.Star, exp.Distinct))
+            if plain and not names & {LABEL, NUMBER}:
+                found.append(fold.call.this)
+        if self.clause.per_match is not PerMatch.ONE_ROW:
+            found += map(column, self.fields)
+        return dict.fromkeys(found)
+
+    def _looked_at(self, expressions: Sequence[exp.Expr], shifted: bool, ahead: int, arrived: bool) -> exp.Expr:
+        """The rows with their letters and values: those that arrived or, with NEXT, all of their partitions."""
+        from bridge.recognize.task import letter
+
+        arrivals = exp.Subquery(this=self.below.arrivals.select())
+        columns = [*map(column, self.keys), *map(column, MOMENT)]
+        values = [letter(self.conditions), *expressions]
+        listed = [named(self._windows(value), f"_e{place}") for place, value in enumerate(values)]
+        if ahead:
+            listed.append(named(self._left(), "_left"))
+        inner = exp.select(*columns, *listed).from_(table(self.rows).as_("r", quoted=True))
+        if not arrived:
+            return inner.order_by(*map(column, MOMENT))
+        touched = exp.select(number(1)).from_(arrivals.as_("a", quoted=True))
+        if shifted and self.keys:
+            inner = inner.where(
+                exp.Exists(this=touched.where(*(same(of("a", key), of("r", key)) for key in self.keys)))
+            )
+        if ahead:
+            return inner
+        alias = "r" if not shifted else "q"
+        new = touched.where(*(exp.EQ(this=of("a", name), expression=of(alias, name)) for name in ("ts", "seq")))
+        if not shifted:
+            return inner.where(exp.Exists(this=new))
+        return exp.select(exp.Star()).from_(exp.Subquery(this=inner).as_("q", quoted=True)).where(exp.Exists(this=new))
+
+    def _left(self) -> exp.Expr:
+        """How many rows of the partition there are from a row on."""
+        order = exp.Order(expressions=[exp.Ordered(this=column(name), desc=True) for name in MOMENT])
+        return exp.Window(this=exp.RowNumber(), partition_by=[column(k) for k in self.keys] or None, order=order)
+
+    def _windows(self, expression: exp.Expr) -> exp.Expr:
+        def window(node: exp.Expr) -> exp.Expr:
+            if not (isinstance(node, exp.Anonymous) and node.name == SHIFT):
+                return node
+            by = _by(node)
+            kind = exp.Lag if by < 0 else exp.Lead
+            order = exp.Order(expressions=[exp.Ordered(this=column(name)) for name in MOMENT])
+            beside = kind(this=node.expressions[0].copy(), offset=number(abs(by)))
+            return exp.Window(this=beside, partition_by=[column(key) for key in self.keys] or None, order=order)
+
+        return expression.copy().transform(window)
+
+    def _newest_stands(self) -> exp.Expr:
+        newer = [*(same(of("m", key), of("p", key)) for key in self.keys)]
+        newer.append(exp.GT(this=of("m", "_version"), expression=of("p", "_version")))
+        seen = exp.select(number(1)).from_(table(self.stands).as_("m", quoted=True)).where(*newer)
+        select = exp.select(*(of("p", name) for name in (*self.keys, *STAND)))
+        return select.from_(table(self.stands).as_("p", quoted=True)).where(exp.Not(this=exp.Exists(this=seen)))
+
+    # Results ------------------------------------------------------------------------------------------------------------
+
+    def _make_found(self) -> None:
+        resolved = [*self.keys, *(m.alias for m in self.clause.measures)]
+        shapes: dict[str, exp.Expr] = {key: column(key) for key in self.keys}
+        shapes |= {m.alias: _typed(m.this) for m in self.clause.measures}
+        if self.clause.per_match is not PerMatch.ONE_ROW:
+            resolved += [name for name in self.below.names if name not in self.keys]
+            shapes |= {name: column(name) for name in self.below.names if name not in self.keys}
+        system = {name: exp.cast(number(0), "BIGINT") for name in ("ts", "seq", "_expires", "_place")}
+        listed = [named(value, name) for name, value in {**system, **shapes}.items()]
+        shape = exp.select(*listed).from_(table(self.rows))
+        add_table(self.operator, self.found, shape)
+        self.operator.inboxes.append(self.found)
+        names = ["ts", "seq", "_expires", "_place", *resolved]
+        flow = Flow(
+            tuple(resolved),
+            Selection.of(table(self.found), names),
+            order=("_place",),
+            timed=self.clause.within is not None,
+        )
+        self.operator.result = self.operator.arrivals = flow
+
+
+def _typed(measure: exp.Expr) -> exp.Expr:
+    """A measure's value over one row, so that the database says its type; aggregates are so as window functions."""
+
+    def windowed(node: exp.Expr) -> exp.Expr:
+        return exp.Window(this=node.copy()) if isinstance(node, exp.AggFunc) else node
+
+    def undistinguished(node: exp.Expr) -> exp.Expr:
+        return node.expressions[0] if isinstance(node, exp.Distinct) else node
+
+    return resolve.plain(measure).transform(undistinguished).transform(windowed)
+
+
+def _by(shift: exp.Anonymous) -> int:
+    by = shift.expressions[1]
+    return -int(by.this.name) if isinstance(by, exp.Neg) else int(by.name)
+
+
+def _not_after(pairs: Sequence[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
+    """Whether the left values stand before the right ones, or are the same."""
+    (left, right), *rest = pairs
+    if not rest:
+        return exp.LTE(this=left, expression=right)
+    less = exp.LT(this=left, expression=right)
+    return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), _not_after(rest)))

@@ -47,8 +47,16 @@ def _gaps(rng: Random, seed: int) -> Example:
     for name in "BCB"[: rng.choice([1, 2, 2, 3])]:
         parts += [_gap(rng), _shown(rng, name)]
     example = generate(seed, rng.choice([("row",), FROM_FIRST, FROM_FIRST]), Concatenation(tuple(parts)))
-    kept = tuple((name, condition) for name, condition in example.clause.define if name not in "YZ")
+    kept = tuple((name, _equal(rng, condition)) for name, condition in example.clause.define if name not in "YZ")
     return _timed(dataclasses.replace(example, clause=dataclasses.replace(example.clause, define=kept)), rng)
+
+
+def _equal(rng: Random, condition: exp.Expr) -> exp.Expr:
+    """Now and then with a value that has to equal one of the first row."""
+    if rng.random() < 0.7:
+        return condition
+    equal = expression(rng.choice(["x = FIRST(x)", "y = A.y", "FIRST(x) = y", "k = A.k"]))
+    return equal if rng.random() < 0.6 else exp.and_(equal, condition)
 
 
 def _shown(rng: Random, name: str) -> Pattern:

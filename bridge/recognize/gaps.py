@@ -18,6 +18,7 @@ from bridge.check import column
 from bridge.recognize.arrow import Ints, ranges
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.kept import KeptRows
+from bridge.recognize.keyed import keyed
 from bridge.recognize.starts import Holds, holds_at
 from bridge.recognize.task import Task, letter
 from bridge.recognize.values import CURRENT, Value
@@ -165,6 +166,8 @@ class Gaps:
         rests = {name: holds_at(conditions[name], self.task) for name in wanted if conditions[name].rest}
         self.rows = [rows[step.symbol] for step in self.steps]
         self.rests = [rests.get(step.symbol) for step in self.steps]
+        by_key = {name: keyed(conditions[name], rows[name], self.task) for name in wanted}
+        self.keyed = [by_key[step.symbol] for step in self.steps]
         self._known = [(np.zeros(0, np.int64), np.zeros((len(self.steps), 0), np.int64))]
 
     def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
@@ -216,8 +219,11 @@ class Gaps:
 
     def _picked(self, place: int, starts: Ints, low: Ints, high: Ints, latest: bool) -> Ints:
         """The latest or the first row from `low` to before `high` that the symbol can be; -1 if there is none."""
-        rows, rest = self.rows[place], self.rests[place]
-        least, most = np.searchsorted(rows, low, "left"), np.searchsorted(rows, high, "left")
+        rows, rest, by_key = self.rows[place], self.rests[place], self.keyed[place]
+        if by_key is not None:
+            rows, (least, most) = by_key.rows, by_key.bounds(starts, low, high)
+        else:
+            least, most = np.searchsorted(rows, low, "left"), np.searchsorted(rows, high, "left")
         if rest is not None:
             return _asked(rest, starts, rows, least, most, latest)
         chosen = most - 1 if latest else least

@@ -81,3 +81,42 @@ def test_a_strategy_has_to_have_a_name_that_there_is(cep: Any):
         from bridge.recognize.rows import Source
 
         answer(cep.database, Source("SELECT * FROM events"), shaped("gaps", 1).clause, list(COLUMNS), "luck")
+
+
+def test_each_shape_is_given_to_its_strategy(cep: Any, monkeypatch: pytest.MonkeyPatch):
+    from bridge.recognize import prefilter
+
+    monkeypatch.setattr(prefilter, "FEWEST", 1)
+    within = "WITHIN 2 MS"
+    assert chosen(cep, "A B{1,2} C", "A AS x > 1, C AS x < LAST(B.x)") == "offsets"
+    assert chosen(cep, "A Z* B Z*? C", "A AS x > 1, B AS x = 2, C AS x < A.x", within) == "gaps"
+    assert chosen(cep, "A Z* B Z* C", "C AS x < B.x") == "registers"
+    assert chosen(cep, "A Z* B Z* C", "Z AS x > 1") == "symbols"
+    assert chosen(cep, "A B+ C", "B AS x > A.x") == "starts"
+    assert chosen(cep, "A B+ C", "B AS x > A.x, C AS k = 'b'", within) == "prefilter"
+    assert chosen(cep, "A B+ C", "B AS x > A.x, C AS k = 'b'") == "starts"
+    assert chosen(cep, "A B+ C", "B AS x > A.x, C AS k = 'a'", within) == "starts"
+
+
+def chosen(cep: Any, pattern: str, define: str, within: str = "") -> str:
+    """The strategy for a clause over a hundred rows, two of which have the letter b."""
+    from bridge.recognize import answer
+
+    taken: list[str] = []
+
+    def choose(task: Any) -> Any:
+        from bridge.recognize.planner import choose
+
+        choice = choose(task)
+        taken.append(choice.strategy)
+        return choice
+
+    kinds = ("b" if place in (40, 70) else "a" for place in range(100))
+    rows = ", ".join(f"(1, {place}, {place}, {place * 7 % 5}, 0, '{kind}')" for place, kind in enumerate(kinds))
+    cep.database.execute("DELETE FROM events")
+    cep.database.execute(f"INSERT INTO events VALUES {rows}")
+    clause = f"ORDER BY t MEASURES LAST(t) AS t PATTERN ({pattern}) {within} DEFINE {define}"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(answer, "choose", choose)
+        list(cep.query(f"SELECT * FROM events MATCH_RECOGNIZE ({clause})"))
+    return taken[0]

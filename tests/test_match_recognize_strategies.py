@@ -89,6 +89,7 @@ def test_each_shape_is_given_to_its_strategy(cep: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(prefilter, "FEWEST", 1)
     within = "WITHIN 2 MS"
     assert chosen(cep, "A B{1,2} C", "A AS x > 1, C AS x < LAST(B.x)") == "offsets"
+    assert chosen(cep, "A{1,8}", "A AS x > 1") == "symbols"
     assert chosen(cep, "A Z* B Z*? C", "A AS x > 1, B AS x = 2, C AS x < A.x", within) == "gaps"
     assert chosen(cep, "A Z* B Z* C", "C AS x < B.x") == "registers"
     assert chosen(cep, "A Z* B Z* C", "Z AS x > 1") == "symbols"

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from bridge.recognize.arrow import Ints
-from bridge.recognize.conditions import Condition
+from bridge.recognize.conditions import Condition, Grade
 from bridge.recognize.starts import Rest
 from bridge.recognize.task import Task
 from bridge.recognize.values import Place, Value
@@ -40,8 +40,14 @@ from nfa.skip import past_last_row, to_next_row
 MOST_WAYS = 12
 """Ways of one pattern; more are left to the automata."""
 
-LONGEST = 100
-"""Rows of one way."""
+FEW_WAYS = 3
+"""Up to so many ways it is faster than an automaton."""
+
+MOST_ROWS = 60
+"""Rows of all ways together: each is a look at all rows, and an automaton looks at them all once."""
+
+LONGEST_PROGRAM = 1_000
+"""Instructions of a pattern whose ways are counted at all."""
 
 AT_ONCE = 1 << 20
 """Rows that are asked about together."""
@@ -60,13 +66,13 @@ def ways(pattern: Pattern) -> tuple[Way, ...] | None:
     (['ABC', 'ABD', 'ABBC', 'ABBD'], [], ['D', 'AD', 'BCD'])
     """
     most = length_bounds(pattern)[1]
-    if nullable(pattern) or most is None or most > LONGEST or program_length(pattern) > MOST_WAYS * LONGEST:
+    if nullable(pattern) or most is None or most > MOST_ROWS or program_length(pattern) > LONGEST_PROGRAM:
         return None
     try:
         found = tuple(itertools.islice(_ways(pattern, False), MOST_WAYS + 1))
     except BudgetError:
         return None
-    return found if len(found) <= MOST_WAYS else None
+    return found if len(found) <= MOST_WAYS and sum(map(len, found)) <= MOST_ROWS else None
 
 
 def _ways(pattern: Pattern, excluded: bool) -> Iterator[Way]:
@@ -127,6 +133,14 @@ def distance_in(place: Place, names: Sequence[str]) -> int | None:
 def fits(task: Task) -> bool:
     """Whether the strategy can answer."""
     return _reads_values(task.conditions) and ways(task.clause.pattern) is not None
+
+
+def pays(task: Task) -> bool:
+    """Whether it is the fastest: with many ways only where the others would have to go row by row."""
+    if not fits(task):
+        return False
+    run = any(condition.grade is Grade.RUN for condition in task.conditions)
+    return run or len(ways(task.clause.pattern) or ()) <= FEW_WAYS
 
 
 def _reads_values(conditions: Sequence[Condition]) -> bool:

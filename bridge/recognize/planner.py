@@ -27,7 +27,7 @@ class Choice(NamedTuple):
 
 def choose(task: Task) -> Choice:
     """The fastest strategy that can answer."""
-    if offsets.fits(task):
+    if offsets.pays(task):
         return Choice("offsets", "every way to match has its rows at known distances")
     if gaps.fits(task):
         return Choice("gaps", "single rows with gaps between them that any row can fill")

@@ -86,6 +86,25 @@ def row_patterns(quick: bool, runs: int, only: tuple[str, ...], peers: str | Non
         path.write_text(comparisons_json(found), encoding="utf-8")
 
 
+@main.command()
+@click.option("--database", default="duckdb://", show_default=True, help="A URL.")
+@click.option("--events", default=10_000_000, show_default=True, help="How long the history gets.")
+@click.option(
+    "--plot", type=click.Path(path_type=pathlib.Path), help="Draw the costs into this file (needs matplotlib)."
+)
+def live(database: str, events: int, plot: pathlib.Path | None) -> None:
+    """What an event costs a continuous MATCH_RECOGNIZE, over the length of its history."""
+    from benchmarks import live as growth
+
+    points = growth.measure(database, events, tell)
+    tell("")
+    click.echo("| query | events before | µs an event |\n|---|---|---|")
+    for point in points:
+        click.echo(f"| {point.query} | {point.events:,} | {point.microseconds:.1f} |")
+    if plot is not None:
+        growth.draw(points, plot)
+
+
 def tell(progress: str) -> None:
     """The progress, on one line of a terminal; a file or pipe gets none."""
     if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""The command `cepbridge`: run queries over files of events, explain them, and a demonstration."""
+"""The command `cepbridge`: run queries over files of events, explain them, tell why; and a demonstration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import bridge
-from bridge.errors import BridgeError, ProcessorError, SourceError
+from bridge.errors import BridgeError, ProcessorError, QueryError, SourceError
 
 if TYPE_CHECKING:
     from bridge.replay import Script
@@ -80,16 +80,42 @@ def run(
 @click.argument("queries", type=click.Path(dir_okay=False))
 @click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
 @click.option("--schema", type=click.Path(dir_okay=False), help="A file of CREATE STREAM statements.")
-def explain(queries: str, db: str, schema: str | None) -> None:
-    """Show what becomes of the queries: tree, operators, SQL, automata."""
+@click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Draw the patterns into FILE as well: .svg, or .dot or .gv for Graphviz.")  # fmt: skip
+def explain(queries: str, db: str, schema: str | None, graph: str | None) -> None:
+    """Show what becomes of the queries: tree, operators, SQL, automata.
+
+    A SELECT … MATCH_RECOGNIZE without a name is a question on demand, whose tables must be in the database, unless it
+    reads a stream that the script or --schema declares.
+    """
     with _ending():
-        script = _script(queries)
+        from bridge.replay import Script
+
+        text, asked = _with_question(queries, _text(schema) if schema else "")
+        script = Script({}, {}) if asked and not _says_something(text) else _script(queries, text)
         if schema is not None:
             script.streams.update(_script(schema).streams)
         with bridge.connect(db) as cep:
             script.install(cep, {})
-            for name in script.queries:
+            names = [*script.queries, *asked]
+            for name in names:
                 click.echo(cep.explain(name))
+            if graph is not None:
+                _draw(cep, names, graph)
+
+
+@main.command()
+@click.argument("query", type=click.Path(dir_okay=False))
+@click.option("--db", "--database", default="duckdb://", show_default=True, help="The database that has the rows.")
+@click.option("--row", multiple=True, required=True, metavar="COLUMN=VALUE", help="What tells the row from all others.")
+@click.option("--clause", type=int, help="Which MATCH_RECOGNIZE, counted from 1, if there are several.")
+@click.option("--runs", default=20, show_default=True, type=click.IntRange(1), help="Show so many runs at most.")
+def why(query: str, db: str, row: tuple[str, ...], clause: int | None, runs: int) -> None:
+    """Tell why a row is in a match of a SELECT … MATCH_RECOGNIZE, or in none."""
+    with _ending():
+        wanted = dict(_pair(text) for text in row)
+        with bridge.connect(db) as cep:
+            click.echo(cep.why(_text(query), wanted, clause=clause, runs=runs))
 
 
 @main.command()
@@ -142,17 +168,80 @@ def _note(text: str) -> None:
 # What the options say -------------------------------------------------------------------------------------------------
 
 
-def _script(path: str) -> Script:
+def _script(path: str, text: str | None = None) -> Script:
     """The queries of a file; a bare SELECT is named after it."""
     from bridge.replay import Script
 
+    return Script.of(_text(path) if text is None else text, Path(path).stem)
+
+
+def _text(path: str) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise SourceError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from None
-    return Script.of(text, Path(path).stem)
+
+
+def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
+    """The text of a script with blanks for its question on demand, and this; one that reads a stream is a query."""
+    from bridge.demand import question
+
+    text = _text(path)
+    start, end = question(text)
+    if start == end or _streams(text + ";" + schema) & _words(text[start:end]):
+        return text, []
+    # Errors in either tell the line of the file.
+    return text[:start] + _blank(text[start:end]) + text[end:], [_blank(text[:start]) + text[start:end]]
+
+
+def _streams(script: str) -> set[str]:
+    """What a script declares, in upper case."""
+    from bridge.frontends.cursor import Cursor, word_of
+
+    tokens = Cursor(script).tokens
+    created = ["CREATE", "STREAM"]
+    places = (at + 2 for at in range(len(tokens) - 2) if [*map(word_of, tokens[at : at + 2])] == created)
+    return {tokens[place].text.upper() for place in places}
+
+
+def _words(text: str) -> set[str]:
+    from bridge.frontends.cursor import Cursor
+
+    return {token.text.upper() for token in Cursor(text).tokens}
+
+
+def _says_something(text: str) -> bool:
+    from bridge.frontends.cursor import Cursor, word_of
+
+    return any(word_of(token) != ";" for token in Cursor(text).tokens)
+
+
+def _blank(text: str) -> str:
+    return "".join("\n" if letter == "\n" else " " for letter in text)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    column, mark, value = text.partition("=")
+    if not mark:
+        raise click.UsageError(f"--row {text}: COLUMN=VALUE is wanted")
+    return column, value
+
+
+def _draw(cep: bridge.Bridge, names: list[str], path: str) -> None:
+    from nfa.graph import Diagram, Graph
+
+    diagrams: list[Diagram] = []
+    for name in names:
+        with contextlib.suppress(QueryError):  # a query without a pattern
+            diagrams += cep.graph(name).diagrams
+    if not diagrams:
+        raise SourceError(f"{path} is not written: there is no pattern to draw")
+    try:
+        Graph(tuple(diagrams)).save(path)
+    except ValueError as error:
+        raise click.UsageError(f"--graph {error}") from None
 
 
 def _named(events: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[str, str]:

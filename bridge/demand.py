@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import singledispatch
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import sqlglot
 from sqlglot import exp
@@ -37,6 +37,8 @@ from windows.window import NEVER
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from bridge.recognize.why import Why
+
 
 def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
     """The rows of a SELECT; raises QueryError for a text that is none, or a name whose content is not kept."""
@@ -49,6 +51,69 @@ def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
             return _rows(asked.rendered(text), database)
         except Refused as error:
             raise QueryError(f"the database refuses: {error}") from None
+
+
+def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str:
+    """What would be run to answer a SELECT, without its rows; raises what `answer` would raise before these are read."""
+    asked, database = _Asked(catalogue, network, now), network.database
+    if "match_recognize" in sql.lower():
+        from bridge.recognize.explain import explanation
+
+        return explanation(sql, database, asked.rendered)
+    text = asked.rendered(sql)
+    try:
+        database.columns_of(text)
+    except Refused as error:
+        raise QueryError(f"the database refuses: {error}") from None
+    tree = sqlglot.parse_one(text, dialect=database.dialect)
+    return f"-- SELECT on demand, on {database.dialect}\n\n{tree.sql(database.dialect, pretty=True)};"
+
+
+def why(
+    sql: str,
+    row: Mapping[str, Any],
+    ts: Any,
+    clause: int | None,
+    runs: int,
+    catalogue: Catalogue,
+    network: Network,
+    now: int,
+) -> Why:
+    """Why a row of the input of a SELECT's MATCH_RECOGNIZE is in a match, or in none."""
+    from bridge.recognize.demand import why as told
+
+    return told(sql, row, ts, clause, runs, network.database, _Asked(catalogue, network, now).rendered)
+
+
+def is_select(text: str) -> bool:
+    """Whether a text is a question, not the name of a query.
+
+    >>> is_select("SELECT 1"), is_select("select"), is_select("WITH t AS (VALUES (1)) SELECT * FROM t")
+    (True, False, True)
+    """
+    try:
+        cursor = Cursor(text)
+    except QueryError:
+        return False
+    return cursor.word() in ("SELECT", "WITH", "VALUES", "FROM", "(") and len(cursor.tokens) > 1
+
+
+def question(script: str) -> tuple[int, int]:
+    """Where the statement of a script stands that is a SELECT with MATCH_RECOGNIZE and has no name; (0, 0): nowhere.
+
+    >>> script = "CREATE STREAM s (a INTEGER); SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))"
+    >>> script[slice(*question(script))]
+    'SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))'
+    """
+    tokens = Cursor(script).tokens
+    ends = [place for place, token in enumerate(tokens) if word_of(token) == ";"]
+    first = 0
+    for end in [*ends, len(tokens)]:
+        words = [word_of(token) for token in tokens[first:end]]
+        if "MATCH_RECOGNIZE" in words and words[0] != "CREATE":
+            return tokens[first].start, tokens[end - 1].end + 1
+        first = end + 1
+    return 0, 0
 
 
 def _answered(

@@ -30,7 +30,9 @@ from windows.schema import Schema, TypeMismatch
 from windows.window import NEVER
 
 if TYPE_CHECKING:
+    from bridge.recognize.why import Why
     from bridge.rows import Rows
+    from nfa.graph import Graph
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -220,10 +222,51 @@ class Bridge:
 
     @_locked
     def explain(self, query: str) -> str:
-        """The tree, the operators with their SQL in this database's words, and the automaton of a pattern."""
+        """What becomes of a query, in this database's SQL.
+
+        Of a continuous query, by its name, the tree, the operators and the automaton of a pattern; of a SELECT, the SQL
+        that `query` would run, and for each MATCH_RECOGNIZE how its conditions are computed and its matches found.
+        """
+        from bridge.demand import explained, is_select
         from bridge.explain import explanation
 
+        if is_select(query):
+            return explained(query, self._catalogue, self._runner.network, self._runner.now)
         return explanation(self._catalogue.query_entry(query), self._catalogue, self.database)
+
+    @_locked
+    def graph(self, query: str) -> Graph:
+        """A picture of the patterns of a continuous query, by its name, or of a SELECT: `.to_svg()`, `.save(path)`."""
+        from bridge.demand import is_select
+        from bridge.graph import graph_of
+
+        return graph_of(query if is_select(query) else self._catalogue.query_entry(query))
+
+    @_locked
+    def why(
+        self,
+        sql: str,
+        row: Mapping[str, Any] | None = None,
+        ts: Any = None,
+        *,
+        clause: int | None = None,
+        runs: int = 20,
+    ) -> Why:
+        """Why a row of the input of a SELECT … MATCH_RECOGNIZE is in a match, or in none; `print` it.
+
+        `row` has values that no other row has, `ts` that of the first column of ORDER BY; `clause` counts the clauses
+        from 1, where there are several; so many `runs` are told at most.
+
+        >>> from windows.databases import open_database
+        >>> with Bridge(open_database()) as cep:
+        ...     cep.database.execute("CREATE TABLE t AS FROM (VALUES (1, 9), (2, 7), (3, 8)) AS t (ts, a)")
+        ...     told = cep.why("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts PATTERN (X Y+) DEFINE Y AS a < X.a - 1)", ts=3)
+        >>> told.verdict, [str(run).splitlines()[-1].strip() for run in told.runs][:1]
+        ('It is in no match.', ['after X Y: Y? no: a < X.a - 1 is false: a = 8, X.a = 9 - ends'])
+        """
+        from bridge.demand import why
+
+        return why(sql, row or {}, ts, clause, runs, self._catalogue, self._runner.network, self._runner.now)
 
     @property
     def now(self) -> int | None:

@@ -14,6 +14,7 @@ package imports none of them.
 
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError, SkipError
+from nfa.graph import Diagram, Graph, diagram
 from nfa.matcher import Match, Matcher, Membership, find_all
 from nfa.parse import parse_pattern
 from nfa.path import Path
@@ -40,8 +41,10 @@ __all__ = [
     "Automaton",
     "BudgetError",
     "Concatenation",
+    "Diagram",
     "Empty",
     "Exclusion",
+    "Graph",
     "Match",
     "Matcher",
     "Membership",
@@ -55,6 +58,7 @@ __all__ = [
     "Symbol",
     "compile_automaton",
     "compile_program",
+    "diagram",
     "find_all",
     "length_bounds",
     "nullable",

@@ -70,7 +70,7 @@ class Automaton:
         }
         """
         shapes = (f"{state} [shape={self._shape(state)}]" for state in range(self.states))
-        arrows = (f'{state} -> {after} [label="{_escaped(symbol)}"]' for state, symbol, after in self.transitions)
+        arrows = (f'{state} -> {after} [label="{escaped(symbol)}"]' for state, symbol, after in self.transitions)
         lines = ("rankdir=LR", "start [shape=point]", "start -> 0", *shapes, *arrows)
         return "\n".join(("digraph {", *(f"  {line}" for line in lines), "}"))
 
@@ -226,5 +226,6 @@ def _numbered(order: tuple[str, ...], moves: _Moves, accepting: set[int], classe
     return Automaton(order, tuple(found), frozenset(classes[state] for state in accepting))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Text as it stands in quotes in a Graphviz file."""
     return text.replace("\\", "\\\\").replace('"', '\\"')

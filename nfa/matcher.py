@@ -30,7 +30,10 @@ class Membership(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The preferred match from one start; `number` is MATCH_NUMBER(), which counts empty matches too (rule S2)."""
+    """The preferred match from one start; `number` is MATCH_NUMBER(), which counts empty matches too (rule S2).
+
+    A partial match, whose time was over before it was one, has the number 0.
+    """
 
     number: int
     start: int
@@ -43,6 +46,10 @@ class Matcher(Generic[Row]):
     `holds(symbol, row, path)` answers whether a row can be a symbol; the rows may be anything. With
     `depends_on_path=False` the answer must not depend on `path` (it is then asked once for a symbol and row, with an
     empty path) and time is linear in the rows; otherwise it is asked for every different path.
+
+    With `timed_out` a start that has no match when its time is over gives the preferred partial one. `absent` names two
+    symbols: what stands at the end of every way is `others*? absent`, where a row of the second ends the start without a
+    match, and when the time is over without one the rows before `others` are the match (rule S6).
 
     `within` needs `time(row)` and bounds the rows of a match before matching: ts(last) − ts(first) < within (P4).
 
@@ -69,10 +76,13 @@ class Matcher(Generic[Row]):
         skip: Skip = past_last_row,
         within: int | None = None,
         time: Callable[[Row], int] | None = None,
+        timed_out: bool = False,
+        absent: tuple[str, str] | None = None,
     ) -> None:
         if within is not None and time is None:
             raise ValueError("within needs time, a function that gives the time of a row")
-        self._options = (program, holds, depends_on_path, skip, within, time)
+        self._options = (program, holds, depends_on_path, skip, within, time, timed_out, absent)
+        self._timed_out, self._absent = timed_out, absent
         self._machine = Machine(program, holds, depends_on_path)
         self._kept: dict[int, Arrived[Row]] = {}
         self._tracks: dict[int, dict[Threads[Row], Track[Row]]] = {}
@@ -132,8 +142,39 @@ class Matcher(Generic[Row]):
             track, best = self._run(begun)
             if not self._is_decided(track):
                 break
-            self._close(begun, *self._outcome(track, best), found)
+            if self._absent is not None:
+                self._close_absence(begun, track, best, found)
+            elif self._timed_out and best is None and self._is_partial(track):
+                found.append(Match(0, self._start, self._memberships(begun, track, 0)))
+                self._go_on(self._start + 1)
+            else:
+                self._close(begun, *self._outcome(track, best), found)
         return found
+
+    def _is_partial(self, track: Track[Row]) -> bool:
+        """Whether it is time alone that ends a start."""
+        return not self._finished and bool(track.threads) and track.position > self._start
+
+    def _close_absence(self, begun: Track[Row], track: Track[Row], best: Track[Row] | None, found: list[Match]) -> None:
+        assert self._absent is not None
+        after = self._start + 1
+        place = self._waiting_for_absent(track) if best is None and self._is_partial(track) else None
+        if place is not None:
+            rows = self._memberships(begun, track, place)
+            taken = tuple(row for row in rows if row.symbol != self._absent[0])
+            self._matches += 1
+            match = Match(self._matches, self._start, taken)
+            after = search_on(self._skip, match)
+            found.append(match)
+        self._go_on(after)
+
+    def _waiting_for_absent(self, track: Track[Row]) -> int | None:
+        """The place of the preferred thread that has all but what must not come."""
+        for place, (number, _) in enumerate(track.threads):
+            line = self._machine.code[number]
+            if isinstance(line, MatchSymbol) and line.name in (self._absent or ()):
+                return place
+        return None
 
     def _run(self, begun: Track[Row]) -> tuple[Track[Row], Track[Row] | None]:
         """Follow the start as far as the rows go: where it is now, and the last place where it was a match."""
@@ -186,6 +227,10 @@ class Matcher(Generic[Row]):
             match = Match(self._matches, self._start, self._memberships(begun, last, place))
             after = search_on(self._skip, match)
             found.append(match)
+        self._go_on(after)
+
+    def _go_on(self, after: int) -> None:
+        """The next start, and what is before it forgotten."""
         for index in range(self._start, min(after, self._count)):
             del self._kept[index]
             self._tracks.pop(index, None)
@@ -207,8 +252,17 @@ class Matcher(Generic[Row]):
         return {"rows": rows, **{name: getattr(self, name) for name in names}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        program, holds, depends_on_path, skip, within, time = state.pop("_options")
-        self.__init__(program, holds, depends_on_path=depends_on_path, skip=skip, within=within, time=time)  # type: ignore[misc]
+        program, holds, depends_on_path, skip, within, time, timed_out, absent = state.pop("_options")
+        self.__init__(  # type: ignore[misc]
+            program,
+            holds,
+            depends_on_path=depends_on_path,
+            skip=skip,
+            within=within,
+            time=time,
+            timed_out=timed_out,
+            absent=absent,
+        )
         rows = state.pop("rows")
         self.__dict__.update(state)
         first = self._count - len(rows)

@@ -96,6 +96,64 @@ def test_time_passes_with_the_events_of_other_partitions(live: Watched) -> None:
     assert live.push((40, 1), symbol="B") == [(11, "A", 10.0, 8.0, 9.0, 3)]
 
 
+TIMED_OUT = """SELECT * FROM trades MATCH_RECOGNIZE (
+    PARTITION BY symbol
+    MEASURES MATCH_NUMBER() AS m, FIRST(price) AS a, LAST(price) AS b, CLASSIFIER() AS c
+    ONE ROW PER MATCH WITH TIMED OUT MATCHES
+    PATTERN (A B C) WITHIN 10 MS
+    DEFINE B AS price > A.price, C AS price > 2 * A.price)"""
+
+
+def test_partial_matches_come_out_when_their_time_is_over(live: Watched) -> None:
+    live.watch("t", TIMED_OUT)
+    assert live.push((1, 10), (2, 12)) == []
+    assert live.push((3, 21)) == [(3, "A", 1, 10.0, 21.0, "C")]
+    assert live.push((20, 10), (22, 11)) == []
+    live.cep.advance_time(29)
+    assert live.rest() == []
+    live.cep.advance_time(50)
+    assert live.rest() == [(30, "A", None, 10.0, 11.0, "B"), (32, "A", None, 11.0, 11.0, "A")]
+
+
+def test_what_is_open_at_the_end_is_not_timed_out(live: Watched) -> None:
+    live.watch("t", TIMED_OUT)
+    live.push((1, 10), (2, 12))
+    live.cep.finish()
+    assert live.rest() == []
+
+
+ABSENCE = """SELECT * FROM trades MATCH_RECOGNIZE (
+    PARTITION BY symbol
+    MEASURES MATCH_NUMBER() AS m, A.price AS a, COUNT(*) AS n
+    PATTERN (A NOT B) WITHIN 10 MS
+    DEFINE A AS price > 100, B AS price < A.price - 50)"""
+
+
+def test_what_does_not_happen_in_time_is_a_match(live: Watched) -> None:
+    live.watch("none", ABSENCE)
+    assert live.push((1, 110), (2, 90), (5, 50)) == []  # 50 is the B of 110
+    assert live.push((20, 120), (22, 115), (28, 90)) == []
+    live.cep.advance_time(30)
+    assert live.rest() == [(30, "A", 1, 120.0, 1)]
+    assert live.push((31, 10)) == []  # the B of 115, in time
+    live.cep.advance_time(90)
+    assert live.rest() == []
+
+
+def test_absence_needs_a_stream_and_within() -> None:
+    from bridge.frontends.extended import parse
+
+    assert parse(str(parse(ABSENCE))) == parse(ABSENCE)
+    with pytest.raises(QueryError, match="NOT needs WITHIN"):
+        parse(ABSENCE.replace("WITHIN 10 MS", ""))
+    with pytest.raises(QueryError, match="cannot be absent and in the pattern"):
+        parse(ABSENCE.replace("NOT B", "B NOT B"))
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
+        with pytest.raises(QueryError, match="needs a stream, on which time passes"):
+            cep.query(ABSENCE)
+
+
 def test_a_window_over_matches(live: Watched) -> None:
     live.watch("v", V_SHAPE.format(within=""))
     live.watch("n", "SELECT COUNT(*) AS n, SUM(up - bottom) AS rise FROM v WINDOW(RANGE 100 MS)")

@@ -101,14 +101,12 @@ def test_each_shape_is_given_to_its_strategy(cep: Any, monkeypatch: pytest.Monke
 
 def chosen(cep: Any, pattern: str, define: str, within: str = "") -> str:
     """The strategy for a clause over a hundred rows, two of which have the letter b."""
-    from bridge.recognize import answer
+    from bridge.recognize import answer, planner
 
     taken: list[str] = []
 
-    def choose(task: Any) -> Any:
-        from bridge.recognize.planner import choose
-
-        choice = choose(task)
+    def settled(task: Any) -> Any:
+        choice = planner.settled(task)
         taken.append(choice.strategy)
         return choice
 
@@ -118,6 +116,6 @@ def chosen(cep: Any, pattern: str, define: str, within: str = "") -> str:
     cep.database.execute(f"INSERT INTO events VALUES {rows}")
     clause = f"ORDER BY t MEASURES LAST(t) AS t PATTERN ({pattern}) {within} DEFINE {define}"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(answer, "choose", choose)
+        patched.setattr(answer, "settled", settled)
         list(cep.query(f"SELECT * FROM events MATCH_RECOGNIZE ({clause})"))
     return taken[0]

@@ -60,6 +60,7 @@ class _Read:
     target: int | None = None
     pattern: Pattern = dataclasses.field(default_factory=Empty)
     exclusion: int | None = None
+    absent: _Name | None = None
     within: int | None = None
     subsets: tuple[_Subset, ...] = ()
     define: tuple[tuple[_Name, exp.Expr], ...] = ()
@@ -198,13 +199,15 @@ def _initial(cursor: Cursor, read: _Read) -> None:
 
 def _pattern(cursor: Cursor, read: _Read) -> None:
     opening = cursor.expect("(", " (the pattern stands in parentheses)")
-    region = _pattern_region(cursor)
+    region, read.absent = _absence(cursor, _pattern_region(cursor))
     start = cursor.tokens[region.start].start if region.start < len(cursor.tokens) else cursor.position
     text = cursor.slice(region) if region.start < region.end else ""
     try:
         read.pattern = parse_pattern(text, offset=start, fold=str.upper)
     except PatternError as error:
         raise QueryError(error.message, cursor.text, error.position) from None
+    if read.absent is not None:
+        cursor.at = region.end + 2
     if not cursor.take(")"):
         cursor.fail("the pattern is never closed by ')'", opening)
     read.exclusion = _exclusion(cursor, region)
@@ -217,6 +220,18 @@ def _pattern_region(cursor: Cursor) -> Region:
         depth += (cursor.word() == "(") - (cursor.word() == ")")
         cursor.at += 1
     return Region(start, cursor.at)
+
+
+def _absence(cursor: Cursor, region: Region) -> tuple[Region, _Name | None]:
+    """The region without the `NOT symbol` at its end, and that symbol."""
+    at = region.end - 2
+    if at < region.start or word_of(cursor.tokens[at]) != "NOT":
+        return region, None
+    token = cursor.tokens[at + 1]
+    if at == region.start:
+        cursor.fail("NOT stands after what it is the absence of: PATTERN (A NOT B)", cursor.tokens[at].start)
+    name = token.text if token.token_type == TokenType.IDENTIFIER else token.text.upper()
+    return Region(region.start, at), _Name(name, token.start)
 
 
 def _exclusion(cursor: Cursor, region: Region) -> int | None:
@@ -324,9 +339,10 @@ def _checked(cursor: Cursor, read: _Read) -> RowPattern:
         cursor.fail("{- -} cannot stand beside WITH UNMATCHED ROWS, which shows every row", read.exclusion)
     _check_subsets(cursor, read.subsets, known)
     _check_target(cursor, read, variables)
-    _check_defined(cursor, read, known)
+    absent = () if read.absent is None else (_checked_absence(cursor, read, read.absent, variables),)
+    _check_defined(cursor, read, (*known, *absent))
     for _, condition in read.define:
-        check(cursor, condition, variables, defining=True)
+        check(cursor, condition, [*variables, *absent], defining=True)
     return RowPattern(
         pattern=read.pattern,
         define=tuple((symbol.text, condition) for symbol, condition in read.define),
@@ -337,8 +353,21 @@ def _checked(cursor: Cursor, read: _Read) -> RowPattern:
         skip=read.skip,
         within=read.within,
         timed_out=read.timed_out is not None,
+        absent=None if read.absent is None else read.absent.text,
         subsets=tuple((name.text, tuple(member.text for member in members)) for name, members in read.subsets),
     )
+
+
+def _checked_absence(cursor: Cursor, read: _Read, absent: _Name, variables: list[str]) -> str:
+    if absent.text in variables:
+        cursor.fail(f"{absent.text!r} cannot be absent and in the pattern: define a symbol of its own", absent.position)
+    if read.within is None:
+        cursor.fail("NOT needs WITHIN after the pattern: until when no such row may come", absent.position)
+    if read.timed_out is not None:
+        cursor.fail(
+            "with NOT it is the match that time brings: WITH TIMED OUT MATCHES cannot stand here", read.timed_out
+        )
+    return absent.text
 
 
 def _check_subsets(cursor: Cursor, subsets: tuple[_Subset, ...], known: tuple[str, ...]) -> None:

@@ -11,19 +11,35 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.recognize import statement
 from bridge.recognize.clause import PerMatch, RowPattern
-from bridge.recognize.conditions import conditions
+from bridge.recognize.conditions import Condition, conditions
 from bridge.recognize.members import Members
 from bridge.recognize.output import Output, shown
-from bridge.recognize.planner import choose, run
+from bridge.recognize.planner import run, settled
 from bridge.recognize.rows import SortedRows, Source
 from bridge.recognize.task import Task
 from bridge.recognize.values import Fold, Value, Valued, read
 from nfa.errors import BudgetError, SkipError
+from nfa.found import Found
 from nfa.program import compile_program
 from windows.databases import Database
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A clause whose names are found: its graded conditions, its measures, and the columns of the input it reads."""
+
+    clause: RowPattern
+    fields: Sequence[str]
+    conditions: tuple[Condition, ...]
+    measures: list[Valued]
+    needed: list[str]
+
+    def task(self, rows: SortedRows) -> Task:
+        """The question to a strategy."""
+        return Task(rows, self.clause, self.conditions, compile_program(self.clause.pattern))
 
 
 def answer(
@@ -34,6 +50,31 @@ def answer(
     `strategy` forces one of `planner.STRATEGIES`; raises QueryError for a name that is no column, SkipError where AFTER
     MATCH SKIP leads nowhere (rule S3), and BudgetError for an answer beyond a limit.
     """
+    asked = prepared(database, clause, fields)
+    with SortedRows(database, source, asked.clause, asked.needed) as rows:
+        task = asked.task(rows)
+        strategy = strategy or settled(task).strategy
+        if strategy == "offsets" and (told := statement.answer(task, asked.measures)) is not None:
+            return told
+        found = matches(task, strategy)
+        members = Members(found, task.program, rows.ends)
+        which = shown(members, clause.per_match, len(rows))
+        return Output(database, rows, members, which).table(asked.clause, fields, asked.measures)
+
+
+def matches(task: Task, strategy: str | None = None) -> Found:
+    """The matches, by the strategy that fits."""
+    try:
+        return run(task, strategy or settled(task).strategy)
+    except (SkipError, BudgetError) as error:
+        raise QueryError(str(error)) from error
+
+
+def prepared(database: Database, clause: RowPattern, fields: Sequence[str]) -> Prepared:
+    """The clause over an input with these columns; raises QueryError for a name that is no column."""
+    if clause.timed_out or clause.absent is not None:
+        what = "WITH TIMED OUT MATCHES" if clause.timed_out else "NOT in PATTERN"
+        raise QueryError(f"{what} needs a stream, on which time passes: create a query, replay the table")
     checked = _columns_known(clause, fields)
     asked = conditions(checked, fields, database.is_aggregate)
     final = clause.per_match is PerMatch.ONE_ROW
@@ -41,18 +82,7 @@ def answer(
     rows_read = [c.row for c in asked if c.row is not None]
     values_read = [*(c.rest for c in asked if c.rest is not None), *measures]
     needed = _needed(checked, database.ordered, fields, rows_read, values_read)
-    with SortedRows(database, source, checked, needed) as rows:
-        task = Task(rows, checked, asked, compile_program(checked.pattern))
-        try:
-            chosen = strategy or choose(task).strategy
-            if chosen == "offsets" and (table := statement.answer(task, measures)) is not None:
-                return table
-            found = run(task, chosen)
-        except (SkipError, BudgetError) as error:
-            raise QueryError(str(error)) from error
-        members = Members(found, task.program, rows.ends)
-        which = shown(members, clause.per_match, len(rows))
-        return Output(database, rows, members, which).table(checked, fields, measures)
+    return Prepared(checked, fields, asked, measures, needed)
 
 
 def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from nfa.pattern import Pattern
+from nfa.pattern import Concatenation, Pattern, Quantified, Symbol
 
 NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
 """The functions that name a row, the first two within the match, the others within the partition."""
@@ -69,6 +69,8 @@ class RowPattern:
     """Milliseconds that lie at most between first and last row of a match, exclusive."""
     timed_out: bool = False
     """Whether partial matches are reported when their time is over (rule S6)."""
+    absent: str | None = None
+    """`PATTERN (A NOT B)`: the symbol of which no row may come until the time is over (rule S6)."""
     subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __str__(self) -> str:
@@ -79,3 +81,38 @@ class RowPattern:
     def symbols_of(self, variable: str) -> tuple[str, ...]:
         """The symbols a variable stands for: those of a SUBSET, or itself."""
         return dict(self.subsets).get(variable, (variable,))
+
+
+def absent_symbols(clause: RowPattern) -> tuple[str, str] | None:
+    """The symbol of the rows that are waited through, and the one that must not come."""
+    return None if clause.absent is None else (f"NOT {clause.absent}", clause.absent)
+
+
+def with_absence(clause: RowPattern) -> RowPattern:
+    """The clause with what is absent as a part of its pattern: any rows that are not it, then it (rule S6).
+
+    >>> from nfa.pattern import Symbol
+    >>> print(with_absence(RowPattern(Symbol("A"), within=5, absent="B")).pattern)
+    A "NOT B"*? B
+    """
+    names = absent_symbols(clause)
+    if names is None:
+        return clause
+    others, absent = names
+    tail = (Quantified(Symbol(others), 0, None, greedy=False), Symbol(absent))
+    before = clause.pattern.parts if isinstance(clause.pattern, Concatenation) else (clause.pattern,)
+    condition = dict(clause.define).get(absent)
+    never = exp.false() if condition is None else exp.Not(this=_is_true(condition.transform(_renamed, absent, others)))
+    return dataclasses.replace(
+        clause, pattern=Concatenation((*before, *tail)), define=(*clause.define, (others, never))
+    )
+
+
+def _is_true(condition: exp.Expr) -> exp.Expr:
+    return exp.Coalesce(this=exp.Paren(this=condition), expressions=[exp.false()])
+
+
+def _renamed(node: exp.Expr, old: str, new: str) -> exp.Expr:
+    if isinstance(node, exp.Column) and node.table == old:
+        node.set("table", exp.to_identifier(new, quoted=True))
+    return node

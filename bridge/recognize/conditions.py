@@ -51,9 +51,9 @@ def _condition(
         return Condition(symbol, None, None, Grade.ROW)
     alone: list[exp.Expr] = []
     rest: list[exp.Expr] = []
-    for part in _conjuncts(condition):
+    for part in conjuncts(condition):
         valued = read(part, clause, fields, symbol, is_aggregate=is_aggregate)
-        row = _of_row(valued)
+        row = of_row(valued)
         if row is None:
             rest.append(part)
         else:
@@ -63,11 +63,17 @@ def _condition(
     return Condition(symbol, _all(alone) if alone else None, joined, grade)
 
 
-def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """What is joined by AND.
+
+    >>> from sqlglot import parse_one
+    >>> [part.sql() for part in conjuncts(parse_one("a > 1 AND (b > 2 AND c > 3)"))]
+    ['a > 1', 'b > 2', 'c > 3']
+    """
     while isinstance(condition, exp.Paren):
         condition = condition.this
     if isinstance(condition, exp.And):
-        return [*_conjuncts(condition.left), *_conjuncts(condition.right)]
+        return [*conjuncts(condition.left), *conjuncts(condition.right)]
     return [condition]
 
 
@@ -76,7 +82,7 @@ def _all(parts: Sequence[exp.Expr]) -> exp.Expr:
     return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped)
 
 
-def _of_row(valued: Valued) -> exp.Expr | None:
+def of_row(valued: Valued) -> exp.Expr | None:
     """The condition as an expression over the row, if it reads nothing else."""
     if not valued.atoms:
         return valued.expression

@@ -10,7 +10,8 @@ import contextlib
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import sqlglot
@@ -23,6 +24,7 @@ from bridge.frontends.match_recognize import match_recognize
 from bridge.recognize.answer import answer
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.rows import Source
+from bridge.recognize.why import Why
 from windows.databases import Database, Refused
 
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
@@ -119,6 +121,19 @@ def _opening(cursor: Cursor, at: int) -> int:
     return place
 
 
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """One clause with the SELECT it reads, in the database's words, and the columns of that."""
+
+    part: Part
+    source: Source
+    fields: Sequence[str]
+
+    @property
+    def clause(self) -> RowPattern:
+        return self.part.clause
+
+
 @contextlib.contextmanager
 def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> Iterator[str | pa.Table]:
     """The text with a table of its answer for each clause; the tables are there as long as the context lasts.
@@ -126,19 +141,92 @@ def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> It
     Where the text asks for one clause's answer and no more, it is that answer. `rendered` makes a SELECT what the
     database reads: it knows the bridge's own names.
     """
+
+    def whole(given: Input) -> pa.Table:
+        return answer(database, given.source, given.clause, given.fields)
+
     text, cut = parts(sql)
-    alone = len(cut) == 1 and re.fullmatch(_WHOLE.format(cut[0].name), text, re.IGNORECASE) is not None
+    if len(cut) == 1 and re.fullmatch(_WHOLE.format(cut[0].name), text, re.IGNORECASE) is not None:
+        given = _input(sql, cut[0], _visible(text, cut[0], cut, database), database, rendered)
+        with pointing(sql):
+            table = whole(given)
+        yield table
+        return
+    with inputs(sql, database, rendered, whole) as (text, _):
+        yield text
+
+
+@contextlib.contextmanager
+def inputs(
+    sql: str,
+    database: Database,
+    rendered: Callable[[str], str],
+    table_of: Callable[[Input], pa.Table],
+    first: int | None = None,
+) -> Iterator[tuple[str, list[Input]]]:
+    """The text with a name for each clause, under which the database finds `table_of` it, and the clauses' inputs.
+
+    `first`: only of so many clauses.
+    """
+    text, cut = parts(sql)
     with contextlib.ExitStack() as stack:
-        for part in cut:
-            table = _answer(sql, part, _visible(text, part, cut, database), database, rendered)
-            if not alone:
-                database.lend(part.name, table)
-                stack.callback(database.take_back, part.name)
-        yield table if alone else text
+        given: list[Input] = []
+        for part in cut[:first]:
+            given.append(_input(sql, part, _visible(text, part, cut, database), database, rendered))
+            with pointing(sql):
+                table = table_of(given[-1])
+            database.lend(part.name, table)
+            stack.callback(database.take_back, part.name)
+        yield text, given
 
 
-def _answer(sql: str, part: Part, before: str, database: Database, rendered: Callable[[str], str]) -> pa.Table:
-    """The answer of one clause; `before` is the WITH that its table needs."""
+def why(
+    sql: str,
+    row: Mapping[str, Any],
+    ts: Any,
+    number: int | None,
+    runs: int,
+    database: Database,
+    rendered: Callable[[str], str],
+) -> Why:
+    """What became of a row of one clause's input, the clauses counted from 1; those before it are answered for that."""
+    from bridge.recognize.trace import why as told
+
+    cut = parts(sql)[1]
+    place = _chosen(sql, cut, number)
+
+    def before(given: Input) -> pa.Table:
+        if given.part.name == cut[place].name:
+            return pa.table({"none": pa.nulls(0)})
+        return answer(database, given.source, given.clause, given.fields)
+
+    with inputs(sql, database, rendered, before, place + 1) as (_, found), pointing(sql):
+        return told(database, found[-1], row, ts, runs)
+
+
+def _chosen(sql: str, cut: list[Part], number: int | None) -> int:
+    """Which clause is asked about, counted from 0."""
+    if not cut:
+        raise QueryError("why asks about the rows of a MATCH_RECOGNIZE, and there is none", sql)
+    if number is None and len(cut) > 1:
+        there = "; ".join(f"{place}: {' '.join(part.table.split())}" for place, part in enumerate(cut, 1))
+        raise QueryError(f"there are {len(cut)} clauses: name one by its number, clause=1 ({there})", sql)
+    if number is not None and not 1 <= number <= len(cut):
+        raise QueryError(f"there is no clause {number}: they are counted from 1 to {len(cut)}", sql)
+    return (number or 1) - 1
+
+
+@contextlib.contextmanager
+def pointing(sql: str) -> Iterator[None]:
+    """Errors point into this text."""
+    try:
+        yield
+    except QueryError as error:
+        raise error.within(sql) from None
+
+
+def _input(sql: str, part: Part, before: str, database: Database, rendered: Callable[[str], str]) -> Input:
+    """One clause's input; `before` is the WITH that its table needs."""
     select = f"{before}SELECT * FROM {part.table}"
     try:
         source = rendered(select)
@@ -147,12 +235,8 @@ def _answer(sql: str, part: Part, before: str, database: Database, rendered: Cal
         raise QueryError(f"the database refuses: {error}") from None
     except QueryError as error:
         raise QueryError(error.message, sql, None, error.words) from None
-    try:
-        named = source == select and not before and "(" not in part.table
-        plain = named and database.is_table(part.table)
-        return answer(database, Source(source, plain), part.clause, fields)
-    except QueryError as error:
-        raise error.within(sql) from None
+    named = source == select and not before and "(" not in part.table
+    return Input(part, Source(source, named and database.is_table(part.table)), fields)
 
 
 def _visible(text: str, part: Part, cut: list[Part], database: Database) -> str:

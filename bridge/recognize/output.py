@@ -110,7 +110,7 @@ class Output:
         match = np.maximum(shown.match, 0)
         if isinstance(atom, Number):
             numbers = self.members.numbers[match] if self.members.matches else match
-            return pa.array(numbers, pa.int64(), mask=shown.unmatched)
+            return pa.array(numbers, pa.int64(), mask=shown.unmatched | (numbers == 0))  # 0: a partial match
         if isinstance(atom, Fold):
             return folded(atom, self.database, self.rows, self.members, shown.match, shown.member)
         found = self._members_at(atom, match)

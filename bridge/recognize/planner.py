@@ -5,7 +5,7 @@ The reasons are given as `explain` shows them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bridge.errors import QueryError
@@ -26,15 +26,20 @@ class Choice(NamedTuple):
 
 
 def choose(task: Task) -> Choice:
-    """The fastest strategy that can answer."""
+    """The fastest strategy that can answer, whatever the rows are."""
     if offsets.pays(task):
         return Choice("offsets", "every way to match has its rows at known distances")
     if gaps.fits(task):
         return Choice("gaps", "single rows with gaps between them that any row can fill")
-    over_all = over_rows(task)
-    if prefilter.pays(task):
-        return Choice("prefilter", f"most rows are out of reach of a rare symbol; of the others {over_all.reason}")
-    return over_all
+    return over_rows(task)
+
+
+def settled(task: Task) -> Choice:
+    """The same with a look at the rows, which are sorted by now."""
+    choice = choose(task)
+    if choice == over_rows(task) and prefilter.pays(task):
+        return Choice("prefilter", f"most rows are out of reach of a rare symbol; of the others {choice.reason}")
+    return choice
 
 
 def over_rows(task: Task) -> Choice:
@@ -47,6 +52,30 @@ def over_rows(task: Task) -> Choice:
     if grade is Grade.START:
         return Choice("starts", "conditions read, beside the row, rows at a known distance from the first")
     return Choice("symbols", "every condition is about one row and its neighbours")
+
+
+def against(task: Task) -> list[Choice]:
+    """The strategies that were not chosen, and what speaks against each."""
+    chosen = choose(task).strategy
+    wide = [c.symbol for c in task.conditions if c.grade is Grade.RUN]
+    near = [c.symbol for c in task.conditions if c.grade is not Grade.ROW]
+    direct = chosen in ("offsets", "gaps")
+    reasons = {
+        "symbols": f"it knows of each row what it can be by itself, which is not all that {_asks(near)}"
+        if near
+        else "it would find the same, by an automaton over all rows",
+        "starts": f"it knows each start's first rows, which are not all that {_asks(wide)}"
+        if wide
+        else "it would find the same, row by row of each start"
+        if direct
+        else "it would find the same; what each row can be is known without asking for each start",
+        "registers": "it would find the same, but row by row",
+    }
+    return [Choice(name, reason) for name, reason in reasons.items() if name != chosen]
+
+
+def _asks(symbols: Sequence[str]) -> str:
+    return f"{', '.join(symbols)} ask{'s' if len(symbols) == 1 else ''} for"
 
 
 def run(task: Task, strategy: str) -> Found:

@@ -11,12 +11,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge.recognize.arrow import Array
-from bridge.recognize.clause import RowPattern
+from bridge.recognize.clause import RowPattern, absent_symbols
 from bridge.recognize.conditions import Condition
 from bridge.recognize.evaluate import scalar
 from bridge.recognize.rows import arrow_columns, lent
 from bridge.recognize.task import Task
-from bridge.recognize.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value
+from bridge.recognize.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value, Valued
 from nfa import skip as modes
 from nfa.found import Found, found_of
 from nfa.matcher import Match, Matcher
@@ -91,7 +91,6 @@ class Asked:
         self.task = task
         self.letters = task.letter_of
         self.bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
-        self.number = 1
         self.times = task.time_of if task.clause.within is not None else None
         self.rest = {c.symbol: self._condition(c) for c in task.conditions if c.rest is not None}
 
@@ -105,6 +104,8 @@ class Asked:
             skip=self.task.skip,
             within=self.task.within,
             time=time,
+            timed_out=self.task.clause.timed_out,
+            absent=absent_symbols(self.task.clause),
         )
         self.ask_for(matcher)
         return matcher
@@ -119,25 +120,32 @@ class Asked:
         rest = self.rest.get(symbol)
         return rest is None or rest(row, path)
 
+    @property
+    def match_number(self) -> int:
+        """MATCH_NUMBER() of the match under way."""
+        return self._matcher.match_number
+
     def _condition(self, condition: Condition) -> Ask:
         assert condition.rest is not None
-        atoms = condition.rest.atoms
-        readers = [self._reader(atom) for atom in atoms]
-        compute = scalar(condition.rest.expression, len(atoms))
-        ask = _database_asked(condition.rest.expression, len(atoms), self.task.database)
-        symbol = condition.symbol
+        value, symbol = self.value(condition.rest), condition.symbol
+        return lambda row, path: bool(value(path.take(symbol, row, row)))
 
-        def holds(row: int, path: Path[int]) -> bool:
-            longer = path.take(symbol, row, row)
-            values = [read(longer) for read in readers]
+    def value(self, valued: Valued) -> Callable[[Path[int]], Any]:
+        """The value of an expression over a path that has the row at hand already."""
+        readers = [self._reader(atom) for atom in valued.atoms]
+        compute = scalar(valued.expression, len(readers))
+        ask = _database_asked(valued.expression, len(readers), self.task.database)
+
+        def value(path: Path[int]) -> Any:
+            values = [read(path) for read in readers]
             if compute is None:
-                return bool(ask(*values))
+                return ask(*values)
             try:
-                return bool(compute(*values))
+                return compute(*values)
             except TypeError:  # decimals beside doubles, dates: the database knows
-                return bool(ask(*values))
+                return ask(*values)
 
-        return holds
+        return value
 
     def _reader(self, atom: Atom) -> Callable[[Path[int]], Any]:
         if isinstance(atom, Value):
@@ -151,7 +159,7 @@ class Asked:
         if isinstance(atom, Label):
             return functools.partial(_label, atom)
         if isinstance(atom, Number):
-            return lambda path: self._matcher.match_number
+            return lambda path: self.match_number
         return self._fold(atom)
 
     def _values(self, row: exp.Expr) -> Numbered[Any]:
@@ -242,7 +250,7 @@ class _Through:
         rows = pa.array([row for _, _, row in steps], pa.int64())
         named = {name: values.take(rows) for name, values in self.columns.items()}
         named[LABEL] = pa.array([symbol for symbol, _, _ in steps], pa.string())
-        named[NUMBER] = pa.array([self.asked._matcher.match_number] * len(steps), pa.int64())
+        named[NUMBER] = pa.array([self.asked.match_number] * len(steps), pa.int64())
         named["_member"] = pa.array(range(len(steps)), pa.int64())
         with lent(self.database, pa.table(named)) as name:
             select = exp.select(exp.alias_(self.fold.call.copy(), "v")).from_(exp.to_identifier(name, quoted=True))

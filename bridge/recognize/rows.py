@@ -49,18 +49,17 @@ class SortedRows:
     `ends` are the numbers of the rows after the last of each partition; rows count from 0 over all partitions.
     """
 
-    def __init__(self, database: Database, source: Source, clause: RowPattern, needed: Sequence[str]) -> None:
+    def __init__(
+        self, database: Database, source: Source, clause: RowPattern, needed: Sequence[str], name: str | None = None
+    ) -> None:
         self.database = database
-        self.name = f"_cep_rows_{next(_fresh)}"
+        self.name = name or f"_cep_rows_{next(_fresh)}"
         self.partitioned = bool(clause.partition_by)
         self.source = source
         self._known: dict[exp.Expr, Array] = {}
         self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
-        self.in_place = not clause.partition_by and source.plain and database.ordered and self._is_in_order(clause)
-        if self.keys:
-            self._create(source, self.keys, _numbered(clause))
-        if not self.in_place:
-            self._create(source, self.name, _sort(clause, needed, self.keys, database))
+        self.in_place = False
+        self._clause, self._needed = clause, needed
 
     def _is_in_order(self, clause: RowPattern) -> bool:
         """Whether the table's rows lie in the order wanted: to see that is far cheaper than to sort them."""
@@ -81,12 +80,21 @@ class SortedRows:
         (found,) = arrow_columns(self.database, self.source.rendered(self.database, select), 1)
         return bool(found[0].as_py() == 0)
 
-    def _create(self, source: Source, name: str, select: exp.Query) -> None:
+    def statements(self) -> list[str]:
+        """What makes the tables: the keys of the partitions where they are apart, and the rows."""
+        rows = self._create(self.name, _sort(self._clause, self._needed, self.keys, self.database))
+        return [self._create(self.keys, _numbered(self._clause)), rows] if self.keys else [rows]
+
+    def _create(self, name: str, select: exp.Query) -> str:
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         create = exp.Create(kind="TABLE", this=table(name), expression=select, properties=temporary)
-        self.database.execute(source.rendered(self.database, create))
+        return self.source.rendered(self.database, create)
 
     def __enter__(self) -> SortedRows:
+        in_order = not self.partitioned and self.source.plain and self.database.ordered
+        self.in_place = in_order and self._is_in_order(self._clause)
+        for statement in [] if self.in_place else self.statements():
+            self.database.execute(statement)
         self.ends = self._ends()
         return self
 
@@ -127,11 +135,15 @@ class SortedRows:
     def _fetched(self, expressions: Sequence[exp.Expr]) -> list[Array]:
         if not expressions:
             return []
+        return arrow_columns(self.database, self.select(expressions), len(expressions))
+
+    def select(self, expressions: Sequence[exp.Expr]) -> str:
+        """The statement that computes these for each row."""
         named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
         select = exp.select(*named).from_(table(SOURCE if self.in_place else self.name))
         if not self.database.ordered and not any(isinstance(e, exp.Count) for e in expressions):
             select = select.order_by(column(ORDER))
-        return arrow_columns(self.database, self.source.rendered(self.database, select), len(expressions))
+        return self.source.rendered(self.database, select)
 
     def where(self, condition: exp.Expr, values: Sequence[exp.Expr], shown: Sequence[exp.Expr]) -> list[Array]:
         """The numbers of the rows of which a condition holds, and what is shown of them, in one statement.

@@ -50,8 +50,13 @@ class Task:
     def letters(self) -> Letters:
         """For each row the symbols it can be by what is about the row alone: bit s for symbol s."""
         kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
-        narrow = exp.cast(letter(self.conditions), _NARROW.get(kind.name, exp.DataType.Type.BIGINT))
-        return np.asarray(self.rows.columns([narrow])[0]).astype(kind, copy=False)
+        return np.asarray(self.rows.columns([self.letter])[0]).astype(kind, copy=False)
+
+    @property
+    def letter(self) -> exp.Expr:
+        """The expression of `letters`, no wider than it must be."""
+        kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
+        return exp.cast(letter(self.conditions), _NARROW.get(kind.name, exp.DataType.Type.BIGINT))
 
     @functools.cached_property
     def numbers(self) -> dict[tuple[str, bool], int]:

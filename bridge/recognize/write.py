@@ -19,19 +19,30 @@ def clause(of: RowPattern) -> str:
     >>> clause(RowPattern(pattern.Symbol("A"), within=500))
     'MATCH_RECOGNIZE (PATTERN (A) WITHIN 500 MS)'
     """
-    parts = [
-        _list("PARTITION BY", map(_scalar, of.partition_by)),
+    return f"MATCH_RECOGNIZE ({' '.join(parts(of))})"
+
+
+def parts(of: RowPattern) -> list[str]:
+    """What stands between the parentheses, item by item."""
+    found = [
+        _list("PARTITION BY", map(scalar, of.partition_by)),
         _list("ORDER BY", map(_ordered, of.order_by)),
         _list("MEASURES", map(_measure, of.measures)),
         _per_match(of),
-        "" if of.skip == PAST_LAST_ROW else f"AFTER MATCH SKIP {of.skip.to}",
-        "" if of.skip.variable is None else variable(of.skip.variable),
-        f"PATTERN ({_pattern(of.pattern)})",
+        skip(of),
+        f"PATTERN ({_pattern(of.pattern)}{'' if of.absent is None else ' NOT ' + variable(of.absent)})",
         "" if of.within is None else f"WITHIN {of.within} MS",
         _list("SUBSET", (f"{variable(name)} = ({', '.join(map(variable, those))})" for name, those in of.subsets)),
-        _list("DEFINE", (f"{variable(symbol)} AS {_scalar(condition)}" for symbol, condition in of.define)),
+        _list("DEFINE", (f"{variable(symbol)} AS {scalar(condition)}" for symbol, condition in of.define)),
     ]
-    return f"MATCH_RECOGNIZE ({' '.join(filter(None, parts))})"
+    return [part for part in found if part]
+
+
+def skip(of: RowPattern) -> str:
+    """AFTER MATCH SKIP, if it is not the default."""
+    if of.skip == PAST_LAST_ROW:
+        return ""
+    return f"AFTER MATCH SKIP {of.skip.to}" + ("" if of.skip.variable is None else f" {variable(of.skip.variable)}")
 
 
 def variable(name: str) -> str:
@@ -64,15 +75,16 @@ def _pattern(tree: pattern.Pattern) -> str:
 def _ordered(item: exp.Ordered) -> str:
     descending, first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
     nulls = "" if first != descending else f" NULLS {'FIRST' if first else 'LAST'}"
-    return _scalar(item.this) + " DESC" * descending + nulls
+    return scalar(item.this) + " DESC" * descending + nulls
 
 
 def _measure(item: exp.Alias) -> str:
     name = item.args["alias"]
-    return f"{_scalar(item.this)} AS {name.sql() if name.args.get('quoted') else write.name(name.name)}"
+    return f"{scalar(item.this)} AS {name.sql() if name.args.get('quoted') else write.name(name.name)}"
 
 
-def _scalar(expression: exp.Expr) -> str:
+def scalar(expression: exp.Expr) -> str:
+    """An expression of the clause as it is written there."""
     # Below a node of our own, so that the root is replaced like any other; the innermost first, as text they are leaves.
     holder = exp.Paren(this=expression.copy())
     for name in [*_variables(holder)]:

@@ -13,7 +13,7 @@ from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, named, number, of, same, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize import resolve
-from bridge.recognize.clause import PerMatch, RowPattern
+from bridge.recognize.clause import PerMatch, RowPattern, with_absence
 from bridge.recognize.values import LABEL, NUMBER, SHIFT, Atom, Fold, Value, read
 from bridge.rewrite.network import Network, add_table, rewrite
 from nfa.errors import BudgetError
@@ -51,6 +51,7 @@ class Recognition:
     node: query.MatchRecognize
 
     def __post_init__(self) -> None:
+        self.clause = with_absence(self.clause)
         make = self.network.name
         self.rows, self.stands = make("rows", self.node), make("stands", self.node)
         self.found = make("matches", self.node)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nfa.closures import Closures
-from nfa.errors import BudgetError
+from nfa.errors import ExhaustedError
 from nfa.found import Codes, Found, Rows, offsets
 from nfa.lockstep import alone_price, price
 from nfa.skip import Skip, past_last_row, to_next_row
@@ -62,7 +62,7 @@ def chain(engine: Engine, candidates: Rows, skip: Skip) -> Found:
 def check_result(total: int) -> None:
     """Raise BudgetError for more than RESULT_LIMIT rows."""
     if total > RESULT_LIMIT:
-        raise BudgetError(f"the matches have more than {RESULT_LIMIT} rows together")
+        raise ExhaustedError(f"the matches have more than {RESULT_LIMIT} rows together")
 
 
 def _coded(engine: Engine, spans: Iterator[Spans]) -> Found:

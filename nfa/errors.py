@@ -26,5 +26,9 @@ class BudgetError(ValueError):
     """A pattern or a run of it that would grow beyond a documented limit; never answered by a shorter result."""
 
 
+class ExhaustedError(BudgetError):
+    """Work or an answer beyond a limit that no other way of finding the same matches would stay below."""
+
+
 class SkipError(ValueError):
     """AFTER MATCH SKIP that leads nowhere: to a row the match has not, or back to its first row (rule S3)."""

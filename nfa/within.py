@@ -79,6 +79,29 @@ def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
     return np.maximum(found, np.arange(len(found)))
 
 
+def deadlines_of(starts: Rows, times: Rows, ends: Rows, within: int) -> Rows:
+    """`deadlines` of these rows only, in time that ascends.
+
+    >>> deadlines_of(np.array([1, 3]), np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist()
+    [3, 5]
+    """
+    return np.maximum(_bisected(times, starts, ends[np.searchsorted(ends, starts, "right")], within), starts)
+
+
+def since(rows: Rows, times: Rows, ends: Rows, within: int) -> Rows:
+    """For each of these rows the first row of its partition from which a match may go as far; the row itself if none.
+
+    >>> since(np.array([2, 4]), np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist()
+    [1, 3]
+    """
+    low, high = np.concatenate([np.zeros(1, np.int64), ends])[np.searchsorted(ends, rows, "right")], rows.copy()
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) // 2
+        late = times[rows] - times[middle] >= within
+        low, high = np.where(late & (middle < high), middle + 1, low), np.where(late, high, middle)
+    return low
+
+
 def _check_ascending(times: Rows, firsts: Rows) -> None:
     descends = times[1:] < times[:-1]
     descends[firsts[1:] - 1] = False
@@ -91,7 +114,7 @@ def _bisected(times: Rows, rows: Rows, ends: Rows, within: int) -> Rows:
     """For each row the first one before its end that is too late; all are looked for at once."""
     low, high = rows.copy(), ends.copy()
     within = min(within, np.iinfo(np.int64).max)
-    for _ in range(LONG.bit_length()):
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
         middle = (low + high) // 2
         in_time = times.take(middle, mode="clip") - times[rows] < within
         in_time &= middle < high

@@ -40,7 +40,7 @@ class Forced:
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> Forced:
     found = Forced()
-    monkeypatch.setattr(answer, "choose", found.choose)
+    monkeypatch.setattr(answer, "settled", found.choose)
     return found
 
 
@@ -102,7 +102,7 @@ def test_the_strategy_chosen(pattern: str, strategy: str, cep: Bridge, monkeypat
         chosen.append(planner.choose(task).strategy)
         return planner.choose(task)
 
-    monkeypatch.setattr(answer, "choose", choose)
+    monkeypatch.setattr(answer, "settled", choose)
     list(cep.query(f"SELECT * FROM events MATCH_RECOGNIZE (ORDER BY t MEASURES COUNT(*) AS c PATTERN ({pattern})"))
     assert chosen == [strategy]
 

@@ -23,3 +23,15 @@ def taken(array: Array, places: Ints) -> Array:
     """
     absent = places < 0
     return array.take(pa.array(places, pa.int64(), mask=absent) if absent.any() else pa.array(places))
+
+
+def ranges(firsts: Ints, lasts: Ints) -> Ints:
+    """The numbers from each of the firsts to before its end.
+
+    >>> ranges(np.array([5, 9]), np.array([7, 12])).tolist()
+    [5, 6, 9, 10, 11]
+    """
+    counts = lasts - firsts
+    before = np.cumsum(counts) - counts
+    found: Ints = np.arange(int(counts.sum())) + np.repeat(firsts - before, counts)
+    return found

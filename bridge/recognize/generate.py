@@ -223,11 +223,10 @@ class Generator:
 
     def decided(self, memo: bool) -> list[str]:
         """Note the match of the start, if it has one, and go on to the next start."""
-        over = "raise BudgetError('a pattern with too many ways to match')" if memo else "return start"
         # What failed under one limit, or with one match number, tells nothing of others.
         end = "end" if self.numbered else "best"
         return [
-            f"if spent > budget: {over}",
+            "if spent > budget: return start",
             *(["forget(start, limit)"] if memo and self.within else []),
             *["if best < 0:", "    start += 1", "    continue"],
             *["starts.append(start)", "lengths.append(best - start)", "codes.extend(code[start:best])"],

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.recognize import behind, machine, registers, starts
+from bridge.recognize import behind, gaps, machine, offsets, prefilter, registers, starts
 from bridge.recognize.conditions import Grade, asks_match_number
 from bridge.recognize.task import Task
-from nfa.errors import BudgetError
+from nfa.errors import BudgetError, ExhaustedError
 from nfa.found import Found
 from nfa.scan import scan
 from nfa.within import scan_within
@@ -26,21 +26,35 @@ class Choice(NamedTuple):
 
 
 def choose(task: Task) -> Choice:
-    """The fastest strategy that can answer."""
+    """The fastest strategy that can answer, whatever the rows are."""
     return next(choices(task))
 
 
 def choices(task: Task) -> Iterator[Choice]:
-    """Every strategy that can answer, the fastest first."""
+    """Every strategy that can answer whatever the rows are, the fastest first."""
     return (Choice(name, reason) for name, reason in REASONS.items() if can(task, name))
+
+
+def settled(task: Task) -> Choice:
+    """The same with a look at the rows, which are sorted by now."""
+    choice = choose(task)
+    if choice == over_rows(task) and prefilter.pays(task):
+        return Choice("prefilter", f"most rows are out of reach of a rare symbol; of the others {choice.reason}")
+    return choice
+
+
+def over_rows(task: Task) -> Choice:
+    """The fastest of those that look at all rows they are given."""
+    return next(choice for choice in choices(task) if choice.strategy not in ("offsets", "gaps"))
 
 
 def can(task: Task, strategy: str) -> bool:
     """Whether a strategy can answer."""
     if strategy == "machine":
         return True
-    if strategy == "registers":
-        return registers.can(task)
+    able = {"offsets": offsets.pays, "gaps": gaps.fits, "registers": registers.can}.get(strategy)
+    if able is not None:
+        return able(task)
     if asks_match_number(task.conditions):
         return False
     grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
@@ -54,10 +68,15 @@ def against(task: Task) -> list[Choice]:
     chosen = choose(task).strategy
     wide = [c.symbol for c in task.conditions if c.grade is Grade.RUN]
     near = [c.symbol for c in task.conditions if c.grade is not Grade.ROW]
+    direct = chosen in ("offsets", "gaps")
     reasons = {
-        "symbols": f"it knows of each row what it can be by itself, which is not all that {_asks(near)}",
+        "symbols": f"it knows of each row what it can be by itself, which is not all that {_asks(near)}"
+        if near
+        else "it would find the same, by an automaton over all rows",
         "starts": f"it knows each start's first rows, which are not all that {_asks(wide)}"
         if wide
+        else "it would find the same, row by row of each start"
+        if direct
         else "it would find the same; what each row can be is known without asking for each start",
         **({"behind": "what is read is not always the same number of rows behind"} if wide else {}),
         "registers": "it would find the same, but row by row",
@@ -71,15 +90,28 @@ def _asks(symbols: Sequence[str]) -> str:
 
 
 def run(task: Task, strategy: str) -> Found:
-    """The matches by a strategy, by name; one that gives up hands over to the plain machine."""
+    """The matches by a strategy, by name; one that gives up hands over to another that looks at all rows."""
     if strategy not in STRATEGIES:
         raise QueryError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
     try:
         return STRATEGIES[strategy](task)
+    except ExhaustedError:
+        raise  # so would be any other
     except BudgetError:
         if strategy == "machine":
             raise
-        return machine.find(task)
+        return run(task, _after(task, strategy))
+
+
+def _after(task: Task, strategy: str) -> str:
+    """Which strategy takes over."""
+    if strategy in ("offsets", "gaps", "prefilter"):
+        return over_rows(task).strategy
+    return "registers" if strategy != "registers" and registers.can(task) else "machine"
+
+
+def _prefilter(task: Task) -> Found:
+    return prefilter.find(task, lambda fewer: run(fewer, over_rows(fewer).strategy))
 
 
 def _symbols(task: Task) -> Found:
@@ -98,6 +130,8 @@ def _behind(task: Task) -> Found:
 
 
 REASONS = {
+    "offsets": "every way to match has its rows at known distances",
+    "gaps": "single rows with gaps between them that any row can fill",
     "symbols": "every condition is about one row and its neighbours",
     "starts": "conditions read, beside the row, rows at a known distance from the first",
     "behind": "conditions read rows of the match that are always a known number of rows behind",
@@ -109,6 +143,9 @@ STRATEGIES: dict[str, Callable[[Task], Found]] = {
     "symbols": _symbols,
     "starts": starts.find,
     "behind": _behind,
+    "gaps": gaps.find,
+    "offsets": offsets.find,
+    "prefilter": _prefilter,
     "registers": registers.find,
     "machine": machine.find,
 }

@@ -21,7 +21,7 @@ from bridge.recognize.generate import Generator
 from bridge.recognize.reading import Unknown
 from bridge.recognize.task import Task
 from nfa.closures import Closures
-from nfa.errors import BudgetError
+from nfa.errors import BudgetError, ExhaustedError
 from nfa.found import Found
 from nfa.program import MatchSymbol
 from nfa.scan import Scan
@@ -34,8 +34,11 @@ PATIENCE = 6
 LONGEST_PROGRAM = 256
 """An instruction is one byte of the way."""
 
-STEPS = 20_000_000
-"""How many rows may be looked at where it is remembered."""
+REMEMBERED = 4_000_000
+"""How many rows may be looked at while it is remembered, beside those that all searches look at."""
+
+STEPS = 300_000_000
+"""How many rows may be looked at at all."""
 
 
 def can(task: Task) -> bool:
@@ -89,7 +92,14 @@ class _Search:
         names = self.names()
         start = self.run(False, names, 0, patience(self.count))
         if start < self.count:
-            self.run(True, names, start, PATIENCE * self.count + STEPS)
+            start = self.run(True, names, start, PATIENCE * self.count + REMEMBERED)
+        if start < self.count:  # what is remembered does not come again: it only fills the memory
+            start = self.run(False, names, start, STEPS)
+        if start < self.count:
+            raise ExhaustedError(
+                f"the search for matches looked at more than {STEPS:,} rows: WITHIN, a narrower condition or a smaller "
+                "partition bounds it"
+            )
         starts = np.array(self.starts, np.int64)
         starts -= np.searchsorted(np.array(self.lasts, np.int64), starts, "right")
         return Found(

@@ -111,10 +111,10 @@ class SortedRows:
             (found,) = self.columns([exp.Count(this=exp.Star())])
             count = found[0].as_py()
             return np.array([count] if count else [], np.int64)
-        (numbers,) = self.columns([column(PARTITION)])
-        values = numbers.to_numpy(zero_copy_only=False)
-        changes = np.flatnonzero(values[1:] != values[:-1]) + 1
-        return np.append(changes, len(values)).astype(np.int64) if len(values) else changes.astype(np.int64)
+        counted = exp.select(exp.Count(this=exp.Star())).from_(table(self.name)).group_by(column(PARTITION))
+        select = counted.order_by(exp.Ordered(this=column(PARTITION)))
+        (counts,) = arrow_columns(self.database, self.database.render(select), 1)
+        return np.cumsum(np.asarray(counts, np.int64))
 
     def key(self, name: str, rows: Ints) -> Array:
         """The partitioning column's value for each of these rows."""
@@ -144,6 +144,22 @@ class SortedRows:
         if not self.database.ordered and not any(isinstance(e, exp.Count) for e in expressions):
             select = select.order_by(column(ORDER))
         return self.source.rendered(self.database, select)
+
+    def where(self, condition: exp.Expr, values: Sequence[exp.Expr], shown: Sequence[exp.Expr]) -> list[Array]:
+        """The numbers of the rows of which a condition holds, and what is shown of them, in one statement.
+
+        Both are over the columns `_w0`, `_w1` … that stand for the values of each row.
+        """
+        ranked = exp.Sub(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(1))
+        number = ranked if self.database.ordered else exp.Sub(this=column(ORDER), expression=exp.Literal.number(1))
+        named = [exp.alias_(self._shifted(value), f"_w{place}", quoted=True) for place, value in enumerate(values)]
+        inner = exp.select(exp.alias_(number, "_row", quoted=True), *named)
+        of_rows = inner.from_(table(SOURCE if self.in_place else self.name)).subquery("h")
+        told = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(shown)]
+        select = exp.select(column("_row"), *told).from_(of_rows).where(condition.copy())
+        if not self.database.ordered:
+            select = select.order_by(column("_row"))
+        return arrow_columns(self.database, self.source.rendered(self.database, select), 1 + len(told))
 
     def _shifted(self, expression: exp.Expr) -> exp.Expr:
         """The expression with LAG and LEAD for what reads other rows of the partition."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.recognize.arrow import Array, Bools, Ints, taken
+from bridge.recognize.arrow import Bools, Ints, taken
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.evaluate import Column, columns_of, truth, vector
-from bridge.recognize.rows import SortedRows, arrow_columns, lent
+from bridge.recognize.rows import arrow_columns, lent
 from bridge.recognize.task import Task
 from bridge.recognize.values import CURRENT, Value
 from nfa.closures import Closures
@@ -26,12 +26,10 @@ Holds = Callable[[Ints, Ints], Bools]
 def find(task: Task) -> Found:
     """The matches, found for all starts side by side."""
     limits = None if task.within is None else deadlines(task.times, task.ends, task.within)
-    return scan_lanes(
-        task.program, _letters_at(task), task.ends, task.skip, limits=limits, candidates=_candidates(task)
-    )
+    return scan_lanes(task.program, _letters_at(task), task.ends, task.skip, limits=limits, candidates=candidates(task))
 
 
-def _candidates(task: Task) -> Ints | None:
+def candidates(task: Task) -> Ints | None:
     """The rows at which a match can begin, by what is about them alone; None: all of them."""
     closures = Closures(task.program)
     begun = {*closures.begin(at_start=True), *closures.begin(at_start=False)}
@@ -43,7 +41,7 @@ def _candidates(task: Task) -> Ints | None:
 
 def _letters_at(task: Task) -> Callable[[Ints, Ints], Letters]:
     letters = task.letters
-    rests = [(place, _holds(c, task)) for place, c in enumerate(task.conditions) if c.rest is not None]
+    rests = [(place, holds_at(c, task)) for place, c in enumerate(task.conditions) if c.rest is not None]
     if not rests:
         return lambda starts, rows: letters[rows]
 
@@ -59,26 +57,45 @@ def _letters_at(task: Task) -> Callable[[Ints, Ints], Letters]:
     return letters_at
 
 
-def _holds(condition: Condition, task: Task) -> Holds:
-    """What a condition asks beyond the row: in numpy where that means the same, else in the database."""
-    assert condition.rest is not None
-    values = [atom for atom in condition.rest.atoms if isinstance(atom, Value)]
-    places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in values]
-    arrays = task.rows.columns([value.row for value in values])
-    columns = columns_of(arrays)
-    compute = vector(condition.rest.expression) if columns is not None and _alike(columns) else None
-    if compute is None or columns is None:
-        return _by_database(task.rows, condition.rest.expression, arrays, places)
-    run = compute
+def holds_at(condition: Condition, task: Task) -> Holds:
+    """What a condition asks beyond the row, of rows at known distances from the first."""
+    asked = Rest(condition, task)
+    places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in asked.values]
+    return lambda starts, rows: asked.holds([_rows_at(place, starts, rows) for place in places], len(rows))
 
-    def holds(starts: Ints, rows: Ints) -> Bools:
-        env = {
-            f"_v{number}": column.at(_rows_at(place, starts, rows))
-            for number, (column, place) in enumerate(zip(columns, places, strict=True))
-        }
-        return np.broadcast_to(truth(run(env)), rows.shape)
 
-    return holds
+class Rest:
+    """What a condition asks beyond the row, of values only: in numpy where that means the same, else in the database."""
+
+    def __init__(self, condition: Condition, task: Task) -> None:
+        assert condition.rest is not None
+        self.values = [atom for atom in condition.rest.atoms if isinstance(atom, Value)]
+        self._expression = condition.rest.expression
+        self._rows = task.rows
+        self._arrays = task.rows.columns([value.row for value in self.values])
+        columns = columns_of(self._arrays)
+        self._columns = columns if columns is not None and _alike(columns) else None
+        self._compute = vector(self._expression) if self._columns is not None else None
+
+    def holds(self, places: Sequence[Ints], count: int) -> Bools:
+        """For each of `count` cases whether it holds, given for each value the rows it is read at (-1: none)."""
+        if self._compute is None or self._columns is None:
+            return self._by_database(places, count)
+        pairs = zip(self._columns, places, strict=True)
+        env = {f"_v{number}": column.at(rows) for number, (column, rows) in enumerate(pairs)}
+        return np.broadcast_to(truth(self._compute(env)), (count,))
+
+    def _by_database(self, places: Sequence[Ints], count: int) -> Bools:
+        if not count:
+            return np.zeros(0, bool)
+        database = self._rows.database
+        found = [taken(array, rows) for array, rows in zip(self._arrays, places, strict=True)]
+        names = [f"_v{number}" for number in range(len(found))]
+        table = pa.Table.from_arrays([*found, pa.array(np.arange(count))], names=[*names, "_n"])
+        with lent(database, table) as name:
+            true = exp.Case().when(self._expression.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
+            select = exp.select(exp.alias_(true, "v")).from_(exp.to_identifier(name, quoted=True)).order_by("_n")
+            return np.asarray(arrow_columns(database, database.render(select), 1)[0]).astype(bool)
 
 
 def _alike(columns: list[Column]) -> bool:
@@ -92,20 +109,3 @@ def _rows_at(distance: int | None, starts: Ints, rows: Ints) -> Ints:
         return rows
     there = starts + distance
     return there if distance == 0 else np.where(there <= rows, there, -1)
-
-
-def _by_database(rows: SortedRows, expression: exp.Expr, arrays: list[Array], places: list[int | None]) -> Holds:
-    database = rows.database
-
-    def holds(starts: Ints, at: Ints) -> Bools:
-        if not len(at):
-            return np.zeros(0, bool)
-        found = [taken(array, _rows_at(place, starts, at)) for array, place in zip(arrays, places, strict=True)]
-        names = [f"_v{number}" for number in range(len(found))]
-        table = pa.Table.from_arrays([*found, pa.array(np.arange(len(at)))], names=[*names, "_n"])
-        with lent(database, table) as name:
-            true = exp.Case().when(expression.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
-            select = exp.select(exp.alias_(true, "v")).from_(exp.to_identifier(name, quoted=True)).order_by("_n")
-            return np.asarray(arrow_columns(database, database.render(select), 1)[0]).astype(bool)
-
-    return holds

@@ -19,7 +19,7 @@ from bridge.recognize.conditions import Condition
 from bridge.recognize.rows import SortedRows
 from nfa import skip as modes
 from nfa.found import Letters
-from nfa.program import Program
+from nfa.program import MatchSymbol, Program
 from windows.databases import Database
 
 _NARROW = {"uint8": exp.DataType.Type.SMALLINT, "uint16": exp.DataType.Type.INT}
@@ -57,6 +57,12 @@ class Task:
         """The expression of `letters`, no wider than it must be."""
         kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
         return exp.cast(letter(self.conditions), _NARROW.get(kind.name, exp.DataType.Type.BIGINT))
+
+    @functools.cached_property
+    def numbers(self) -> dict[tuple[str, bool], int]:
+        """An instruction for each symbol, in or out of `{- -}`: all that is asked of it later."""
+        lines = enumerate(self.program.instructions)
+        return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
 
     @functools.cached_property
     def times(self) -> Ints:

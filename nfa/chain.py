@@ -25,8 +25,8 @@ STARTS_AT_ONCE = 65_536
 STARTS_AT_FIRST = 256
 """How many starts are asked about together at first."""
 
-RESULT_LIMIT = 1_000_000_000
-"""The most rows of all matches together; only overlapping matches can have so many."""
+RESULT_LIMIT = 200_000_000
+"""The most rows of all matches together, some 5 GB; only overlapping matches can have so many."""
 
 
 class Engine(Protocol):
@@ -60,9 +60,12 @@ def chain(engine: Engine, candidates: Rows, skip: Skip) -> Found:
 
 
 def check_result(total: int) -> None:
-    """Raise BudgetError for more than RESULT_LIMIT rows."""
+    """Raise ExhaustedError for more than RESULT_LIMIT rows."""
     if total > RESULT_LIMIT:
-        raise ExhaustedError(f"the matches have more than {RESULT_LIMIT} rows together")
+        raise ExhaustedError(
+            f"the matches have more than {RESULT_LIMIT:,} rows together: AFTER MATCH SKIP PAST LAST ROW, WITHIN or an upper "
+            "bound of a quantifier keeps them fewer"
+        )
 
 
 def _coded(engine: Engine, spans: Iterator[Spans]) -> Found:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from bridge import query
 from bridge.catalogue import QueryEntry
 from bridge.errors import QueryError
+from bridge.recognize.clause import with_absence
 from bridge.rewrite.match import automaton_of
 from nfa.errors import BudgetError
 from nfa.graph import Diagram, Graph, diagram
@@ -37,6 +38,9 @@ def _of_query(entry: QueryEntry) -> Iterator[Diagram]:
     for node in query.walk(entry.resolved.node):
         if isinstance(node, query.Match):
             yield diagram(automaton_of(node), f"{entry.name}: {node.pattern}")
+        if isinstance(node, query.MatchRecognize):
+            whole = with_absence(node.pattern).pattern
+            yield diagram(compile_program(whole), f"{entry.name}: {whole}")
 
 
 def _of_select(sql: str) -> Iterator[Diagram]:

@@ -267,6 +267,13 @@ def test_explain_shows_the_statement_and_the_program(live: Watched) -> None:
     assert "match DOWN" in text
 
 
+def test_the_pattern_is_drawn(live: Watched) -> None:
+    live.watch("v", V_SHAPE.format(within=""))
+    live.watch("none", ABSENCE)
+    assert str(live.cep.graph("v")).splitlines()[1] == "0: STRT -> 1"
+    assert 'B -> 2, "NOT B" -> 1' in str(live.cep.graph("none"))
+
+
 # Random clauses, live and bounded -------------------------------------------------------------------------------------
 
 DRIVES = ("singly", "at once", "in batches")

@@ -8,7 +8,7 @@ import pytest
 from sqlglot import parse_one
 
 from bridge.recognize.evaluate import HELPERS, scalar
-from bridge.recognize.inline import truth
+from bridge.recognize.strategies.inline import truth
 
 CONDITIONS = [
     "_v0 < COALESCE(_v1, _v2)",

@@ -81,7 +81,7 @@ def test_a_strategy_has_to_have_a_name_that_there_is(cep: Any):
 
 
 def test_each_shape_is_given_to_its_strategy(cep: Any, monkeypatch: pytest.MonkeyPatch):
-    from bridge.recognize import prefilter
+    from bridge.recognize.strategies import prefilter
 
     monkeypatch.setattr(prefilter, "FEWEST", 1)
     within = "WITHIN 2 MS"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bridge.recognize import answer, planner, registers
+from bridge.recognize import answer, planner
+from bridge.recognize.strategies import registers
 from bridge.recognize.task import Task
 from tests.row_pattern_generate import COLUMNS, GRADES, generate
 from tests.test_match_recognize_random import actual, agree, expected

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.recognize import statement
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import Condition, conditions
 from bridge.recognize.members import Members
 from bridge.recognize.output import Output, shown
 from bridge.recognize.planner import run, settled
 from bridge.recognize.rows import SortedRows, Source
+from bridge.recognize.strategies import statement
 from bridge.recognize.task import Task
 from bridge.recognize.values import Fold, Value, Valued, read
 from nfa.errors import BudgetError, SkipError

@@ -18,9 +18,9 @@ from sqlglot import exp
 from bridge.recognize.arrow import Array, Ints
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import Condition
-from bridge.recognize.machine import Asked
 from bridge.recognize.members import Members
 from bridge.recognize.output import Output, Shown, shown
+from bridge.recognize.strategies.machine import Asked
 from bridge.recognize.task import skip_of
 from bridge.recognize.values import Valued
 from nfa import skip as modes

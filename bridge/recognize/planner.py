@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.recognize import behind, gaps, machine, offsets, prefilter, registers, starts
 from bridge.recognize.conditions import Grade, asks_match_number
+from bridge.recognize.strategies import behind, gaps, machine, offsets, prefilter, registers, starts
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError, ExhaustedError
 from nfa.found import Found

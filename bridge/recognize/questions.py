@@ -11,7 +11,7 @@ from sqlglot import exp
 from bridge.recognize.answer import Prepared
 from bridge.recognize.clause import NAVIGATION, OF_THE_MATCH, SEMANTICS
 from bridge.recognize.conditions import Condition, conjuncts, of_row
-from bridge.recognize.machine import Asked
+from bridge.recognize.strategies.machine import Asked
 from bridge.recognize.task import Task
 from bridge.recognize.values import Valued, read
 from bridge.recognize.why import Conjunct, Test

@@ -15,10 +15,10 @@ from bridge.errors import QueryError, nearest
 from bridge.flow import table
 from bridge.recognize.answer import Prepared, matches, prepared
 from bridge.recognize.demand import Input
-from bridge.recognize.machine import Asked, Numbered
 from bridge.recognize.members import Members
 from bridge.recognize.questions import Questions
 from bridge.recognize.rows import ROWS, SOURCE, SortedRows, Source
+from bridge.recognize.strategies.machine import Asked, Numbered
 from bridge.recognize.task import Task
 from bridge.recognize.why import InMatch, Run, Skipped, Step, Why
 from bridge.recognize.write import skip as skip_text

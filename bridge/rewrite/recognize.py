@@ -73,7 +73,7 @@ class Recognition:
         self._match()
 
     def _refuse(self) -> None:
-        from bridge.recognize.machine import is_simple
+        from bridge.recognize.strategies.machine import is_simple
 
         for condition in self.conditions:
             for atom in condition.rest.atoms if condition.rest else ():

@@ -14,7 +14,7 @@ import numpy as np
 
 from bridge.recognize.arrow import Ints
 from bridge.recognize.conditions import Condition, Grade
-from bridge.recognize.starts import Rest
+from bridge.recognize.strategies.starts import Rest
 from bridge.recognize.task import Task
 from bridge.recognize.values import Place, Value
 from nfa.chain import chain, check_result

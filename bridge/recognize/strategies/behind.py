@@ -15,11 +15,11 @@ import numpy as np
 from sqlglot import exp
 
 from bridge.check import column
-from bridge.recognize import tracked
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition, Grade, conjoined, conjuncts
+from bridge.recognize.strategies import tracked
+from bridge.recognize.strategies.tracked import Slot, Slots
 from bridge.recognize.task import MOST_SYMBOLS, Task
-from bridge.recognize.tracked import Slot, Slots
 from bridge.recognize.values import CURRENT, SHIFT, Atom, Label, Value, Valued, shifted
 from nfa.found import Found
 from nfa.matcher import Match

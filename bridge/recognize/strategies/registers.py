@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bridge.recognize import machine
 from bridge.recognize.arrow import Array, Bools
 from bridge.recognize.evaluate import HELPERS
-from bridge.recognize.generate import Generator
-from bridge.recognize.reading import Unknown
+from bridge.recognize.strategies import machine
+from bridge.recognize.strategies.generate import Generator
+from bridge.recognize.strategies.reading import Unknown
 from bridge.recognize.task import Task
 from nfa.closures import Closures
 from nfa.errors import BudgetError, ExhaustedError

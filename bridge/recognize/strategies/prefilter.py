@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from bridge.recognize.arrow import Ints, ranges
-from bridge.recognize.kept import KeptRows
-from bridge.recognize.starts import candidates
+from bridge.recognize.strategies.kept import KeptRows
+from bridge.recognize.strategies.starts import candidates
 from bridge.recognize.task import Task
 from nfa.errors import BudgetError
 from nfa.found import Found

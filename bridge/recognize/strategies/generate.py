@@ -13,9 +13,9 @@ import functools
 from collections.abc import Iterator, Sequence
 
 from bridge.recognize.conditions import asks_match_number
-from bridge.recognize.reading import Asked, Reading, Register, Total, Unknown
+from bridge.recognize.strategies.reading import Asked, Reading, Register, Total, Unknown
+from bridge.recognize.strategies.tracked import Slot, before
 from bridge.recognize.task import Task
-from bridge.recognize.tracked import Slot, before
 from nfa.closures import Closures
 from nfa.program import MatchSymbol
 

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from bridge.recognize import tracked
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition, distance
-from bridge.recognize.inline import truth
-from bridge.recognize.tracked import Slot
+from bridge.recognize.strategies import tracked
+from bridge.recognize.strategies.inline import truth
+from bridge.recognize.strategies.tracked import Slot
 from bridge.recognize.values import CURRENT, LABEL, NUMBER, Atom, Fold, Label, Number
 
 START = "start"

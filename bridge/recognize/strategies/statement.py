@@ -15,7 +15,7 @@ from sqlglot import exp
 from bridge.check import column
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import PerMatch
-from bridge.recognize.offsets import distance_in, fits, ways
+from bridge.recognize.strategies.offsets import distance_in, fits, ways
 from bridge.recognize.task import Task
 from bridge.recognize.values import SHIFT, Atom, Fold, Label, Number, Value, Valued, shifted
 

@@ -17,9 +17,9 @@ from sqlglot import exp
 from bridge.check import column
 from bridge.recognize.arrow import Ints, ranges
 from bridge.recognize.conditions import Condition, distance
-from bridge.recognize.kept import KeptRows
-from bridge.recognize.keyed import keyed
-from bridge.recognize.starts import Holds, holds_at
+from bridge.recognize.strategies.kept import KeptRows
+from bridge.recognize.strategies.keyed import keyed
+from bridge.recognize.strategies.starts import Holds, holds_at
 from bridge.recognize.task import Task, letter
 from bridge.recognize.values import CURRENT, Value
 from nfa.chain import chain, check_result

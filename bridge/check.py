@@ -273,7 +273,7 @@ def _scalar(expression: exp.Expr, scope: _Scope, aggregates: bool = False) -> ex
         return found
 
     check_types(expression, scope.type_of)
-    result = expression.copy().transform(normal)
+    result = expression.transform(normal)
     while isinstance(result, exp.Paren):
         result = result.this
     return result
@@ -428,7 +428,7 @@ def _without_aliases(expression: exp.Expr, columns: Sequence[exp.Expr], scope: _
             return exp.paren(values[node.name.lower()].copy())
         return node
 
-    return expression.copy().transform(replaced) if values else expression
+    return expression.transform(replaced) if values else expression
 
 
 def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
@@ -450,7 +450,7 @@ def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
             _check_parts(node.input, groups)
         case query.Map():
             values = {item.alias: item.this for item in node.columns}
-            below = [group.copy().transform(lambda n: _through(n, values)) for group in groups]
+            below = [group.transform(lambda n: _through(n, values)) for group in groups]
             _check_parts(node.input, below)
 
 

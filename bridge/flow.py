@@ -51,7 +51,7 @@ class Selection:
             below = self.columns[node.name].copy()
             return below if node is expression else whole(below)
 
-        return qualified(expression.copy().transform(substituted), alias)
+        return qualified(expression.transform(substituted), alias)
 
     def where(self, condition: exp.Expr) -> Selection:
         return dataclasses.replace(self, conditions=(*self.conditions, self.value(condition)))

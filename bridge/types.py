@@ -85,7 +85,7 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
             return exp.null() if known == UNKNOWN else exp.cast(exp.null(), known)
         return node
 
-    annotated = annotate_types(expression.copy().transform(typed))
+    annotated = annotate_types(expression.transform(typed))
     try:
         return canonical_type(annotated.type.sql()) if annotated.type else UNKNOWN
     except TypeMismatch:

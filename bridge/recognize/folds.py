@@ -141,7 +141,7 @@ def _in_order(call: exp.Expr) -> exp.Expr:
             node.set("this", exp.Order(this=node.this, expressions=[exp.Ordered(this=column("_member"))]))
         return node
 
-    return call.copy().transform(ordered)
+    return call.transform(ordered)
 
 
 def _running(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:

@@ -87,7 +87,7 @@ def plain(expression: exp.Expr) -> exp.Expr:
             return exp.Star()
         return exp.column(node.this.copy()) if isinstance(node, exp.Column) else node
 
-    return expression.copy().transform(of_row)
+    return expression.transform(of_row)
 
 
 def _check_order(clause: RowPattern) -> None:

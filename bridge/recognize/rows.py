@@ -163,7 +163,7 @@ class SortedRows:
 
     def _shifted(self, expression: exp.Expr) -> exp.Expr:
         """The expression with LAG and LEAD for what reads other rows of the partition."""
-        return expression.copy().transform(self._window)
+        return expression.transform(self._window)
 
     def _window(self, node: exp.Expr) -> exp.Expr:
         if not (isinstance(node, exp.Anonymous) and node.name == SHIFT):

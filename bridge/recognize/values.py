@@ -237,7 +237,7 @@ class _Reader:
                 return node
             return column(self.field(node))
 
-        return expression.copy().transform(plain)
+        return expression.transform(plain)
 
     def field(self, node: exp.Column) -> str:
         named = node.this.args.get("quoted") and node.name in self.fields
@@ -265,7 +265,7 @@ class _Reader:
                 return exp.Star() if isinstance(part.this, exp.Star) else column(self.field(part))
             return part
 
-        return Fold(node.copy().transform(inside), self.symbols(variable), final and self.symbol is None)
+        return Fold(node.transform(inside), self.symbols(variable), final and self.symbol is None)
 
     def hoisted(self, node: exp.Expr) -> exp.Expr:
         """One value where a strict expression has values of one place only; of the row at hand, any expression."""

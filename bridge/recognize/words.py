@@ -22,7 +22,7 @@ def text(expression: exp.Expr) -> str:
     >>> text(parse_one('(("a") > (_SHIFT("a", -2)))'))
     'a > PREV(a, 2)'
     """
-    holder = exp.Paren(this=expression.copy().transform(_navigation))
+    holder = exp.Paren(this=expression.transform(_navigation))
     for name in holder.find_all(exp.Identifier):
         name.set("quoted", False)  # those that need quotes get them again
     for node in [*holder.find_all(exp.Paren)]:

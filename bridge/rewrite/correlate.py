@@ -213,7 +213,7 @@ def _replaced(condition: exp.Expr, value: object) -> exp.Expr:
             return node
         return whole(value(node.name))  # type: ignore[operator]
 
-    replaced = condition.copy().transform(own)
+    replaced = condition.transform(own)
     assert isinstance(replaced, exp.Expr)
     return replaced
 

@@ -234,7 +234,7 @@ class Matching:
                 return of(run, node.name)
             return exp.cast(exp.null(), exp.DataType.build(self._column_type(node.name), dialect=self._dialect))
 
-        replaced = expression.copy().transform(own)
+        replaced = expression.transform(own)
         assert isinstance(replaced, exp.Expr)
         return replaced
 

@@ -213,7 +213,7 @@ class Recognition:
             beside = kind(this=node.expressions[0].copy(), offset=number(abs(by)))
             return exp.Window(this=beside, partition_by=[column(key) for key in self.keys] or None, order=order)
 
-        return expression.copy().transform(window)
+        return expression.transform(window)
 
     def _newest_stands(self) -> exp.Expr:
         newer = [*(same(of("m", key), of("p", key)) for key in self.keys)]

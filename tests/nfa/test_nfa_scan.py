@@ -97,7 +97,7 @@ def test_too_large_tables_are_refused(monkeypatch):
 
 def test_too_many_rows_of_overlapping_matches_are_refused(monkeypatch):
     monkeypatch.setattr(chain, "RESULT_LIMIT", 10_000)
-    with pytest.raises(BudgetError, match="more than 10000 rows"):
+    with pytest.raises(BudgetError, match="more than 10,000 rows"):
         scan(compile_program(parse_pattern("A+")), np.ones(1000, np.uint8), np.array([1000]), to_next_row)
 
 

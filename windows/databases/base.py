@@ -86,7 +86,7 @@ class Database(abc.ABC):
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:
         """The text of a neutral statement in this database's SQL; raises `Refused` for what it cannot say."""
         try:
-            tree = statement.copy().transform(self.adapt)
+            tree = statement.transform(self.adapt)
             return tree.sql(self.dialect, identify=True, pretty=pretty, unsupported_level=ErrorLevel.RAISE)
         except Exception as error:
             raise Refused(error, statement.sql()) from None

@@ -287,7 +287,7 @@ def _over_row(part: exp.Expr, atoms: Mapping[str, Atom]) -> exp.Expr:
         atom = atoms[node.name] if isinstance(node, exp.Column) else None
         return exp.Paren(this=atom.row.copy()) if isinstance(atom, Value) else node
 
-    return part.copy().transform(row)
+    return part.transform(row)
 
 
 def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> Valued:
@@ -297,7 +297,7 @@ def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> Valued:
     def named(node: exp.Expr) -> exp.Expr:
         return column(f"_v{read.index(atoms[node.name])}") if isinstance(node, exp.Column) else node
 
-    return Valued(expression.copy().transform(named), tuple(read))
+    return Valued(expression.transform(named), tuple(read))
 
 
 def _behind(row: exp.Expr, by: int) -> exp.Expr:

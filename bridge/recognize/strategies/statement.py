@@ -38,7 +38,7 @@ class Columns:
                 )
             return self._column(node, 0, distance) if isinstance(node, exp.Column) else node
 
-        return exp.Paren(this=row.copy().transform(far))
+        return exp.Paren(this=row.transform(far))
 
     def _column(self, row: exp.Expr, by: int, distance: int) -> exp.Expr:
         value = shifted(row.copy(), by + distance) if by + distance else row.copy()
@@ -51,7 +51,7 @@ class Columns:
         def put(node: exp.Expr) -> exp.Expr:
             return atoms[node.name].copy() if isinstance(node, exp.Column) else node
 
-        return exp.Paren(this=valued.expression.copy().transform(put))
+        return exp.Paren(this=valued.expression.transform(put))
 
     def _atom(self, atom: Atom, taken_by_now: int) -> exp.Expr:
         assert isinstance(atom, (Value, Label))

@@ -19,7 +19,7 @@ from nfa.lockstep import alone_price, price
 from nfa.skip import Skip, past_last_row, to_next_row
 from nfa.skipping import onward
 
-STARTS_AT_ONCE = 65_536
+STARTS_AT_ONCE = 262_144
 """The most starts that are asked about together."""
 
 STARTS_AT_FIRST = 256

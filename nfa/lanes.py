@@ -29,6 +29,12 @@ CODES_AT_ONCE = 4_000_000
 PATIENCE = 1 << 20
 """How many starts times rows are looked at together without knowing whether the search comes to these starts."""
 
+PATIENCE_WITHIN = 1 << 24
+"""The same where none of them can go far: then little can be in vain."""
+
+NEAR = 1024
+"""So many rows from its start is not far."""
+
 PATIENCE_ALONE = 1 << 14
 """The same, of those that are followed alone."""
 
@@ -208,6 +214,8 @@ class _Run:
         self._lanes, self._starts, self._patient = lanes, starts, patient
         self._limits = lanes.limits(starts)
         self._closes = self._limits == lanes.end_of_partition(starts)
+        near = len(starts) > 0 and int((self._limits - starts).max()) <= NEAR
+        self._patience = PATIENCE_WITHIN if near else PATIENCE
         self.best, self.steps = np.full(len(starts), -1, np.int64), np.zeros(len(starts), np.int64)
         self.active: Ints = np.arange(len(starts))
         self.state, self.depth, self.kept = lanes.begun(starts), 0, len(starts)
@@ -222,7 +230,7 @@ class _Run:
         self.best[active[matches]] = rows[matches]
         stops = at_limit | (flags & IS_SETTLED > 0)
         if self.depth in CHECKPOINTS and not self._patient:
-            self.kept = min(self.kept, max(PATIENCE // self.depth, 1))
+            self.kept = min(self.kept, max(self._patience // self.depth, 1))
             stops |= active >= self.kept
         if stops.any():
             self.steps[active[stops]] = self.depth

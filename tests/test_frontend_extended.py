@@ -358,7 +358,7 @@ SELECT * FROM s WHERE a = ¦$1                                     | a query has
 SELECT * FROM s WHERE a = ¦@x                                     | a query has no parameters
 SELECT a ¦INTO x FROM s                                           | INTO is not supported
 SELECT ¦* EXCEPT (a) FROM s                                       | name the columns
-SELECT * FROM s ¦MATCH_RECOGNIZE (PATTERN (A))                    | MATCH_RECOGNIZE is not supported yet
+SELECT * FROM s ¦MATCH_RECOGNIZE PATTERN (A)                      | MATCH_RECOGNIZE wants its clauses in parentheses
 SELECT * FROM s AS x ¦(a, b)                                      | a list of columns is not supported here
 SELECT ¦x.a FROM s                                                | unknown input 'x'; there is 's'
 SELECT ¦s.a FROM s AS x                                           | unknown input 's'; there is 'x'

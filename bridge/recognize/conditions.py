@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.values import CURRENT, Number, Place, Value, Valued, read
-from nfa.pattern import Concatenation, Exclusion, Pattern, Symbol, length_bounds, symbols, walk
+from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, length_bounds, symbols, walk
 
 
 class Grade(enum.IntEnum):
@@ -127,3 +127,24 @@ def _positions(pattern: Pattern) -> dict[str, int]:
             break
         before += least
     return found
+
+
+def at_an_end(place: Place, clause: RowPattern) -> Place:
+    """The same place of a whole match as its first or last row, where the pattern has it there: these are known at once.
+
+    >>> from nfa import parse_pattern
+    >>> clause = RowPattern(parse_pattern("A B* C+"))
+    >>> at_an_end(Place(("C",), final=True), clause).symbols, at_an_end(Place(("B",), final=True), clause).symbols
+    (None, ('B',))
+    """
+    if place.symbols is None or place.offset or not place.final or clause.timed_out or clause.absent is not None:
+        return place  # a partial match has not all of the pattern
+    known = distance(place, clause)
+    if known is not None:
+        return dataclasses.replace(place, symbols=None, first=True, offset=known)
+    parts = clause.pattern.parts if isinstance(clause.pattern, Concatenation) else (clause.pattern,)
+    end = parts[0] if place.first else parts[-1]
+    if isinstance(end, Quantified) and end.least > 0:
+        end = end.part
+    there = isinstance(end, Symbol) and end.name in place.symbols
+    return dataclasses.replace(place, symbols=None) if there else place

@@ -36,6 +36,10 @@ class Column(NamedTuple):
     nulls: NDArray[Any] | None
     kind: str
 
+    def of(self, places: NDArray[Any]) -> Column:
+        """The values at these places, none of which is negative."""
+        return Column(self.values[places], None if self.nulls is None else self.nulls[places], self.kind)
+
     def at(self, places: NDArray[Any]) -> Column:
         """The values at these places; a negative place gives NULL."""
         absent = places < 0

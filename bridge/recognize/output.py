@@ -13,6 +13,7 @@ from sqlglot import exp
 from bridge.check import column
 from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.clause import PerMatch, RowPattern
+from bridge.recognize.conditions import at_an_end
 from bridge.recognize.folds import folded
 from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import arrow_columns, lent
@@ -27,6 +28,8 @@ class Shown:
     match: Ints
     member: Ints
     row: Ints
+    each: bool = False
+    """Whether there is one row for each match, in order."""
 
     @property
     def unmatched(self) -> Bools:
@@ -39,7 +42,7 @@ def shown(members: Members, per_match: PerMatch, count: int) -> Shown:
     found = members.found
     if per_match is PerMatch.ONE_ROW:
         last = np.where(found.lengths > 0, members.offsets[1:] - 1, ABSENT)
-        return Shown(np.arange(members.matches), last, found.starts)
+        return Shown(np.arange(members.matches), last, found.starts, each=True)
     kept = np.flatnonzero(~members.excluded)
     rows = Shown(members.match[kept], kept, members.rows(kept, members.match[kept]))
     if per_match is PerMatch.OMIT_EMPTY:
@@ -88,6 +91,7 @@ class Output:
 
     def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[Valued]) -> pa.Table:
         """The answer: partition columns, measures; for all rows also the order columns before and the rest after them."""
+        self._clause = clause
         keys = [key.name for key in clause.partition_by]
         names, rest = list[str](), list[str]()
         if clause.per_match is not PerMatch.ONE_ROW:
@@ -125,7 +129,8 @@ class Output:
             return np.full(len(match), ABSENT)
         if not atom.place.final:
             return self.members.so_far(atom.place, self.shown.member)
-        return np.where(self.shown.unmatched, ABSENT, self.members.at_end(atom.place)[match])
+        found = self.members.at_end(at_an_end(atom.place, self._clause))
+        return found if self.shown.each else np.where(self.shown.unmatched, ABSENT, found[match])
 
     def _labels(self, found: Ints) -> Array:
         if not len(self.members):

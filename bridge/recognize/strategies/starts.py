@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -41,14 +42,18 @@ def candidates(task: Task) -> Ints | None:
 
 def _letters_at(task: Task) -> Callable[[Ints, Ints], Letters]:
     letters = task.letters
-    rests = [(place, holds_at(c, task)) for place, c in enumerate(task.conditions) if c.rest is not None]
+    conditions = enumerate(task.conditions)
+    rests = [(place, holds_at(c, task), c.row is None) for place, c in conditions if c.rest is not None]
     if not rests:
         return lambda starts, rows: letters[rows]
 
     def letters_at(starts: Ints, rows: Ints) -> Letters:
         found = letters[rows]
-        for place, holds in rests:
+        for place, holds, always in rests:
             bit = found.dtype.type(1 << place)
+            if always:
+                found[~holds(starts, rows)] &= ~bit
+                continue
             asked = np.flatnonzero(found & bit)
             failed = asked[~holds(starts[asked], rows[asked])]
             found[failed] &= ~bit
@@ -61,7 +66,8 @@ def holds_at(condition: Condition, task: Task) -> Holds:
     """What a condition asks beyond the row, of rows at known distances from the first."""
     asked = Rest(condition, task)
     places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in asked.values]
-    return lambda starts, rows: asked.holds([_rows_at(place, starts, rows) for place in places], len(rows))
+    sure = [not place for place in places]  # the row itself and the first are always there
+    return lambda starts, rows: asked.holds([_rows_at(place, starts, rows) for place in places], len(rows), sure)
 
 
 class Rest:
@@ -77,13 +83,17 @@ class Rest:
         self._columns = columns if columns is not None and _alike(columns) else None
         self._compute = vector(self._expression) if self._columns is not None else None
 
-    def holds(self, places: Sequence[Ints], count: int) -> Bools:
-        """For each of `count` cases whether it holds, given for each value the rows it is read at (-1: none)."""
+    def holds(self, places: Sequence[Ints], count: int, sure: Sequence[bool] = ()) -> Bools:
+        """For each of `count` cases whether it holds, given for each value the rows it is read at (-1: none).
+
+        `sure` tells of each value whether there is such a row in every case.
+        """
         if self._compute is None or self._columns is None:
             return self._by_database(places, count)
-        pairs = zip(self._columns, places, strict=True)
-        env = {f"_v{number}": column.at(rows) for number, (column, rows) in enumerate(pairs)}
-        return np.broadcast_to(truth(self._compute(env)), (count,))
+        triples = zip(self._columns, places, sure or itertools.repeat(False), strict=False)
+        reads = enumerate(column.of(rows) if there else column.at(rows) for column, rows, there in triples)
+        found = truth(self._compute({f"_v{number}": values for number, values in reads}))
+        return found if found.shape == (count,) else np.broadcast_to(found, (count,))
 
     def _by_database(self, places: Sequence[Ints], count: int) -> Bools:
         if not count:
@@ -107,5 +117,7 @@ def _rows_at(distance: int | None, starts: Ints, rows: Ints) -> Ints:
     """The row at a distance from the first, if it has come by now; the row itself without one."""
     if distance is None:
         return rows
+    if distance == 0:
+        return starts
     there = starts + distance
-    return there if distance == 0 else np.where(there <= rows, there, -1)
+    return np.where(there <= rows, there, -1)

@@ -207,6 +207,21 @@ def test_state_stays_small(live: Watched) -> None:
     assert stands == (1,)
 
 
+def test_partitions_that_are_over_leave_nothing(live: Watched) -> None:
+    live.watch(
+        "p",
+        """SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES B.price AS b
+        PATTERN (A B) WITHIN 5 MS DEFINE A AS price < 3, B AS price > A.price)""",
+    )
+    live.cep.push_events("trades", [([f"S{i // 3}", float(i % 3)], i) for i in range(3000)])
+    assert [row[1:] for row in live.rest()] == [(f"S{key}", 1.0) for key in range(1000)]
+    live.cep.advance_time(4000)
+    live.cep.purge()
+    for name in ("cep_rows_trades", "cep_stands_trades"):
+        assert live.cep.database.fetch(f"SELECT COUNT(*) FROM {name}") == [(0,)]
+    assert live.push((5000, 1.0), (5001, 2.0), symbol="S7") == [(5001, "S7", 2.0)]
+
+
 def test_events_out_of_order_are_matched_in_order() -> None:
     live = Watched("sqlite://", lateness=5)
     live.watch("v", V_SHAPE.format(within=""))

@@ -164,6 +164,8 @@ class Live:
     table: str
     behind: int = 0
     ahead: int = 0
+    forgets: bool = False
+    """Whether a partition without open rows is as one that never was."""
 
     def __post_init__(self) -> None:
         self._ready = False
@@ -290,8 +292,8 @@ class Live:
         """What becomes known by time alone, at the very time."""
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, _, start, key = heapq.heappop(self._deadlines)
-            part = self.parts[key]
-            if part.matcher.start != start or start >= part.base + len(part.rows):
+            part = self.parts.get(key)
+            if part is None or part.matcher.start != start or start >= part.base + len(part.rows):
                 continue
             if part.unseen and part.unseen[0][0] < deadline:
                 part.overdue = deadline  # a row of before waits for a later one
@@ -369,6 +371,8 @@ class Live:
             self.store.drop(part.rows[:gone])
             del part.rows[:gone]
             part.base = needed
+            if self.forgets and not part.rows and not part.unseen:
+                del self.parts[key]
             lines.append((*key, *last, needed, part.matcher.start, part.matcher.match_number - 1, self._version))
         if lines:
             database.insert(self.texts.place_table, self._width + 7, lines)

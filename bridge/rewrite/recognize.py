@@ -14,10 +14,10 @@ from bridge.flow import Flow, Need, Selection, named, number, of, same, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize import resolve
 from bridge.recognize.clause import PerMatch, RowPattern, with_absence
-from bridge.recognize.values import LABEL, NUMBER, SHIFT, Atom, Fold, Value, read
+from bridge.recognize.values import LABEL, NUMBER, SHIFT, Atom, Fold, Number, Value, read
 from bridge.rewrite.network import Network, add_table, rewrite
 from nfa.errors import BudgetError
-from nfa.program import compile_program
+from nfa.program import AnchorStart, Program, compile_program
 
 MOMENT = ("ts", "seq", "_place")
 """The columns that order the rows of a stream."""
@@ -154,8 +154,24 @@ class Recognition:
                 self.found,
                 behind,
                 ahead,
+                self._forgets(program, behind, ahead),
             )
         )
+
+    def _forgets(self, program: Program, behind: int, ahead: int) -> bool:
+        """Whether a partition without open rows is as one that never was; then nothing of it is kept."""
+        values = [*(c.rest for c in self.conditions if c.rest), *self.measures]
+        atoms = [atom for value in values for atom in value.atoms]
+        numbers = any(isinstance(atom, Number) for atom in atoms) or any(
+            found.name == NUMBER for atom in atoms if isinstance(atom, Fold) for found in atom.call.find_all(exp.Column)
+        )
+        first = any(isinstance(line, AnchorStart) for line in program.instructions)
+        if numbers or first or behind or ahead:
+            return False
+        same_key = self._same_key("r", self.stands)
+        kept = exp.select(number(1)).from_(table(self.rows).as_("r", quoted=True)).where(*same_key)
+        self.operator.purges.append(Purge(self.stands, exp.Not(this=exp.Exists(this=kept))))
+        return True
 
     def _expressions(self) -> Iterable[exp.Expr]:
         """What must be known of each row."""

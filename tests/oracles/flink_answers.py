@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ SETTINGS = {
     # One watermark, after all rows: no row is late.
     "pipeline.auto-watermark-interval": "1000000000000 ms",
 }
+NAMES = ("g", "p", "ts", "x", "y")
 COLUMNS = "g INT, p INT, ts BIGINT, x DOUBLE, y DOUBLE, rt AS TO_TIMESTAMP_LTZ(ts, 3), WATERMARK FOR rt AS rt"
 
 
@@ -47,20 +49,23 @@ class Flink:
         for at in range(0, len(questions), AT_ONCE):
             some = questions[at : at + AT_ONCE]
             for number, question in enumerate(some, at):
-                self.create(f"t{number}", question["rows"])
+                rows = (json.dumps(dict(zip(NAMES, row, strict=True))) for row in question["rows"])
+                (self.create(f"t{number}", COLUMNS) / "rows").write_text("\n".join(rows))
             yield from self.some_answers(at, some)
             for number in range(at, at + len(some)):
-                self.tables.execute_sql(f"DROP TEMPORARY TABLE t{number}")
+                self.drop(f"t{number}")
 
-    def create(self, name: str, rows: list[list[Any]]) -> None:
+    def create(self, name: str, columns: str) -> pathlib.Path:
+        """A table, and the folder that its rows are in."""
         folder = self.folder / name
         folder.mkdir()
-        with (folder / "rows.json").open("w") as file:
-            for row in rows:
-                json.dump(dict(zip("g p ts x y".split(), row, strict=True)), file)
-                file.write("\n")
         place = f"'connector' = 'filesystem', 'path' = '{folder}', 'format' = 'json'"
-        self.tables.execute_sql(f"CREATE TEMPORARY TABLE {name} ({COLUMNS}) WITH ({place})")
+        self.tables.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({place})")
+        return folder
+
+    def drop(self, name: str) -> None:
+        self.tables.execute_sql(f"DROP TEMPORARY TABLE {name}")
+        shutil.rmtree(self.folder / name)
 
     def some_answers(self, first: int, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """As one job; if it fails, half of them at a time, so that only those that Flink refuses have no answer."""
@@ -73,14 +78,22 @@ class Flink:
         return self.some_answers(first, questions[:half]) + self.some_answers(first + half, questions[half:])
 
     def together(self, first: int, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        width = max(len(question["measures"]) for question in questions)
-        selects = [select(first + at, question, width) for at, question in enumerate(questions)]
+        names = [f"m{number}" for number in range(1, max(len(question["measures"]) for question in questions) + 1)]
+        columns = ["question INT", "g INT", "p INT", *(f"{name} DOUBLE" for name in names)]
+        selects = [select(first + at, question, len(names)) for at, question in enumerate(questions)]
+        folder = self.create("answers", ", ".join(columns))
+        try:
+            self.tables.execute_sql(f"INSERT INTO answers {' UNION ALL '.join(selects)}").wait()
+            rows = [json.loads(line) for file in folder.rglob("*") if file.is_file() for line in file.open()]
+        finally:
+            self.drop("answers")
         found: list[list[list[Any]]] = [[] for _ in questions]
-        with self.tables.execute_sql(" UNION ALL ".join(selects)).collect() as rows:
-            for number, g, p, *measures in rows:
-                question = questions[number - first]
-                keys = [g, p][: len(question["keys"])]
-                found[number - first].append([*keys, *measures[: len(question["measures"])]])
+        for row in rows:
+            question = questions[row["question"] - first]
+            # A NULL may be left out of what is written.
+            found[row["question"] - first].append(
+                [row.get(name) for name in (*question["keys"], *names[: len(question["measures"])])]
+            )
         return [{"rows": rows} for rows in found]
 
 

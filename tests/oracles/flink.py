@@ -4,8 +4,9 @@
 
 Asked is what Flink does as the standard has it. Its automaton never gives back a row that it has taken, so there is
 only ever one way to match: either every quantifier is exact, or no row can be both what a loop takes and what may come
-after it. AFTER MATCH is always written (Flink's default is another); not asked is what Flink refuses (alternatives,
-groups, PREV, CLASSIFIER, RUNNING, ALL ROWS, a greedy end) or answers its own way (an optional end, ^, $, SUBSET).
+after it. AFTER MATCH is always written (Flink's default is another). Not asked is what Flink refuses (alternatives,
+groups, PREV, CLASSIFIER, RUNNING, ALL ROWS, a greedy end, B* after a greedy loop) or answers its own way (an optional
+end, ^, $, SUBSET).
 
 generate(7)                     a question: a clause over many small inputs, told apart by the column g
 from_flink(python, questions)   its answers, by flink_answers.py in that Python; a text where Flink refuses
@@ -160,20 +161,24 @@ class _Maker:
     def _disjoint(self) -> Iterator[Element]:
         names = "ABCDE"[: self.rng.choice([2, 3, 3, 3, 4, 4, 5])]
         taken: set[int] = set()  # what the loops take from which the next element can follow
+        greedy = False
         for name in names:
             free = sorted(set(LETTERS) - taken)
             may_loop = len(free) > 1
-            least, most, reluctant = self._bounds(name == "A", name == names[-1]) if may_loop else (1, 1, False)
+            least, most, reluctant = (
+                self._bounds(name == "A" or greedy, name == names[-1]) if may_loop else (1, 1, False)
+            )
             size = self.rng.randint(1, min(3, len(free) - may_loop))
             made = Element(name, tuple(sorted(self.rng.sample(free, size))), least, most, reluctant)
             yield made
+            greedy = made.is_loop and not reluctant
             taken = {*made.letters, *(taken if least == 0 else ())} if made.is_loop else set()
 
-    def _bounds(self, first: bool, last: bool) -> tuple[int, int | None, bool]:
+    def _bounds(self, needed: bool, last: bool) -> tuple[int, int | None, bool]:
         if last:
             return self.rng.choice([(1, 1, False)] * 6 + [(2, 2, False), (1, None, True), (2, None, True)])
         loops: list[tuple[int, int | None]] = [(1, None), (1, None), (2, None), (1, 3), (2, 4)]
-        loops += [] if first else [(0, None), (0, None)]
+        loops += [] if needed else [(0, None), (0, None)]
         if self.chance(0.3):
             return self.rng.choice([(1, 1, False), (1, 1, False), (2, 2, False)])
         return *self.rng.choice(loops), self.chance(0.25)
@@ -249,6 +254,7 @@ def from_flink(python: str, questions: Sequence[Question]) -> list[Answer]:
         given, found = pathlib.Path(folder, "questions.json"), pathlib.Path(folder, "answers.json")
         given.write_text(json.dumps(asked))
         environment["FLINK_LOG_DIR"] = folder
+        environment["JVM_ARGS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx2g"  # all is over soon
         done = subprocess.run([python, script, given, found], env=environment, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{python} {script} failed:\n{done.stdout}{done.stderr}")

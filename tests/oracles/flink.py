@@ -282,7 +282,7 @@ def from_bridge(url: str, questions: Sequence[Question]) -> list[Answer]:
     return found
 
 
-def from_definition(question: Question) -> Answer:
+def from_definition(question: Question) -> Rows:
     from bridge.frontends.cursor import Cursor
     from bridge.frontends.match_recognize import match_recognize
     from bridge.frontends.select import RESERVED
@@ -360,7 +360,7 @@ def _difference(question: Question, url: str, said: Rows, answer: Answer) -> str
         *(" ".join(map(str, row)) for row in small.rows),
         f"Flink      {_ranked(flink)}",
         f"bridge     {_ranked(ours)}",
-        f"definition {_ranked(list(from_definition(small)))}",
+        f"definition {_ranked(from_definition(small))}",
     ]
     return "\n".join(lines)
 

@@ -88,7 +88,7 @@ def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Itera
         stream = catalogue.streams[name]
         key = "INTEGER PRIMARY KEY" if database.indexes else "BIGINT"
         columns = [("ts", "BIGINT"), ("seq", key), *((a.name, database.column_type(a)) for a in stream.schema)]
-        quoted = (f"{database.render(exp.to_identifier(name, quoted=True))} {kind}" for name, kind in columns)
+        quoted = (f"{database.quoted(name)} {kind}" for name, kind in columns)
         yield f"CREATE TABLE {database.render(table(stream.inbox))} ({', '.join(quoted)});"
     for operator in entry.operators:
         for made in operator.tables:

@@ -250,7 +250,7 @@ class Runner:
     def _quoted(self, name: str) -> str:
         key = (name, "quoted")
         if key not in self._texts:
-            self._texts[key] = self.database.render(_id(name))
+            self._texts[key] = self.database.quoted(name)
         return self._texts[key]
 
     @contextlib.contextmanager

@@ -23,7 +23,7 @@ from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.match_recognize import match_recognize
 from bridge.recognize.answer import answer
 from bridge.recognize.clause import RowPattern
-from bridge.recognize.rows import Source
+from bridge.recognize.rows import Source, lent
 from bridge.recognize.why import Why
 from windows.databases import Database, Refused
 
@@ -175,8 +175,7 @@ def inputs(
             given.append(_input(sql, part, _visible(text, part, cut, database), database, rendered))
             with pointing(sql):
                 table = table_of(given[-1])
-            database.lend(part.name, table)
-            stack.callback(database.take_back, part.name)
+            stack.enter_context(lent(database, table, part.name))
         yield text, given
 
 

@@ -7,9 +7,11 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from bridge.check import column
+from bridge.flow import table
 from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import arrow_columns, lent
@@ -27,7 +29,7 @@ def folded(fold: Fold, database: Database, rows: Columns, members: Members, matc
     """An aggregate's value for each row of the answer: of its match, or of what the match had taken by its member."""
     if _is_count_of_rows(fold.call):
         return _counts(fold, members, match, member)
-    arguments = _arguments(fold.call)
+    arguments = fold.columns
     columns = dict(zip(arguments, rows.columns([column(name) for name in arguments]), strict=True))
     if _counts_all(fold.call, columns):
         return _counts(fold, members, match, member)
@@ -96,26 +98,18 @@ def _counted(fold: Fold, values: Array, match: Ints) -> Array:
     call = fold.call.this if isinstance(fold.call, exp.Filter) else fold.call
     if not isinstance(call, (exp.Count, exp.CountIf)):
         return values
-    import pyarrow.compute as pc
-
     zero = pa.scalar(0, pa.int64())
     counts = pc.fill_null(values.cast(pa.int64()), zero)
     return pc.if_else(pa.array(match == ABSENT), pa.scalar(None, pa.int64()), counts)
 
 
-def _arguments(call: exp.Expr) -> list[str]:
-    names = [found.name for found in call.find_all(exp.Column)]
-    return [name for name in dict.fromkeys(names) if name not in (LABEL, NUMBER)]
-
-
-def _table(members: Members, chosen: Ints, columns: dict[str, Array], call: exp.Expr) -> pa.Table:
+def _table(members: Members, chosen: Ints, columns: dict[str, Array], fold: Fold) -> pa.Table:
     """The members an aggregate is computed over, with the columns it reads."""
     of_match = members.match[chosen]
     named: dict[str, Array] = {"_match": pa.array(of_match), "_member": pa.array(chosen)}
-    read = {found.name for found in call.find_all(exp.Column)}
-    if LABEL in read:
+    if fold.reads_label:
         named[LABEL] = taken(pa.array(members.names, pa.string()), members.symbols[chosen].astype(np.int64))
-    if NUMBER in read:
+    if fold.reads_number:
         named[NUMBER] = pa.array(members.numbers[of_match])
     rows = members.rows(chosen, of_match)
     return pa.table({**named, **{name: taken(values, rows) for name, values in columns.items()}})
@@ -125,10 +119,10 @@ def _grouped(
     fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> tuple[Array, Ints]:
     """The values of the matches that have such rows, and which matches these are."""
-    table = _table(members, np.flatnonzero(inside), columns, fold.call)
-    with lent(database, table) as name:
+    given = _table(members, np.flatnonzero(inside), columns, fold)
+    with lent(database, given) as name:
         value = exp.alias_(_in_order(fold.call), "_value", quoted=True)
-        select = exp.select(column("_match"), value).from_(exp.to_identifier(name, quoted=True))
+        select = exp.select(column("_match"), value).from_(table(name))
         found = arrow_columns(database, database.render(select.group_by(column("_match"))), 2)
     return found[1], np.asarray(found[0]).astype(np.int64)
 
@@ -146,14 +140,14 @@ def _in_order(call: exp.Expr) -> exp.Expr:
 
 def _running(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:
     """The value at each member over the rows taken by then."""
-    table = _table(members, np.arange(len(members)), columns, fold.call).append_column("_inside", pa.array(inside))
+    given = _table(members, np.arange(len(members)), columns, fold).append_column("_inside", pa.array(inside))
     call = fold.call.copy()
     condition: exp.Expr | None = column("_inside") if fold.symbols is not None else None
     if isinstance(call, exp.Filter):
         own = exp.Paren(this=call.expression.this)
         condition, call = own if condition is None else exp.And(this=condition, expression=own), call.this
-    with lent(database, table) as name:
-        source: exp.Expr = exp.to_identifier(name, quoted=True)
+    with lent(database, given) as name:
+        source: exp.Expr = table(name)
         if isinstance(call.this, exp.Distinct):
             source, call = _once(source, call, condition)
         elif condition is not None:

@@ -60,10 +60,8 @@ class Members:
 
     @functools.cached_property
     def numbers(self) -> Ints:
-        """MATCH_NUMBER() of each match: 1, 2, … in its partition; empty matches count."""
-        partition = np.searchsorted(self.ends, self.found.starts, side="right")
-        first = np.searchsorted(partition, partition, side="left")
-        return np.arange(self.matches) - first + 1
+        """MATCH_NUMBER() of each match."""
+        return match_numbers(self.found.starts, self.ends)
 
     def at_end(self, place: Place) -> Ints:
         """For each match the member at a place of the whole match."""
@@ -126,6 +124,16 @@ class Members:
     def _count_of(self, symbols: tuple[str, ...]) -> Ints:
         """How many members up to each one, itself included, are one of the symbols."""
         return np.cumsum(self.is_one_of(symbols), dtype=np.int64)
+
+
+def match_numbers(starts: Ints, ends: Ints) -> Ints:
+    """MATCH_NUMBER() of the matches from these rows on: 1, 2, … in each partition; empty matches count.
+
+    >>> match_numbers(np.array([0, 2, 7]), np.array([5, 9])).tolist()
+    [1, 2, 1]
+    """
+    partition = np.searchsorted(ends, starts, side="right")
+    return np.arange(len(starts)) - np.searchsorted(partition, partition, side="left") + 1
 
 
 def _picked(where: Ints | None, firsts: Ints, counts: Ints, place: Place) -> Ints:

@@ -8,9 +8,11 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from bridge.check import column
+from bridge.flow import table
 from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import at_an_end
@@ -147,10 +149,10 @@ class Output:
 
     def _asked(self, computed: list[exp.Expr], values: dict[Atom, Array], names: dict[Atom, str]) -> list[Array]:
         order = pa.array(np.arange(len(self.shown.match)))
-        table = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
-        with lent(self.database, table) as lent_name:
+        given = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
+        with lent(self.database, given) as lent_name:
             named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(computed)]
-            select = exp.select(*named).from_(exp.to_identifier(lent_name, quoted=True)).order_by(column("_n"))
+            select = exp.select(*named).from_(table(lent_name)).order_by(column("_n"))
             arrays = arrow_columns(self.database, self.database.render(select), len(named))
         nothing = pa.array(self.shown.unmatched)
         return [_without(array, nothing) for array in arrays]
@@ -166,6 +168,4 @@ def _renamed(measure: Valued, names: dict[Atom, str]) -> exp.Expr:
 
 
 def _without(array: Array, nothing: Array) -> Array:
-    import pyarrow.compute as pc
-
     return pc.if_else(nothing, pa.scalar(None, array.type), array)

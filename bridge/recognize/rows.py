@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from bridge.check import column
 from bridge.errors import QueryError
-from bridge.flow import table
+from bridge.flow import before, of, over, table
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import RowPattern
-from bridge.recognize.values import SHIFT
+from bridge.recognize.values import beside, shift_of
 from windows.databases import Database, Refused
 
 PARTITION, ORDER = "_p", "_n"
@@ -38,9 +38,7 @@ class Source:
 
     def rendered(self, database: Database, statement: exp.Expr) -> str:
         """A statement that reads the table SOURCE, with this SELECT in its place."""
-        return database.render(statement).replace(
-            database.render(exp.to_identifier(SOURCE, quoted=True)), f"({self.text})"
-        )
+        return database.render(statement).replace(database.quoted(SOURCE), f"({self.text})")
 
 
 class SortedRows:
@@ -68,13 +66,13 @@ class SortedRows:
             return True
         if any(item.args.get("desc") for item in clause.order_by):
             return False
-        before = [exp.alias_(exp.Window(this=exp.Lag(this=key.copy())), f"_b{i}") for i, key in enumerate(keys)]
+        above = [exp.alias_(exp.Window(this=exp.Lag(this=key.copy())), f"_b{i}") for i, key in enumerate(keys)]
         here = [exp.alias_(key.copy(), f"_h{i}") for i, key in enumerate(keys)]
-        pairs = exp.select(*here, *before).from_(table(SOURCE)).subquery("o")
+        pairs = exp.select(*here, *above).from_(table(SOURCE)).subquery("o")
         places = range(len(keys))
         wrong = exp.or_(
             *(exp.Is(this=exp.column(f"_h{i}"), expression=exp.null()) for i in places),
-            _less([(exp.column(f"_h{i}"), exp.column(f"_b{i}")) for i in places]),
+            before([(exp.column(f"_h{i}"), exp.column(f"_b{i}")) for i in places]),
         )
         select = exp.select(exp.Count(this=exp.Star())).from_(pairs).where(wrong)
         (found,) = arrow_columns(self.database, self.source.rendered(self.database, select), 1)
@@ -107,14 +105,16 @@ class SortedRows:
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def _ends(self) -> Ints:
-        if not self.partitioned:
-            (found,) = self.columns([exp.Count(this=exp.Star())])
-            count = found[0].as_py()
-            return np.array([count] if count else [], np.int64)
-        counted = exp.select(exp.Count(this=exp.Star())).from_(table(self.name)).group_by(column(PARTITION))
-        select = counted.order_by(exp.Ordered(this=column(PARTITION)))
-        (counts,) = arrow_columns(self.database, self.database.render(select), 1)
-        return np.cumsum(np.asarray(counts, np.int64))
+        select = exp.select(exp.Count(this=exp.Star())).from_(self._table())
+        if self.partitioned:
+            select = select.group_by(column(PARTITION)).order_by(exp.Ordered(this=column(PARTITION)))
+        (counts,) = arrow_columns(self.database, self.source.rendered(self.database, select), 1)
+        ends = np.cumsum(np.asarray(counts, np.int64))
+        return ends[ends > 0]
+
+    def _table(self) -> exp.Table:
+        """Where the rows are: in the sorted table, or in the input, which lies in order."""
+        return table(SOURCE if self.in_place else self.name)
 
     def key(self, name: str, rows: Ints) -> Array:
         """The partitioning column's value for each of these rows."""
@@ -140,8 +140,8 @@ class SortedRows:
     def select(self, expressions: Sequence[exp.Expr]) -> str:
         """The statement that computes these for each row."""
         named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
-        select = exp.select(*named).from_(table(SOURCE if self.in_place else self.name))
-        if not self.database.ordered and not any(isinstance(e, exp.Count) for e in expressions):
+        select = exp.select(*named).from_(self._table())
+        if not self.database.ordered:
             select = select.order_by(column(ORDER))
         return self.source.rendered(self.database, select)
 
@@ -154,7 +154,7 @@ class SortedRows:
         number = ranked if self.database.ordered else exp.Sub(this=column(ORDER), expression=exp.Literal.number(1))
         named = [exp.alias_(self._shifted(value), f"_w{place}", quoted=True) for place, value in enumerate(values)]
         inner = exp.select(exp.alias_(number, "_row", quoted=True), *named)
-        of_rows = inner.from_(table(SOURCE if self.in_place else self.name)).subquery("h")
+        of_rows = inner.from_(self._table()).subquery("h")
         told = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(shown)]
         select = exp.select(column("_row"), *told).from_(of_rows).where(condition.copy())
         if not self.database.ordered:
@@ -166,60 +166,41 @@ class SortedRows:
         return expression.transform(self._window)
 
     def _window(self, node: exp.Expr) -> exp.Expr:
-        if not (isinstance(node, exp.Anonymous) and node.name == SHIFT):
+        by = shift_of(node)
+        if by is None:
             return node
-        row, by = node.expressions
-        back = isinstance(by, exp.Neg)
-        offset = by.this if back else by
-        if offset.name == "0":
+        row = node.expressions[0]
+        if by == 0:
             return exp.Paren(this=row)
         if not self.database.ordered:
-            return exp.Window(
-                this=_beside(row, offset, back),
-                partition_by=[column(PARTITION)] if self.partitioned else None,
-                order=exp.Order(expressions=[column(ORDER)]),
-            )
-        there = exp.Window(this=_beside(row, offset, back))
+            return over(beside(row, by), [column(PARTITION)] if self.partitioned else [], [column(ORDER)])
+        there = over(beside(row, by), [], [])
         if not self.partitioned:
             return there
-        same = exp.EQ(this=exp.Window(this=_beside(column(PARTITION), offset, back)), expression=column(PARTITION))
+        same = exp.EQ(this=over(beside(column(PARTITION), by), [], []), expression=column(PARTITION))
         return exp.Case().when(same, there)
-
-
-def _less(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
-    """Whether the left values come before the right ones, the first pair that differs deciding."""
-    (left, right), *rest = pairs
-    less = exp.LT(this=left.copy(), expression=right.copy())
-    if not rest:
-        return less
-    return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), _less(rest)))
-
-
-def _beside(value: exp.Expr, offset: exp.Expr, back: bool) -> exp.Expr:
-    kind = exp.Lag if back else exp.Lead
-    return kind(this=value.copy(), offset=offset.copy())
 
 
 def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database: Database) -> exp.Query:
     """The input's columns that are needed, with the number of each row's partition, in order."""
-    columns = [_of(ROWS, name) for name in needed]
+    columns = [of(ROWS, name) for name in needed]
     order = [item.transform(_of_rows) for item in clause.order_by]
     if not database.ordered:
         return _ranked(columns, order, clause)
     if not keys:
-        plain = exp.select(*columns).from_(_source())
+        plain = exp.select(*columns).from_(source_item())
         return plain.order_by(*order) if order else plain
-    same = (exp.NullSafeEQ(this=_of(ROWS, key.name), expression=_of("k", key.name)) for key in clause.partition_by)
+    same = (exp.NullSafeEQ(this=of(ROWS, key.name), expression=of("k", key.name)) for key in clause.partition_by)
     # Sorting by small numbers is faster than by the keys themselves.
-    number_of = exp.cast(_of("k", PARTITION), "INT")
-    select = exp.select(*columns, exp.alias_(number_of, PARTITION, quoted=True)).from_(_source())
+    number_of = exp.cast(of("k", PARTITION), "INT")
+    select = exp.select(*columns, exp.alias_(number_of, PARTITION, quoted=True)).from_(source_item())
     joined = select.join(table(keys).as_("k", quoted=True), on=exp.and_(*same))
     return joined.order_by(exp.Ordered(this=number_of.copy()), *order)
 
 
 def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern) -> exp.Query:
     """The rows with a number each, for databases whose tables have no order."""
-    keys = [exp.Ordered(this=_of(ROWS, key.name), nulls_first=True) for key in clause.partition_by]
+    keys = [exp.Ordered(this=of(ROWS, key.name), nulls_first=True) for key in clause.partition_by]
     by = exp.Order(expressions=[*keys, *order]) if keys or order else None
     ranks: list[exp.Expr] = [exp.Window(this=exp.RowNumber(), order=by)]
     if keys:
@@ -227,28 +208,25 @@ def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern
             exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=exp.Order(expressions=[k.copy() for k in keys]))
         )
     named = [exp.alias_(rank, name, quoted=True) for rank, name in zip(ranks, (ORDER, PARTITION), strict=False)]
-    return exp.select(*columns, *named).from_(_source())
+    return exp.select(*columns, *named).from_(source_item())
 
 
 def _numbered(clause: RowPattern) -> exp.Query:
     """The keys of the partitions, numbered in their order."""
     keys = [key.name for key in clause.partition_by]
-    distinct = exp.select(*(_of(ROWS, key) for key in keys)).from_(_source()).distinct()
-    order = exp.Order(expressions=[exp.Ordered(this=_of("d", key), nulls_first=True) for key in keys])
+    distinct = exp.select(*(of(ROWS, key) for key in keys)).from_(source_item()).distinct()
+    order = exp.Order(expressions=[exp.Ordered(this=of("d", key), nulls_first=True) for key in keys])
     rank = exp.alias_(exp.Window(this=exp.RowNumber(), order=order), PARTITION, quoted=True)
-    return exp.select(*(_of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
+    return exp.select(*(of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
 
 
-def _source() -> exp.Expr:
+def source_item() -> exp.Expr:
+    """The input in FROM, called ROWS."""
     return table(SOURCE).as_(ROWS, quoted=True)
 
 
-def _of(alias: str, name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
-
-
 def _of_rows(node: exp.Expr) -> exp.Expr:
-    return _of(ROWS, node.name) if isinstance(node, exp.Column) else node
+    return of(ROWS, node.name) if isinstance(node, exp.Column) else node
 
 
 def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:
@@ -275,9 +253,9 @@ def _array(values: list[Any]) -> Array:
 
 
 @contextlib.contextmanager
-def lent(database: Database, rows: pa.Table) -> Iterator[str]:
-    """A name under which the database can read an Arrow table as long as the context lasts."""
-    name = f"_cep_lent_{next(_fresh)}"
+def lent(database: Database, rows: pa.Table, name: str | None = None) -> Iterator[str]:
+    """A name, fresh or given, under which the database can read an Arrow table as long as the context lasts."""
+    name = name or f"_cep_lent_{next(_fresh)}"
     database.lend(name, rows)
     try:
         yield name

@@ -12,12 +12,12 @@ from sqlglot import exp
 
 from bridge.check import column
 from bridge.errors import QueryError, nearest
-from bridge.flow import table
+from bridge.flow import of
 from bridge.recognize.answer import Prepared, matches, prepared
 from bridge.recognize.demand import Input
 from bridge.recognize.members import Members
 from bridge.recognize.questions import Questions
-from bridge.recognize.rows import ROWS, SOURCE, SortedRows, Source
+from bridge.recognize.rows import ROWS, SortedRows, Source, source_item
 from bridge.recognize.strategies.machine import Asked, Numbered
 from bridge.recognize.task import Task
 from bridge.recognize.why import InMatch, Run, Skipped, Step, Why
@@ -88,7 +88,7 @@ def _equal(name: str, value: Any) -> exp.Expr:
 
 
 def _count(database: Database, source: Source, condition: exp.Expr) -> int:
-    select = exp.select(exp.Count(this=exp.Star())).from_(_source()).where(condition.copy())
+    select = exp.select(exp.Count(this=exp.Star())).from_(source_item()).where(condition.copy())
     found: int = database.fetch(source.rendered(database, select))[0][0]
     return found
 
@@ -98,18 +98,10 @@ def _partition(database: Database, source: Source, asked: Prepared, condition: e
     keys = [key.name for key in asked.clause.partition_by]
     if not keys:
         return source
-    own = exp.select(*map(column, keys)).from_(_source()).where(condition.copy()).subquery("k")
-    same = [exp.NullSafeEQ(this=_of(ROWS, key), expression=_of("k", key)) for key in keys]
-    select = exp.select(*(_of(ROWS, name) for name in asked.fields)).from_(_source()).join(own, on=exp.and_(*same))
+    own = exp.select(*map(column, keys)).from_(source_item()).where(condition.copy()).subquery("k")
+    same = [exp.NullSafeEQ(this=of(ROWS, key), expression=of("k", key)) for key in keys]
+    select = exp.select(*(of(ROWS, name) for name in asked.fields)).from_(source_item()).join(own, on=exp.and_(*same))
     return Source(source.rendered(database, select))
-
-
-def _source() -> exp.Expr:
-    return table(SOURCE).as_(ROWS, quoted=True)
-
-
-def _of(alias: str, name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
 
 
 class _Numbered(Asked):

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from bridge.check import column
 from bridge.errors import QueryError, nearest
+from bridge.flow import number
 from bridge.recognize.clause import SEMANTICS, RowPattern
 from bridge.types import place as place_in_text
 
@@ -63,6 +64,35 @@ class Fold:
     symbols: tuple[str, ...] | None
     final: bool = False
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the input that it reads."""
+        return [name for name in self._read if name not in (LABEL, NUMBER)]
+
+    @property
+    def reads_label(self) -> bool:
+        """Whether it reads CLASSIFIER()."""
+        return LABEL in self._read
+
+    @property
+    def reads_number(self) -> bool:
+        """Whether it reads MATCH_NUMBER()."""
+        return NUMBER in self._read
+
+    @property
+    def running(self) -> tuple[type[exp.Expr], exp.Expr | None] | None:
+        """What can be kept up to date row by row: COUNT, SUM, AVG, MIN or MAX, and of what (None: COUNT of rows)."""
+        argument = self.call.this if isinstance(self.call.this, exp.Expr) else None
+        if isinstance(argument, exp.Distinct) or self.reads_label or self.reads_number:
+            return None
+        if isinstance(self.call, exp.Count):
+            return exp.Count, None if isinstance(argument, exp.Star) else argument
+        return (type(self.call), argument) if type(self.call) in _RUNNING and argument is not None else None
+
+    @property
+    def _read(self) -> list[str]:
+        return list(dict.fromkeys(found.name for found in self.call.find_all(exp.Column)))
+
 
 @dataclasses.dataclass(frozen=True)
 class Number:
@@ -70,6 +100,8 @@ class Number:
 
 
 Atom: TypeAlias = Value | Label | Fold | Number
+
+_RUNNING = (exp.Sum, exp.Avg, exp.Min, exp.Max)
 
 LABEL, NUMBER = "_classifier", "_match_number"
 """The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate."""
@@ -299,8 +331,24 @@ def _offset(node: exp.Anonymous, default: int) -> int:
     return int(node.expressions[1].name) if len(node.expressions) > 1 else default
 
 
+def beside(row: exp.Expr, by: int) -> exp.Expr:
+    """LAG or LEAD: the same so many rows after a row, for a window to be put around."""
+    kind = exp.Lag if by < 0 else exp.Lead
+    return kind(this=row.copy(), offset=number(abs(by)))
+
+
+def shift_of(node: exp.Expr) -> int | None:
+    """How many rows after a row a `_SHIFT` reads; None for any other node.
+
+    >>> shift_of(shifted(column("a"), -2)), shift_of(column("a"))
+    (-2, None)
+    """
+    if not (isinstance(node, exp.Anonymous) and node.name == SHIFT):
+        return None
+    by = node.expressions[1]
+    return -int(by.this.name) if isinstance(by, exp.Neg) else int(by.name)
+
+
 def shifted(row: exp.Expr, by: int) -> exp.Expr:
     """The value of a row expression so many rows after a row, in its partition."""
-    return exp.Anonymous(
-        this=SHIFT, expressions=[row, exp.Literal.number(by) if by >= 0 else exp.Neg(this=exp.Literal.number(-by))]
-    )
+    return exp.Anonymous(this=SHIFT, expressions=[row, number(by)])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import write
+from bridge.flow import number
 from bridge.recognize.conditions import Grade
-from bridge.recognize.values import CURRENT, SHIFT, Atom, Fold, Label, Number, Place
+from bridge.recognize.values import CURRENT, Atom, Fold, Label, Number, Place, shift_of
 
 GRADES = {
     Grade.ROW: "about the row alone",
@@ -46,13 +47,11 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
 
 
 def _navigation(node: exp.Expr) -> exp.Expr:
-    if not (isinstance(node, exp.Anonymous) and node.name == SHIFT):
+    by = shift_of(node)
+    if by is None:
         return node
-    row, by = node.expressions
-    back = isinstance(by, exp.Neg)
-    offset = by.this if back else by
-    more = [] if offset.name == "1" else [offset.copy()]
-    return exp.Anonymous(this="PREV" if back else "NEXT", expressions=[row.copy(), *more])
+    more = [] if abs(by) == 1 else [number(abs(by))]
+    return exp.Anonymous(this="PREV" if by < 0 else "NEXT", expressions=[node.expressions[0].copy(), *more])
 
 
 def atom_text(atom: Atom) -> str:

@@ -10,11 +10,11 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import column
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, named, number, of, same, table
+from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize import resolve
 from bridge.recognize.clause import PerMatch, RowPattern, with_absence
-from bridge.recognize.values import LABEL, NUMBER, SHIFT, Atom, Fold, Number, Value, read
+from bridge.recognize.values import Atom, Fold, Number, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
 from nfa.errors import BudgetError
 from nfa.program import AnchorStart, Program, compile_program
@@ -73,11 +73,9 @@ class Recognition:
         self._match()
 
     def _refuse(self) -> None:
-        from bridge.recognize.strategies.machine import is_simple
-
         for condition in self.conditions:
             for atom in condition.rest.atoms if condition.rest else ():
-                if isinstance(atom, Fold) and not is_simple(atom):
+                if isinstance(atom, Fold) and atom.running is None:
                     raise QueryError(
                         f"{atom.call.sql()} cannot stand in DEFINE over a stream: COUNT, SUM, AVG, MIN and MAX of one "
                         "column or expression can"
@@ -97,27 +95,26 @@ class Recognition:
     def _numbered(self, places: Sequence[exp.Expr]) -> exp.Expr:
         if not places:
             return exp.cast(number(0), "BIGINT")
-        order = exp.Order(expressions=[exp.Ordered(this=place.copy()) for place in places])
-        return exp.Window(this=exp.RowNumber(), partition_by=[column("ts"), column("seq")], order=order)
+        return numbered(map(column, ("ts", "seq")), places)
 
     def _keep_stands(self) -> None:
         integers = [exp.alias_(exp.cast(number(0), "BIGINT"), name, quoted=True) for name in STAND]
         shape = exp.select(*map(column, self.keys), *integers).from_(table(self.rows))
         add_table(self.operator, self.stands, shape)
-        newer = self._same_key(
-            "m", self.stands, exp.GT(this=of("m", "_version"), expression=self._in(self.stands, "_version"))
-        )
-        seen = exp.select(number(1)).from_(table(self.stands).as_("m", quoted=True)).where(*newer)
-        passed = self._same_key("s", self.rows, _not_after([(self._in(self.rows, n), of("s", n)) for n in MOMENT]))
+        seen = self._newer_than(self.stands)
+        stands_before = exp.paren(before([(of("s", name), of(self.rows, name)) for name in MOMENT]))
+        passed = self._same_key("s", self.rows, exp.Not(this=stands_before))
         behind = exp.select(number(1)).from_(table(self.stands).as_("s", quoted=True)).where(*passed)
         self.operator.purges += [Purge(self.stands, exp.Exists(this=seen)), Purge(self.rows, exp.Exists(this=behind))]
 
     def _same_key(self, alias: str, name: str, *more: exp.Expr) -> list[exp.Expr]:
-        return [*(same(of(alias, key), self._in(name, key)) for key in self.keys), *more]
+        return [*(same(of(alias, key), of(name, key)) for key in self.keys), *more]
 
-    @staticmethod
-    def _in(name: str, attribute: str) -> exp.Expr:
-        return of(name, attribute)
+    def _newer_than(self, stand: str) -> exp.Select:
+        """The lines of a partition that have come after the one of this alias."""
+        later = exp.GT(this=of("m", "_version"), expression=of(stand, "_version"))
+        newer = self._same_key("m", stand, later)
+        return exp.select(number(1)).from_(table(self.stands).as_("m", quoted=True)).where(*newer)
 
     # The machine --------------------------------------------------------------------------------------------------------
 
@@ -128,15 +125,15 @@ class Recognition:
         database = self.network.database
         expressions = tuple(self._expressions())
         read_here = [*expressions, letter(self.conditions)]
-        shifts = [_by(node) for e in read_here for node in e.find_all(exp.Anonymous) if node.name == SHIFT]
+        shifts = [by for e in read_here for node in e.walk() if (by := shift_of(node)) is not None]
         behind, ahead = max([0, *(-by for by in shifts)]), max([0, *shifts])
         self._make_found()
         texts = Texts(
             arrived=database.render(self._looked_at(expressions, bool(shifts), ahead, arrived=True)),
             kept=database.render(self._looked_at(expressions, bool(shifts), ahead, arrived=False)),
             places=database.render(self._newest_stands()),
-            place_table=database.render(exp.to_identifier(self.stands, quoted=True)),
-            result_table=database.render(exp.to_identifier(self.found, quoted=True)),
+            place_table=database.quoted(self.stands),
+            result_table=database.quoted(self.found),
         )
         try:
             program = compile_program(self.clause.pattern)
@@ -144,17 +141,17 @@ class Recognition:
             raise QueryError(f"PATTERN ({self.clause.pattern}): {error}") from None
         self.operator.steps.append(
             Live(
-                self.clause,
-                self.conditions,
-                program,
-                self.measures,
-                self.fields,
-                expressions,
-                texts,
-                self.found,
-                behind,
-                ahead,
-                self._forgets(program, behind, ahead),
+                clause=self.clause,
+                conditions=self.conditions,
+                program=program,
+                measures=self.measures,
+                fields=self.fields,
+                expressions=expressions,
+                texts=texts,
+                table=self.found,
+                behind=behind,
+                ahead=ahead,
+                forgets=self._forgets(program, behind, ahead),
             )
         )
 
@@ -162,9 +159,7 @@ class Recognition:
         """Whether a partition without open rows is as one that never was; then nothing of it is kept."""
         values = [*(c.rest for c in self.conditions if c.rest), *self.measures]
         atoms = [atom for value in values for atom in value.atoms]
-        numbers = any(isinstance(atom, Number) for atom in atoms) or any(
-            found.name == NUMBER for atom in atoms if isinstance(atom, Fold) for found in atom.call.find_all(exp.Column)
-        )
+        numbers = any(isinstance(atom, Number) or (isinstance(atom, Fold) and atom.reads_number) for atom in atoms)
         first = any(isinstance(line, AnchorStart) for line in program.instructions)
         if numbers or first or behind or ahead:
             return False
@@ -179,11 +174,9 @@ class Recognition:
         atoms += [atom for measure in self.measures for atom in measure.atoms]
         found = [atom.row for atom in atoms if isinstance(atom, Value)]
         for fold in (atom for atom in atoms if isinstance(atom, Fold)):
-            names = {c.name for c in fold.call.find_all(exp.Column)}
-            found += [column(name) for name in names - {LABEL, NUMBER}]
-            plain = isinstance(fold.call.this, exp.Expr) and not isinstance(fold.call.this, (exp.Star, exp.Distinct))
-            if plain and not names & {LABEL, NUMBER}:
-                found.append(fold.call.this)
+            found += map(column, fold.columns)
+            if fold.running is not None and fold.running[1] is not None:
+                found.append(fold.running[1])
         if self.clause.per_match is not PerMatch.ONE_ROW:
             found += map(column, self.fields)
         return dict.fromkeys(found)
@@ -221,22 +214,17 @@ class Recognition:
 
     def _windows(self, expression: exp.Expr) -> exp.Expr:
         def window(node: exp.Expr) -> exp.Expr:
-            if not (isinstance(node, exp.Anonymous) and node.name == SHIFT):
+            by = shift_of(node)
+            if by is None:
                 return node
-            by = _by(node)
-            kind = exp.Lag if by < 0 else exp.Lead
-            order = exp.Order(expressions=[exp.Ordered(this=column(name)) for name in MOMENT])
-            beside = kind(this=node.expressions[0].copy(), offset=number(abs(by)))
-            return exp.Window(this=beside, partition_by=[column(key) for key in self.keys] or None, order=order)
+            return over(beside(node.expressions[0], by), map(column, self.keys), map(column, MOMENT))
 
         return expression.transform(window)
 
     def _newest_stands(self) -> exp.Expr:
-        newer = [*(same(of("m", key), of("p", key)) for key in self.keys)]
-        newer.append(exp.GT(this=of("m", "_version"), expression=of("p", "_version")))
-        seen = exp.select(number(1)).from_(table(self.stands).as_("m", quoted=True)).where(*newer)
         select = exp.select(*(of("p", name) for name in (*self.keys, *STAND)))
-        return select.from_(table(self.stands).as_("p", quoted=True)).where(exp.Not(this=exp.Exists(this=seen)))
+        newest = exp.Not(this=exp.Exists(this=self._newer_than("p")))
+        return select.from_(table(self.stands).as_("p", quoted=True)).where(newest)
 
     # Results ------------------------------------------------------------------------------------------------------------
 
@@ -272,17 +260,3 @@ def _typed(measure: exp.Expr) -> exp.Expr:
         return node.expressions[0] if isinstance(node, exp.Distinct) else node
 
     return resolve.plain(measure).transform(undistinguished).transform(windowed)
-
-
-def _by(shift: exp.Anonymous) -> int:
-    by = shift.expressions[1]
-    return -int(by.this.name) if isinstance(by, exp.Neg) else int(by.name)
-
-
-def _not_after(pairs: Sequence[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
-    """Whether the left values stand before the right ones, or are the same."""
-    (left, right), *rest = pairs
-    if not rest:
-        return exp.LTE(this=left, expression=right)
-    less = exp.LT(this=left, expression=right)
-    return exp.or_(less, exp.and_(exp.EQ(this=left.copy(), expression=right.copy()), _not_after(rest)))

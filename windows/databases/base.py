@@ -114,19 +114,20 @@ class Database(abc.ABC):
 
     def lend(self, name: str, rows: pa.Table) -> None:
         """Let statements read an Arrow table under a name that no table has, until `take_back`."""
-        columns = (f"{self._quoted(field.name)} {self._lent_type(field.type)}" for field in rows.schema)
-        self.execute(f"CREATE TEMPORARY TABLE {self._quoted(name)} ({', '.join(columns)})")
-        self.append(self._quoted(name), rows)
+        columns = (f"{self.quoted(field.name)} {self._lent_type(field.type)}" for field in rows.schema)
+        self.execute(f"CREATE TEMPORARY TABLE {self.quoted(name)} ({', '.join(columns)})")
+        self.append(self.quoted(name), rows)
 
     def _lent_type(self, kind: pa.DataType) -> str:
         return self.column_type(Attribute("lent", type_of_arrow(kind)))
 
-    def _quoted(self, name: str) -> str:
+    def quoted(self, name: str) -> str:
+        """A name as statements in the database's SQL have it."""
         return self.render(exp.to_identifier(name, quoted=True))
 
     def take_back(self, name: str) -> None:
         """End what `lend` began."""
-        self.execute(f"DROP TABLE {self._quoted(name)}")
+        self.execute(f"DROP TABLE {self.quoted(name)}")
 
     def is_table(self, name: str) -> bool:
         """Whether a name as written in FROM is that of a table proper, no view; False where that does not matter."""

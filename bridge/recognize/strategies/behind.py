@@ -20,7 +20,7 @@ from bridge.recognize.conditions import Condition, Grade, conjoined, conjuncts
 from bridge.recognize.strategies import tracked
 from bridge.recognize.strategies.tracked import Slot, Slots
 from bridge.recognize.task import MOST_SYMBOLS, Task
-from bridge.recognize.values import CURRENT, SHIFT, Atom, Label, Value, Valued, shifted
+from bridge.recognize.values import CURRENT, Atom, Label, Value, Valued, shift_of, shifted
 from nfa.found import Found
 from nfa.matcher import Match
 from nfa.program import (
@@ -302,17 +302,13 @@ def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> Valued:
 
 def _behind(row: exp.Expr, by: int) -> exp.Expr:
     """A row's expression as one of the row so many after it."""
-    if not any(_is_shift(node) for node in row.walk()):
+    if all(shift_of(node) is None for node in row.walk()):
         return shifted(row.copy(), -by) if by else row
 
     def moved(node: exp.Expr) -> exp.Expr:
-        if _is_shift(node):
-            inner, to = node.expressions
-            return shifted(inner, (-int(to.this.name) if isinstance(to, exp.Neg) else int(to.name)) - by)
+        to = shift_of(node)
+        if to is not None:
+            return shifted(node.expressions[0], to - by)
         return shifted(node, -by) if isinstance(node, exp.Column) else node
 
     return row.transform(moved) if by else row
-
-
-def _is_shift(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and node.name == SHIFT

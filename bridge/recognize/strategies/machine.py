@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
+from bridge.flow import table
 from bridge.recognize.arrow import Array
 from bridge.recognize.clause import RowPattern, absent_symbols
 from bridge.recognize.conditions import Condition
@@ -194,21 +195,11 @@ class _Simple:
 
     @classmethod
     def of(cls, fold: Fold) -> _Simple | None:
-        call = fold.call
-        argument = call.this if isinstance(call.this, exp.Expr) else None
-        reads = {found.name for found in call.find_all(exp.Column)}
-        if isinstance(argument, exp.Distinct) or reads & {LABEL, NUMBER}:
+        if fold.running is None:
             return None
-        if isinstance(call, exp.Count):
-            return cls(None if isinstance(argument, exp.Star) else argument, _first, _count)
-        if type(call) in _JOINS and argument is not None:
-            return cls(argument, _JOINS[type(call)], _mean if isinstance(call, exp.Avg) else _total)
-        return None
-
-
-def is_simple(fold: Fold) -> bool:
-    """Whether an aggregate is kept up to date row by row, without the database."""
-    return _Simple.of(fold) is not None
+        kind, argument = fold.running
+        result = _count if kind is exp.Count else _mean if kind is exp.Avg else _total
+        return cls(argument, _JOINS[kind], result)
 
 
 def _first(left: Any, right: Any) -> Any:
@@ -231,7 +222,13 @@ def _sum(left: Any, right: Any) -> Any:
     return left + right
 
 
-_JOINS: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {exp.Sum: _sum, exp.Avg: _sum, exp.Min: min, exp.Max: max}
+_JOINS: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
+    exp.Count: _first,
+    exp.Sum: _sum,
+    exp.Avg: _sum,
+    exp.Min: min,
+    exp.Max: max,
+}
 
 
 class _Through:
@@ -239,8 +236,7 @@ class _Through:
 
     def __init__(self, fold: Fold, asked: Asked) -> None:
         self.fold, self.asked = fold, asked
-        self.names = [c.name for c in fold.call.find_all(exp.Column) if c.name not in (LABEL, NUMBER)]
-        self.names = list(dict.fromkeys(self.names))
+        self.names = fold.columns
         self.columns = dict(zip(self.names, asked.task.arrays_of(self.names), strict=True))
         self.database = asked.task.database
 
@@ -253,7 +249,7 @@ class _Through:
         named[NUMBER] = pa.array([self.asked.match_number] * len(steps), pa.int64())
         named["_member"] = pa.array(range(len(steps)), pa.int64())
         with lent(self.database, pa.table(named)) as name:
-            select = exp.select(exp.alias_(self.fold.call.copy(), "v")).from_(exp.to_identifier(name, quoted=True))
+            select = exp.select(exp.alias_(self.fold.call.copy(), "v")).from_(table(name))
             return arrow_columns(self.database, self.database.render(select), 1)[0][0].as_py()
 
 
@@ -285,9 +281,9 @@ def _database_asked(expression: exp.Expr, width: int, database: Database) -> Cal
     @functools.lru_cache(maxsize=100_000)
     def ask(*values: Any) -> Any:
         names = [f"_v{place}" for place in range(width)]
-        table = pa.Table.from_arrays([pa.array([value]) for value in values] + [pa.array([0])], names=[*names, "_one"])
-        with lent(database, table) as name:
-            select = exp.select(exp.alias_(expression.copy(), "v")).from_(exp.to_identifier(name, quoted=True))
+        given = pa.Table.from_arrays([pa.array([value]) for value in values] + [pa.array([0])], names=[*names, "_one"])
+        with lent(database, given) as name:
+            select = exp.select(exp.alias_(expression.copy(), "v")).from_(table(name))
             return arrow_columns(database, database.render(select), 1)[0][0].as_py()
 
     return ask

@@ -17,7 +17,7 @@ from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.strategies import tracked
 from bridge.recognize.strategies.inline import truth
 from bridge.recognize.strategies.tracked import Slot
-from bridge.recognize.values import CURRENT, LABEL, NUMBER, Atom, Fold, Label, Number
+from bridge.recognize.values import CURRENT, Atom, Fold, Label, Number
 
 START = "start"
 """The first row of a match. As other text among registers: what must be alike for two ways to go on alike."""
@@ -217,13 +217,6 @@ class Reading:
 
 def total_of(fold: Fold) -> Total:
     """The aggregate, if it is one that is kept row by row; raises Unknown."""
-    call = fold.call
-    argument = call.this if isinstance(call.this, exp.Expr) else None
-    reads = {found.name for found in call.find_all(exp.Column)}
-    if isinstance(argument, exp.Distinct) or reads & {LABEL, NUMBER}:
+    if fold.running is None:
         raise Unknown
-    if isinstance(call, exp.Count):
-        return Total(exp.Count, None if isinstance(argument, exp.Star) else argument, fold.symbols)
-    if type(call) not in _JOINED or argument is None:
-        raise Unknown
-    return Total(type(call), argument, fold.symbols)
+    return Total(*fold.running, fold.symbols)

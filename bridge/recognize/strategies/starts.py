@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from bridge.flow import table
 from bridge.recognize.arrow import Bools, Ints, taken
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.evaluate import Column, columns_of, truth, vector
@@ -101,10 +102,10 @@ class Rest:
         database = self._rows.database
         found = [taken(array, rows) for array, rows in zip(self._arrays, places, strict=True)]
         names = [f"_v{number}" for number in range(len(found))]
-        table = pa.Table.from_arrays([*found, pa.array(np.arange(count))], names=[*names, "_n"])
-        with lent(database, table) as name:
+        given = pa.Table.from_arrays([*found, pa.array(np.arange(count))], names=[*names, "_n"])
+        with lent(database, given) as name:
             true = exp.Case().when(self._expression.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
-            select = exp.select(exp.alias_(true, "v")).from_(exp.to_identifier(name, quoted=True)).order_by("_n")
+            select = exp.select(exp.alias_(true, "v")).from_(table(name)).order_by("_n")
             return np.asarray(arrow_columns(database, database.render(select), 1)[0]).astype(bool)
 
 

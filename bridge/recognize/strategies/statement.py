@@ -15,9 +15,10 @@ from sqlglot import exp
 from bridge.check import column
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import PerMatch
+from bridge.recognize.members import match_numbers
 from bridge.recognize.strategies.offsets import distance_in, fits, ways
 from bridge.recognize.task import Task
-from bridge.recognize.values import SHIFT, Atom, Fold, Label, Number, Value, Valued, shifted
+from bridge.recognize.values import Atom, Fold, Label, Number, Value, Valued, shift_of, shifted
 
 
 class Columns:
@@ -31,11 +32,9 @@ class Columns:
         """An expression over the row at a distance."""
 
         def far(node: exp.Expr) -> exp.Expr:
-            if isinstance(node, exp.Anonymous) and node.name == SHIFT:
-                inner, by = node.expressions
-                return self._column(
-                    inner, int(by.this.name) * -1 if isinstance(by, exp.Neg) else int(by.name), distance
-                )
+            by = shift_of(node)
+            if by is not None:
+                return self._column(node.expressions[0], by, distance)
             return self._column(node, 0, distance) if isinstance(node, exp.Column) else node
 
         return exp.Paren(this=row.transform(far))
@@ -90,8 +89,8 @@ def _is_plain(task: Task, measures: Sequence[Valued]) -> bool:
 
 def _is_nested(row: exp.Expr) -> bool:
     """Whether a row is read from a row that is read from another."""
-    calls = [node for node in row.find_all(exp.Anonymous) if node.name == SHIFT]
-    return any(inner is not call for call in calls for inner in call.find_all(exp.Anonymous) if inner.name == SHIFT)
+    calls = [node for node in row.walk() if shift_of(node) is not None]
+    return any(inner is not call for call in calls for inner in call.walk() if shift_of(inner) is not None)
 
 
 def _step(task: Task, names: Sequence[str]) -> int | None:
@@ -122,7 +121,9 @@ def _table(task: Task, measures: Sequence[Valued], rows: Ints, shown: Sequence[A
     if len(kept) < len(rows):
         rows, shown = rows[kept], [taken(array, kept) for array in shown]
     given = iter(shown)
-    computed = [pa.array(_numbers(task, rows)) if isinstance(m.only, Number) else next(given) for m in measures]
+    computed = [
+        pa.array(match_numbers(rows, task.ends)) if isinstance(m.only, Number) else next(given) for m in measures
+    ]
     keys = [key.name for key in task.clause.partition_by]
     columns = [*(task.rows.key(key, rows) for key in keys), *computed]
     return pa.Table.from_arrays(columns, names=[*keys, *(m.alias for m in task.clause.measures)])
@@ -142,9 +143,3 @@ def _kept(rows: Ints, step: int) -> Ints:
             kept.append(place)
             after = row + step
     return np.array(kept, np.int64)
-
-
-def _numbers(task: Task, rows: Ints) -> Ints:
-    """MATCH_NUMBER()."""
-    partition = np.searchsorted(task.ends, rows, "right")
-    return np.arange(len(rows)) - np.searchsorted(partition, partition, "left") + 1

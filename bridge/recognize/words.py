@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import write
-from bridge.flow import number
+from bridge.flow import number, whole
 from bridge.recognize.conditions import Grade
 from bridge.recognize.values import CURRENT, Atom, Fold, Label, Number, Place, shift_of
 
@@ -22,6 +22,8 @@ def text(expression: exp.Expr) -> str:
     >>> from sqlglot import parse_one
     >>> text(parse_one('(("a") > (_SHIFT("a", -2)))'))
     'a > PREV(a, 2)'
+    >>> text(parse_one('("a" > 1 OR "b" > 2) AND ("c")'))
+    '(a > 1 OR b > 2) AND c'
     """
     holder = exp.Paren(this=expression.transform(_navigation))
     for name in holder.find_all(exp.Identifier):
@@ -35,7 +37,7 @@ def text(expression: exp.Expr) -> str:
 def _is_idle(node: exp.Paren, holder: exp.Paren) -> bool:
     """Whether parentheses change nothing."""
     inner, above = node.this, node.parent
-    if above is holder or isinstance(inner, (exp.Column, exp.Literal, exp.Func, exp.Paren)):
+    if above is holder or whole(inner) is inner:
         return True
     compares = isinstance(inner, exp.Predicate)
     return (isinstance(above, exp.And) and compares) or (

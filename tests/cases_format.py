@@ -31,7 +31,7 @@ import math
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -46,6 +46,8 @@ THE_QUERY = "result"
 """The name of the query of a case that has only one."""
 
 Schemas = Mapping[str, Mapping[str, str]]
+
+T = TypeVar("T")
 
 
 class CaseError(Exception):
@@ -119,9 +121,14 @@ def load_all() -> list[Case]:
 
 
 def load(path: pathlib.Path) -> Case:
-    """The case of a file; `CaseError` names the file that does not read."""
+    """The case of a file."""
+    return made(path, _case)
+
+
+def made(path: pathlib.Path, make: Callable[[pathlib.Path, Mapping[str, Any]], T]) -> T:
+    """What is made of a file's YAML; `CaseError` names the file that does not read."""
     try:
-        return _case(path, yaml.safe_load(path.read_text(encoding="utf-8")))
+        return make(path, yaml.safe_load(path.read_text(encoding="utf-8")))
     except (CaseError, yaml.YAMLError, KeyError, ValueError, TypeError) as error:
         raise CaseError(f"{path}: {error or type(error).__name__}") from error
 

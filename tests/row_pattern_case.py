@@ -20,8 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
-from cases_format import ROOT, CaseError, Cell, Table, read_table, same, value_of
+from cases_format import ROOT, CaseError, Cell, Table, made, read_table, same, value_of
 
 from windows.schema import canonical_type
 
@@ -62,10 +61,7 @@ def load_all() -> list[Case]:
 
 def load(path: pathlib.Path) -> Case:
     """The case of a file; `CaseError` names the file that does not read."""
-    try:
-        return _case(path, yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (CaseError, yaml.YAMLError, KeyError, ValueError, TypeError) as error:
-        raise CaseError(f"{path}: {error or type(error).__name__}") from error
+    return made(path, _case)
 
 
 def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:

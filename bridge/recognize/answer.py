@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from bridge.check import column
 from bridge.errors import QueryError
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import Condition, conditions
@@ -17,7 +18,7 @@ from bridge.recognize.planner import run, settled
 from bridge.recognize.rows import SortedRows, Source
 from bridge.recognize.strategies import statement
 from bridge.recognize.task import Task
-from bridge.recognize.values import Fold, Value, Valued, read
+from bridge.recognize.values import Fold, Value, Valued, field_of, read
 from nfa.errors import BudgetError, SkipError
 from nfa.found import Found
 from nfa.program import compile_program
@@ -89,7 +90,7 @@ def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
     """The clause with the input's own spelling of the columns to partition and order by."""
 
     def spelled(node: exp.Expr) -> Any:
-        return read(node, clause, fields).atoms[0].row if isinstance(node, exp.Column) else node  # type: ignore[union-attr]
+        return column(field_of(node, fields)) if isinstance(node, exp.Column) else node
 
     return dataclasses.replace(
         clause,

@@ -6,6 +6,7 @@ from these tables, and made anew after a push that failed. Everything about one 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,7 +75,7 @@ class Part:
     told: int = 0
     """The index of the first row of which nothing has been told yet."""
     last: Moment = BEGINNING
-    unseen: list[Moment] = dataclasses.field(default_factory=list)
+    unseen: collections.deque[Moment] = dataclasses.field(default_factory=collections.deque)
     """The rows that have come and cannot be looked at yet."""
     awaited: int = -1
     """The start whose time is being watched."""
@@ -210,15 +211,16 @@ class Live:
         self._version = 0
         stands = {row[: self._width]: row[self._width :] for row in database.fetch(self.texts.places)}
         now = {row[: self._width + 3] for row in database.fetch(self.texts.arrived)}
+        come = collections.Counter(row[: self._width] for row in now)
         for row in database.fetch(self.texts.kept):
             key, moment = row[: self._width], row[self._width : self._width + 3]
-            if (*key, *moment) not in now and not self._waits(row, key, now):
+            if (*key, *moment) not in now and not self._waits(row, come[key]):
                 self._retake(key, moment, row, stands.get(key))
         self._ready = True
 
-    def _waits(self, row: tuple[Any, ...], key: Key, now: set[tuple[Any, ...]]) -> bool:
-        """Whether a row was waiting for others before those of now came."""
-        return bool(self.ahead) and row[-1] - sum(one[: self._width] == key for one in now) <= self.ahead
+    def _waits(self, row: tuple[Any, ...], come: int) -> bool:
+        """Whether a row was waiting for others before so many came to its partition."""
+        return bool(self.ahead) and row[-1] - come <= self.ahead
 
     def _retake(self, key: Key, moment: Moment, row: tuple[Any, ...], stand: tuple[Any, ...] | None) -> None:
         """A row of before: of those kept, the ones before the start are only looked back at."""
@@ -256,7 +258,7 @@ class Live:
         part = self._part(key)
         moments = [row.moment for row in rows]
         known = [*moments[self.ahead :], *([] if final is None else [final] * self.ahead)]
-        part.unseen = [row.moment for row in rows if row.moment > part.last]
+        part.unseen = collections.deque(row.moment for row in rows if row.moment > part.last)
         for row, when in zip(rows, known, strict=False):
             if row.moment > part.last:
                 yield row._replace(known=when)
@@ -280,7 +282,8 @@ class Live:
             number = self.store.add(moment, row[self._width + 3], self._values(row))
             part.rows.append(number)
             part.last = moment
-            part.unseen = part.unseen[1:]
+            if part.unseen:
+                part.unseen.popleft()
             self.asked.ask_for(part.matcher)
             yield from self._told(key, part, part.matcher.feed(number), known[0], known[1])
             self._await(key, part)

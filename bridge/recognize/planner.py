@@ -17,6 +17,9 @@ from nfa.found import Found
 from nfa.scan import scan
 from nfa.within import scan_within
 
+_DIRECT = ("offsets", "gaps")
+"""The strategies that do not go from row to row."""
+
 
 class Choice(NamedTuple):
     """A strategy and the reason for it."""
@@ -38,14 +41,14 @@ def choices(task: Task) -> Iterator[Choice]:
 def settled(task: Task) -> Choice:
     """The same with a look at the rows, which are sorted by now."""
     choice = choose(task)
-    if choice == over_rows(task) and prefilter.pays(task):
+    if choice.strategy not in _DIRECT and prefilter.pays(task):
         return Choice("prefilter", f"most rows are out of reach of a rare symbol; of the others {choice.reason}")
     return choice
 
 
 def over_rows(task: Task) -> Choice:
     """The fastest of those that look at all rows they are given."""
-    return next(choice for choice in choices(task) if choice.strategy not in ("offsets", "gaps"))
+    return next(choice for choice in choices(task) if choice.strategy not in _DIRECT)
 
 
 def can(task: Task, strategy: str) -> bool:
@@ -68,7 +71,7 @@ def against(task: Task) -> list[Choice]:
     chosen = choose(task).strategy
     wide = [c.symbol for c in task.conditions if c.grade is Grade.RUN]
     near = [c.symbol for c in task.conditions if c.grade is not Grade.ROW]
-    direct = chosen in ("offsets", "gaps")
+    direct = chosen in _DIRECT
     reasons = {
         "symbols": f"it knows of each row what it can be by itself, which is not all that {_asks(near)}"
         if near
@@ -105,7 +108,7 @@ def run(task: Task, strategy: str) -> Found:
 
 def _after(task: Task, strategy: str) -> str:
     """Which strategy takes over."""
-    if strategy in ("offsets", "gaps", "prefilter"):
+    if strategy in (*_DIRECT, "prefilter"):
         return over_rows(task).strategy
     return "registers" if strategy != "registers" and registers.can(task) else "machine"
 

@@ -13,7 +13,7 @@ from bridge import query
 from bridge.check import Field, Names, Resolved, _resolve, _streaming
 from bridge.errors import QueryError
 from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
-from bridge.recognize.values import read
+from bridge.recognize.values import field_of
 from bridge.types import place, type_of
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
 from windows.schema import is_reserved
@@ -52,8 +52,7 @@ def _spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
             return node
         if isinstance(node.parent, exp.Anonymous) and node.parent.name == "CLASSIFIER":
             return node
-        atom: Any = read(exp.column(node.this.copy()), clause, fields).atoms[0]
-        found = exp.column(atom.row.this.copy(), table=node.args.get("table"))
+        found = exp.column(exp.to_identifier(field_of(node, fields), quoted=True), table=node.args.get("table"))
         found.this.meta.update(node.this.meta)
         return found
 

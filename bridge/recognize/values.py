@@ -267,18 +267,9 @@ class _Reader:
         def plain(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 return node
-            return column(self.field(node))
+            return column(field_of(node, self.fields))
 
         return expression.transform(plain)
-
-    def field(self, node: exp.Column) -> str:
-        named = node.this.args.get("quoted") and node.name in self.fields
-        found = [node.name] if named else [name for name in self.fields if name.lower() == node.name.lower()]
-        if not found:
-            raise QueryError(
-                f"unknown column {node.name!r}{nearest(node.name, list(self.fields))}", position=place_in_text(node)
-            )
-        return found[0]
 
     def is_fold(self, node: exp.Expr) -> bool:
         call = node.this if isinstance(node, (exp.Filter, exp.WithinGroup)) else node
@@ -294,7 +285,7 @@ class _Reader:
             if isinstance(part, exp.Anonymous) and part.name in ("CLASSIFIER", "MATCH_NUMBER"):
                 return column(LABEL if part.name == "CLASSIFIER" else NUMBER)
             if isinstance(part, exp.Column):
-                return exp.Star() if isinstance(part.this, exp.Star) else column(self.field(part))
+                return exp.Star() if isinstance(part.this, exp.Star) else column(field_of(part, self.fields))
             return part
 
         return Fold(node.transform(inside), self.symbols(variable), final and self.symbol is None)
@@ -316,6 +307,17 @@ class _Reader:
             return exp.Paren(this=atom.row.copy()) if isinstance(atom, Value) else part
 
         return _leaf(Value(place, node.transform(row)))
+
+
+def field_of(node: exp.Column, fields: Sequence[str]) -> str:
+    """The input's own spelling of a column's name, which is found ignoring case unless it is exactly so in quotes."""
+    named = node.this.args.get("quoted") and node.name in fields
+    found = [node.name] if named else [name for name in fields if name.lower() == node.name.lower()]
+    if not found:
+        raise QueryError(
+            f"unknown column {node.name!r}{nearest(node.name, list(fields))}", position=place_in_text(node)
+        )
+    return found[0]
 
 
 def _above(node: exp.Expr) -> list[exp.Expr]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
+
+from sqlglot import exp
 
 from bridge import query
 from bridge.check import Field, Resolved
@@ -12,6 +15,7 @@ from bridge.errors import NameTaken, SchemaError, UnknownName, nearest
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
+from bridge.rewrite.family import signature
 from windows.databases import Database
 from windows.schema import Reader, Schema, is_text
 
@@ -37,7 +41,10 @@ class StreamEntry:
 
 @dataclasses.dataclass
 class QueryEntry:
-    """A continuous query: its resolved tree, the flow of its results, and the text that reads them."""
+    """A continuous query: its resolved tree, the flow of its results, and the statement and text that read them.
+
+    `number` counts the queries as they come.
+    """
 
     name: str
     text: str
@@ -48,13 +55,20 @@ class QueryEntry:
     derived: frozenset[str]
     sources: frozenset[str]
     timed: bool
+    emission: exp.Expr
     emit: str
+    number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.resolved.visible
+
+    @functools.cached_property
+    def signature(self) -> tuple[str, ...]:
+        """What queries have in common that differ in constants alone."""
+        return signature(self.emission), *(field.type for field in self.fields)
 
     def concerned(self, streams: frozenset[str]) -> bool:
         return self.timed or not self.sources.isdisjoint(streams)

@@ -268,8 +268,10 @@ def _scalar(expression: exp.Expr, scope: _Scope, aggregates: bool = False) -> ex
     def normal(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
-        found = column(scope.find(node).name)
+        field = scope.find(node)
+        found = column(field.name)
         found.this.meta.update(node.this.meta)
+        found.meta["type"] = field.type
         return found
 
     check_types(expression, scope.type_of)

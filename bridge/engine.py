@@ -24,7 +24,8 @@ from bridge.errors import (
     UnknownName,
 )
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
-from bridge.runner import BEGINNING, Results, Runner
+from bridge.reports import Results
+from bridge.runner import BEGINNING, Runner
 from windows.databases import Database, Refused
 from windows.schema import Schema, TypeMismatch
 from windows.window import NEVER
@@ -146,6 +147,7 @@ class Bridge:
             raise ProcessorError(f"an output processor is a function, not {function!r}", [])
         handle = Processor(entry.name, function, batch)
         entry.processors.append(handle)
+        self._runner.reports.stale = True
         return handle
 
     @_locked
@@ -154,6 +156,7 @@ class Bridge:
         for entry in self._catalogue.queries.values():
             if handle in entry.processors:
                 entry.processors.remove(handle)
+                self._runner.reports.stale = True
                 return
         raise UnknownName("this output processor is not there (any more)")
 
@@ -289,7 +292,7 @@ class Bridge:
 
         The events in the reorder buffer go through first. After that the bridge takes no event.
         """
-        with self._runner.transaction():
+        with self._runner.pushing():
             batches, count = self._reorder.release(NEVER) if self._reorder is not None else ([], 0)
             results = self._runner.take(batches, count, self._last(batches), final=True)
         self._finished = True
@@ -378,7 +381,7 @@ class Bridge:
             self._take_reordered(batches, BEGINNING)
             return
         self._in_order(first)
-        with self._runner.transaction():
+        with self._runner.pushing():
             results = self._runner.take(batches, count, last)
         self._deliver(results)
 
@@ -388,7 +391,7 @@ class Bridge:
         assert reorder is not None
         remembered = reorder.remembered()
         try:
-            with self._runner.transaction():
+            with self._runner.pushing():
                 late = reorder.sift(batches)
                 ready, count = reorder.release(max(watermark, reorder.watermark))
                 results = self._runner.take(ready, count, max(self._runner.now, reorder.watermark))

@@ -191,12 +191,14 @@ def valid(
     """Whether a row of the window (alias `row`) is still in it when the row `at` has arrived.
 
     `order`: what tells the rows of one event apart, where `at` is a row of the same flow. `bounded` adds that the row
-    is not newer than `at`, in terms of its expiry: an index on that column then finds just the rows of the window.
+    is not newer than `at` by time, too: an index on time then finds just the rows of a sliding window.
     """
     conditions: list[exp.Expr] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
-    if bounded and flow.size is not None and flow.size != NEVER:
-        newest = exp.Add(this=of(at, "ts"), expression=number(flow.size))
-        conditions.append(exp.LTE(this=of(row, "_expires"), expression=newest))
+    if flow.size is not None and flow.size != NEVER:
+        since = exp.Sub(this=of(at, "ts"), expression=number(flow.size))
+        conditions = [exp.GT(this=of(row, "ts"), expression=since)]
+        if bounded:
+            conditions.append(exp.LTE(this=of(row, "ts"), expression=of(at, "ts")))
     if flow.counted:
         names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
         names += [("_place", "_out_place")] if order else []

@@ -101,6 +101,7 @@ class Operator:
     `origins` gives the contents that its results come from whose rows leave when others come, with pairs of their columns
     and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5). `derived`: the
     inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
+    `longest`: the longest of the windows whose rows its table keeps, in milliseconds.
     """
 
     title: str
@@ -116,6 +117,7 @@ class Operator:
     derived: dict[str, int | None] = dataclasses.field(default_factory=dict)
     keys: tuple[str, ...] = ()
     origins: Callable[[], list[Origin]] = list
+    longest: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def forget_derived(self, kept: set[str]) -> list[str]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from sqlglot import exp
 
 from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
 from bridge.check import Resolved, resolve
-from bridge.delivery import as_arrow
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
-from bridge.plan import Insert, Operator, Purge, Step
+from bridge.plan import Insert, Operator, Purge, Step, Table
 from bridge.query import Node, Stream
+from bridge.reports import Report, Reports, Results
 from bridge.rewrite import Network
+from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
 from windows.databases import Database, Refused
-from windows.schema import Reader, Schema
+from windows.schema import Attribute, Reader, Schema
 
 PURGE_EVERY = 1_000
 """Events between two purges: often enough to keep windows small, rarely enough to cost nothing."""
@@ -26,14 +26,8 @@ PURGE_EVERY = 1_000
 TIDY_EVERY = 200_000
 """Events between two times that the database may tidy up behind all the rows that came and went."""
 
-ARROW_FROM = 1_000
-"""Events in a push from which on results are taken as Arrow: fewer rows are quicker as tuples."""
-
 BEGINNING = -(2**60)
 """The time before every event."""
-
-Results = list[tuple[QueryEntry, Any]]
-"""The rows of each query that has any: tuples, or an Arrow table."""
 
 
 class Runner:
@@ -43,11 +37,13 @@ class Runner:
         self.database = database
         self.catalogue = Catalogue(database)
         self.network = Network(database, self.catalogue.source)
+        self.reports = Reports()
         self.now = BEGINNING
         self.seq = 0
         self._tables: list[str] = []
         self._filled: set[str] = set()
         self._since_purge = 0
+        self._created = 0
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
         with self.transaction():
@@ -92,15 +88,21 @@ class Runner:
         flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), 0))
-        emit = self._emission(flow, [field.name for field in resolved.visible])
+        emission = self._emission(flow, [field.name for field in resolved.visible])
+        emit = self.database.render(emission)
         self.database.fetch(emit)  # a name or type that only the database knows is wrong here, not at the first event
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
-        return QueryEntry(name, text, resolved, self.seq, flow, operators, derived, sources, timed, emit, decoders)
+        self._created += 1
+        return QueryEntry(
+            name, text, resolved, self.seq, flow, operators, derived, sources, timed, emission, emit, self._created,
+            decoders,
+        )  # fmt: skip
 
     def remove_query(self, entry: QueryEntry) -> None:
         """Drops the tables that no other query needs."""
         del self.catalogue.queries[entry.name.lower()]
+        self.reports.stale = True
         with self.transaction():
             gone = [made.name for operator in self._forget_unused() for made in operator.tables]
             used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
@@ -140,12 +142,11 @@ class Runner:
     def _columns(self, schema: Schema) -> list[tuple[str, str]]:
         return [(attribute.name, self.database.column_type(attribute)) for attribute in schema]
 
-    def _emission(self, flow: Flow, names: Sequence[str]) -> str:
+    def _emission(self, flow: Flow, names: Sequence[str]) -> exp.Select:
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
         rows = flow.arrivals.select(["ts", "seq", *flow.order, *names])
         columns = [exp.column(c, quoted=True) for c in ("ts", *names)]
-        select = exp.select(*columns).from_(exp.Subquery(this=rows).as_("r", quoted=True)).order_by(*order)
-        return self.database.render(select)
+        return exp.select(*columns).from_(exp.Subquery(this=rows).as_("r", quoted=True)).order_by(*order)
 
     def _create_tables(self, operator: Operator, done: int) -> None:
         for made in operator.tables[done:]:
@@ -161,7 +162,48 @@ class Runner:
         self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
         self._tables.remove(name)
 
+    # Reports ----------------------------------------------------------------------------------------------------------
+
+    def _regroup(self) -> None:
+        """Queries that differ in constants alone report by one statement, where the database can."""
+        for name in self.reports.regroup(self.catalogue.queries.values(), self._reports):
+            with self.transaction():
+                self._drop(name)
+
+    def _reports(self, members: Sequence[QueryEntry]) -> list[Report]:
+        if len(members) > 1:
+            with contextlib.suppress(NotAlike, Refused):
+                return [self._family(members)]
+        return [Report([entry], entry.emit) for entry in members]
+
+    def _family(self, members: Sequence[QueryEntry]) -> Report:
+        """One statement for all members; the database must accept it before it counts."""
+        name = self.network.name("family", Stream(""))
+        family = lifted([entry.emission for entry in members], name)
+        text = self.database.render(family.statement)
+        with self.transaction():
+            self._create_constants(name, family)
+            self.database.fetch(text)
+        return Report(members, text, name)
+
+    def _create_constants(self, name: str, family: Family) -> None:
+        kinds = [(column, self.database.column_type(Attribute(column, kind))) for column, kind in family.columns]
+        self.create(name, kinds, key=family.columns[0][0])
+        self.database.insert(self._quoted(name), len(family.columns), family.rows)
+        others = [column for column, _ in family.columns]
+        indexes = tuple((sought, *(o for o in others if o != sought)) for sought in family.looked_up)
+        for index in Table(name, exp.select(), indexes).index() if self.database.indexes else []:
+            self.database.execute(self.database.render(index))
+
     # A push -----------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def pushing(self) -> Iterator[None]:
+        """The transaction of a push. What reports is settled before: not every database can take a new table back."""
+        if self.reports.stale:
+            self._regroup()
+        with self.transaction():
+            yield
 
     def take(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
         """One push inside the caller's transaction: inboxes, operators in order, results, purge.
@@ -186,7 +228,7 @@ class Runner:
                     else:
                         step.run(self.database, ts, self.seq + count, final)
                 filled.update(operator.inboxes)
-        results = self._results(streams, count, final)
+        results = self.reports.read(self.database, streams, count, final)
         if due:
             self._purge()
         self._filled, self._since_purge = filled, 0 if due else self._since_purge + count
@@ -199,23 +241,6 @@ class Runner:
         with self.transaction():
             self._set_clock(self.now, self.now, self.seq)
             self._purge()
-
-    def _results(self, streams: frozenset[str], count: int, final: bool) -> Results:
-        found = []
-        for entry in self.catalogue.queries.values():
-            if entry.processors and (final or entry.concerned(streams)):
-                rows = self._rows(entry, count)
-                if rows:
-                    found.append((entry, rows))
-        return found
-
-    def _rows(self, entry: QueryEntry, count: int) -> Any:
-        """The results of a push of so many events; many of them as Arrow, where all who take them want them so."""
-        if count >= ARROW_FROM and as_arrow(entry):
-            table = self.database.arrow(entry.emit)
-            if table is not None:
-                return table
-        return self.database.fetch(entry.emit)
 
     def _purge(self) -> None:
         for operator in self.network.operators:

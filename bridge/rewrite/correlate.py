@@ -7,6 +7,7 @@ An input left of it is seen including the very same event, one right of it witho
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -15,6 +16,7 @@ from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, numbe
 from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
+from bridge.rewrite.sides import split
 from windows.window import NEVER
 
 
@@ -115,7 +117,14 @@ def _branch(
         return qualified(rows[alias].columns[attribute].copy(), alias)
 
     stepped = None if indexed else _stepped(parts, trigger)
-    source = items[trigger.alias][0] if stepped is None else _in_steps(trigger, stepped)
+    asked = [] if node.condition is None else list(_conjuncts(node.condition))
+    sides = [split(part, lambda name: outputs[name][0], trigger.alias) if stepped else None for part in asked]
+    source = items[trigger.alias][0]
+    if stepped is not None:
+        mine = [
+            _replaced(side[0], lambda name: trigger.source.columns[outputs[name][1]].copy()) for side in sides if side
+        ]
+        source = _in_steps(trigger, stepped, mine)
     select = exp.select().from_(source)
     conditions = list(rows[trigger.alias].conditions_of(trigger.alias))
     for place, part in enumerate(parts):
@@ -124,12 +133,11 @@ def _branch(
             if part.flow is not None:
                 on = [*_seen(part, trigger, place > arriving, indexed, rows), *on]
             if part is stepped:
-                step = _step(part, rows[part.alias], part.alias)
-                on = [exp.EQ(this=of(trigger.alias, "_step"), expression=step), *on]
+                other = [_replaced(side[1], value) for side in sides if side]
+                on = [*_in_step(trigger, _step(part, rows[part.alias], part.alias), other), *on]
             kind = "inner" if on else "cross"
             select = select.join(items[part.alias][0], on=exp.and_(*on) if on else None, join_type=kind)
-    if node.condition is not None:
-        conditions.append(_replaced(node.condition, value))
+    conditions += [_replaced(part, value) for part, side in zip(asked, sides, strict=True) if side is None]
     columns = [
         named(qualified(rows[trigger.alias].columns[name].copy(), trigger.alias), name) for name in ("ts", "seq")
     ]
@@ -169,21 +177,46 @@ def _stepped(parts: list[Part], trigger: Part) -> Part | None:
     return other
 
 
-def _in_steps(trigger: Part, other: Part) -> exp.Expr:
+def _in_steps(trigger: Part, other: Part, sides: Sequence[exp.Expr]) -> exp.Expr:
     """The arrivals, once in the step of time they are of and once in the one before: the window has no older rows.
 
-    A union, as an optimizer would take a join with the two steps apart and compare every pair of rows.
+    A union, as an optimizer would take a join with the two steps apart and compare every pair of rows. The trigger's
+    sides of equations stand in it, too, so that the other rows are found by them.
     """
     own = _step(other, trigger.source, None)
     both = [own, exp.Sub(this=own.copy(), expression=number(1))]
-    selects = [exp.select("*", named(step, "_step")).from_(trigger.source.item("s")) for step in both]
+    every = exp.Column(this=exp.Star(), table=exp.to_identifier("s", quoted=True))
+    equal = [named(side, f"_side{place}") for place, side in enumerate(sides)]
+    selects = [
+        exp.select(every, named(step, "_step"), *(side.copy() for side in equal)).from_(trigger.source.item("s"))
+        for step in both
+    ]
     return exp.Subquery(this=exp.union(*selects, distinct=False)).as_(trigger.alias, quoted=True)
 
 
+def _in_step(trigger: Part, step: exp.Expr, sides: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The equations by which the rows of a step are found."""
+    equal = [exp.EQ(this=of(trigger.alias, f"_side{place}"), expression=side) for place, side in enumerate(sides)]
+    return [exp.EQ(this=of(trigger.alias, "_step"), expression=step), *equal]
+
+
+def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """The conditions that all must hold."""
+    if isinstance(condition, exp.And):
+        for side in condition.flatten():
+            yield from _conjuncts(side)
+    else:
+        yield whole(condition)
+
+
 def _step(part: Part, rows: Selection, alias: str | None) -> exp.Expr:
-    """The number of the step of time that a row is of, steps being as long as the part's window."""
+    """The number of the step of time that a row is of.
+
+    Steps are at least as long as the part's window, and of few lengths, so that windows of like sizes make one family.
+    """
     assert part.flow is not None and part.flow.size is not None
-    return exp.IntDiv(this=qualified(rows.columns["ts"].copy(), alias), expression=number(part.flow.size))
+    length = 1 << (part.flow.size - 1).bit_length()
+    return exp.IntDiv(this=qualified(rows.columns["ts"].copy(), alias), expression=number(length))
 
 
 def _of_one_event(timed: bool) -> exp.Expr:

@@ -16,7 +16,7 @@ from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, as_text, joined_text, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
-from bridge.rewrite.network import Network, add_table, clock, rewrite
+from bridge.rewrite.network import Network, add_table, ago, rewrite
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
 
@@ -111,8 +111,8 @@ class Matching:
         seen = exp.select(number(1)).from_(_called(self.symbols, "m"))
         seen = seen.where(*(same(of("m", key), exp.column(key, table=self.instants, quoted=True)) for key in self.keys))
         self.operator.steps += [Purge(self.instants, exp.Exists(this=seen)), Insert(self.instants, select)]
-        over_since = exp.Sub(this=clock("now"), expression=number(self.node.within))
-        self.operator.purges.append(Purge(self.instants, exp.LTE(this=column("ts"), expression=over_since)))
+        old = exp.LTE(this=column("ts"), expression=ago(self.node.within))
+        self.operator.purges.append(Purge(self.instants, old))
 
     # The runs ---------------------------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Matching:
 
     def _purge_runs(self) -> Purge:
         """Runs too old for WITHIN, and those that the newest instant of their key did not extend."""
-        old = exp.LTE(this=column("_first"), expression=exp.Sub(this=clock("now"), expression=number(self.node.within)))
+        old = exp.LTE(this=column("_first"), expression=ago(self.node.within))
         mine = [same(of("i", key), exp.column(key, table=self.runs, quoted=True)) for key in self.keys]
         passed = exp.LT(this=exp.column("ts", table=self.runs, quoted=True), expression=of("i", "_before"))
         later = exp.select(number(1)).from_(_called(self.instants, "i")).where(passed, *mine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import singledispatch
 from typing import TypeVar, cast
 
@@ -48,7 +48,7 @@ class Network:
         self.source = source
         self.operators: list[Operator] = []
         self.epoch = 0
-        self._by_node: dict[tuple[Node, int], Operator] = {}
+        self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self.reader = 0
         self._used: set[int | str] = set()
         self._needs: dict[int | str, set[int | str]] = {}
@@ -83,14 +83,20 @@ class Network:
             self._needs.pop(name, None)
         return gone
 
-    def operator(self, node: Node, build: Callable[[Operator], None], title: str) -> Operator:
-        """The operator of this tree, built when it is the first of its kind since the last event."""
-        found = self._by_node.get((node, self.epoch))
+    def operator(
+        self, node: Node, build: Callable[[Operator], None], title: str, key: Hashable | None = None
+    ) -> Operator:
+        """The operator of this tree, built when it is the first of its kind since the last event.
+
+        `key`: what it is known by, where it is another one than that of the tree itself.
+        """
+        key = key or node
+        found = self._by_node.get((key, self.epoch))
         if found is None:
             sources, timed = self.concerns(node)
             found = Operator(title, sources, timed)
             self._noting(id(found), lambda: build(found))
-            self._by_node[node, self.epoch] = found
+            self._by_node[key, self.epoch] = found
             self.operators.append(found)
         self.use(found)
         return found
@@ -193,7 +199,7 @@ class Network:
         """W5: a table of the results that are still valid, by the expiry each row brings along."""
         name = self.name("window", node)
         select = arrivals.arrivals.select()
-        add_table(operator, name, select, by_expiry(select, self))
+        add_table(operator, name, select, indexed_by("_expires", select, self))
         operator.derived[name] = self.reader
         operator.steps.append(Insert(name, select))
         operator.purges.append(expired(name))
@@ -317,15 +323,20 @@ def add_table(operator: Operator, name: str, like: exp.Query, indexes: tuple[tup
     operator.tables.append(Table(name, like, indexes))
 
 
-def by_expiry(rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:
-    """The index of a window table: the rows still valid are the last of it."""
-    others = [name for name in rows.named_selects if name not in ("_expires", "seq")]
-    return (("_expires", "seq", *others),) if network.database.covering else (("_expires",),)
+def indexed_by(time: str, rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:
+    """The index of a window table by `ts` or `_expires`: the rows still valid are the last of it."""
+    others = [name for name in rows.named_selects if name not in (time, "seq")]
+    return ((time, "seq", *others),) if network.database.covering else ((time,),)
 
 
 def clock(name: str) -> exp.Expr:
     """The time `now`, or `before` the push."""
     return exp.Subquery(this=exp.select(column(name)).from_(table(CLOCK)))
+
+
+def ago(milliseconds: int) -> exp.Expr:
+    """The time so long before now."""
+    return exp.Sub(this=clock("now"), expression=number(milliseconds))
 
 
 def expired(name: str) -> Purge:

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
-from bridge.flow import Flow, Need, Selection, named, number, over, table
+from bridge.flow import Flow, Need, Selection, named, number, over, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.jumping import rewrite_jumping
-from bridge.rewrite.network import Network, add_table, by_expiry, expired, is_jumping, rewrite, row_columns
+from bridge.rewrite.network import Network, add_table, ago, indexed_by, is_jumping, rewrite, row_columns
 from windows.window import NEVER, Now, Range, Rows, Unbounded
 
 
@@ -71,20 +71,46 @@ def size_of(node: query.Window) -> int | None:
 def _build(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:
     """The window's table, filled from the arrivals; for ROWS, who pushes a row out is found by counting on."""
     arrivals = with_expiry(below, node)
+    if arrivals.size not in (None, NEVER):
+        content = Selection(table(_kept(node, network, below)), row_columns(below, expiry(node)))
+        operator.arrivals = dataclasses.replace(arrivals, content=content)
+        return
     name = network.name("window", node)
     rows = arrivals.arrivals.select()
     content = Selection.of(table(name), arrivals.arrivals.columns)
     if isinstance(node.extent, Rows):
         add_table(operator, name, rows, (("seq",),))
-        keys = list(node.partition_by)
-        content = pushed_out(content, arrivals, node.extent.count, keys)
+        content = pushed_out(content, arrivals, node.extent.count, list(node.partition_by))
         operator.purges.append(_purge_rows(name, content, arrivals))
     else:
-        add_table(operator, name, rows, by_expiry(rows, network))
-        if not isinstance(node.extent, Unbounded):
-            operator.purges.append(expired(name))
+        add_table(operator, name, rows, indexed_by("_expires", rows, network))
     operator.steps.append(Insert(name, rows))
     operator.arrivals = dataclasses.replace(arrivals, content=content, counted=isinstance(node.extent, Rows))
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What the operator that keeps the rows of an input is known by."""
+
+    input: query.Node
+
+
+def _kept(node: query.Window, network: Network, below: Flow) -> str:
+    """The table that holds an input's rows for all its sliding windows of time, as long as the longest of them wants."""
+
+    def build(operator: Operator) -> None:
+        name = network.name("window", node)
+        rows = below.arrivals.select([name for name in row_columns(below, zero()) if name != "_expires"])
+        add_table(operator, name, rows, indexed_by("ts", rows, network))
+        operator.steps.append(Insert(name, rows))
+
+    operator = network.operator(node.input, build, "Rows for sliding windows", key=Kept(node.input))
+    name, size = operator.tables[0].name, size_of(node)
+    assert size is not None
+    if size > operator.longest:
+        operator.longest = size
+        operator.purges = [Purge(name, exp.LTE(this=column("ts"), expression=ago(size)))]
+    return name
 
 
 def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr]) -> Selection:

@@ -1,0 +1,87 @@
+"""The statements that read the results of a push: one for each query, or for each family of queries."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from bridge.catalogue import QueryEntry
+from bridge.delivery import as_arrow
+from windows.databases import Database
+
+ARROW_FROM = 1_000
+"""Events in a push from which on results are taken as Arrow: fewer rows are quicker as tuples."""
+
+Results = list[tuple[QueryEntry, Any]]
+"""The rows of each query that has any: tuples, or an Arrow table."""
+
+
+class Report:
+    """One statement and the queries whose results it gives, in the order of their numbers; `table`: its constants."""
+
+    def __init__(self, members: Sequence[QueryEntry], text: str, table: str | None = None) -> None:
+        self.members = members
+        self.text = text
+        self.table = table
+        self.arrow = as_arrow(members[0])
+        self.timed, self.sources = members[0].timed, members[0].sources
+
+    def read(self, database: Database, count: int) -> Iterator[tuple[QueryEntry, Any]]:
+        """The results of a push of so many events; many of them as Arrow, where all who take them want them so."""
+        rows: Any = database.arrow(self.text) if self.arrow and count >= ARROW_FROM else None
+        if rows is None:
+            rows = database.fetch(self.text)
+        if len(self.members) == 1:
+            yield from [(self.members[0], rows)] if rows else []
+        elif isinstance(rows, list):
+            for member, found in itertools.groupby(rows, key=lambda row: row[0]):
+                yield self.members[member], [row[1:] for row in found]
+        else:
+            yield from self._split(rows)
+
+    def _split(self, rows: Any) -> Iterator[tuple[QueryEntry, Any]]:
+        """The slices of an Arrow table that is ordered by its first column, the member's number."""
+        numbers = rows.column(0).to_numpy()
+        ends = numbers.searchsorted(range(len(self.members)), side="right")
+        begin, rows = 0, rows.drop_columns(rows.column_names[:1])
+        for member, end in zip(self.members, ends.tolist(), strict=True):
+            if end > begin:
+                yield member, rows.slice(begin, end - begin)
+            begin = end
+
+
+class Reports:
+    """All reports there are; `stale` when queries or processors have come or gone since they were made."""
+
+    def __init__(self) -> None:
+        self.stale = False
+        self._made: dict[tuple[object, ...], list[Report]] = {}
+
+    def __iter__(self) -> Iterator[Report]:
+        return itertools.chain.from_iterable(self._made.values())
+
+    def regroup(self, entries: Iterable[QueryEntry], make: Callable[[Sequence[QueryEntry]], list[Report]]) -> list[str]:
+        """Groups those that have a processor by their signature; `make` makes the reports of a group that is new.
+
+        Gives the tables of constants that nobody needs any more.
+        """
+        groups: dict[tuple[object, ...], list[QueryEntry]] = {}
+        for entry in entries:
+            if entry.processors:
+                groups.setdefault((entry.signature, as_arrow(entry)), []).append(entry)
+        before, self._made = self._made, {}
+        for key, members in groups.items():
+            same = (*key, *(entry.number for entry in members))
+            self._made[same] = before.pop(same, []) or make(members)
+        self.stale = False
+        return [report.table for reports in before.values() for report in reports if report.table is not None]
+
+    def read(self, database: Database, streams: frozenset[str], count: int, final: bool) -> Results:
+        """What a push of so many events into these streams has given, query by query as they were created."""
+        found: Results = []
+        for report in self:
+            if final or report.timed or not report.sources.isdisjoint(streams):
+                found += report.read(database, count)
+        found.sort(key=lambda result: result[0].number)
+        return found

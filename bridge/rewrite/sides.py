@@ -1,0 +1,65 @@
+"""Equations of two parts of a correlation with one part on each side: what a hash join can use.
+
+`a - b = 2` reads `b = a - 2` then. Only whole numbers are moved, and computed wide: those of no size are rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sqlglot import exp
+
+from bridge.flow import number
+
+PartOf = Callable[[str], str]
+"""The part that a column is of."""
+
+_WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
+
+
+def split(condition: exp.Expr, part_of: PartOf, part: str) -> tuple[exp.Expr, exp.Expr] | None:
+    """Two sides that are equal where an equation holds, one of this part and of constants, one of another part."""
+    if isinstance(condition, exp.Paren):
+        return split(condition.this, part_of, part)
+    if not isinstance(condition, exp.EQ):
+        return None
+    terms = [*_terms(condition.this, 1), *_terms(condition.expression, -1)]
+    of = [part_of(term.name) if isinstance(term, exp.Column) else part for _, term in terms]
+    if len({*of, part}) != 2 or part not in of:
+        return None
+    if len(terms) == 2 and all(isinstance(term, exp.Column) for _, term in terms) and terms[1][0] < 0:
+        mine, other = terms if of[0] == part else reversed(terms)
+        return mine[1].copy(), other[1].copy()
+    if not all(_is_whole(term) for _, term in terms):
+        return None
+    moved = [(sign, term) for (sign, term), its in zip(terms, of, strict=True) if its == part]
+    others = [(-sign, term) for (sign, term), its in zip(terms, of, strict=True) if its != part]
+    return _sum(moved), _sum(others)
+
+
+def _terms(value: exp.Expr, sign: int) -> Iterator[tuple[int, exp.Expr]]:
+    """The terms of a sum, each with its sign."""
+    match value:
+        case exp.Paren():
+            yield from _terms(value.this, sign)
+        case exp.Neg():
+            yield from _terms(value.this, -sign)
+        case exp.Add() | exp.Sub():
+            yield from _terms(value.this, sign)
+            yield from _terms(value.expression, sign if isinstance(value, exp.Add) else -sign)
+        case _:
+            yield sign, value
+
+
+def _is_whole(term: exp.Expr) -> bool:
+    if isinstance(term, exp.Column):
+        return term.meta.get("type") in _WHOLE
+    return isinstance(term, exp.Literal) and not term.is_string and term.name.isdigit()
+
+
+def _sum(terms: Sequence[tuple[int, exp.Expr]]) -> exp.Expr:
+    """The sum, computed with so many digits that what was moved cannot overflow."""
+    total: exp.Expr = exp.cast(number(0), "HUGEINT")
+    for sign, term in terms:
+        total = exp.Add(this=total, expression=term.copy()) if sign > 0 else exp.Sub(this=total, expression=term.copy())
+    return total

@@ -12,6 +12,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from bridge.flow import Flow, table
+from bridge.query import Node
 from windows.databases import Database
 
 
@@ -101,7 +102,9 @@ class Operator:
     `origins` gives the contents that its results come from whose rows leave when others come, with pairs of their columns
     and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5). `derived`: the
     inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
-    `longest`: the longest of the windows whose rows its table keeps, in milliseconds.
+    `longest`: the longest of the windows whose rows its table keeps, in milliseconds. `members`: the trees that it serves
+    together, by their numbers, and `family` what writes its steps for them; `leave`: what to do when this operator is not
+    needed any more.
     """
 
     title: str
@@ -118,6 +121,9 @@ class Operator:
     keys: tuple[str, ...] = ()
     origins: Callable[[], list[Origin]] = list
     longest: int = 0
+    members: dict[int, Node] = dataclasses.field(default_factory=dict)
+    family: object = None
+    leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def forget_derived(self, kept: set[str]) -> list[str]:

@@ -46,20 +46,25 @@ class Family:
 
 
 def signature(statement: exp.Expr) -> str:
-    """The statement without its constants: equal for those that can be one."""
+    """A statement or expression without its constants: equal for those that can be one."""
     bare = statement.copy()
-    for constant in list(_constants(bare)):
+    for constant in list(constants(bare)):
         constant.replace(exp.Placeholder(this=_kind(constant).__name__))
     return bare.sql()
 
 
+def varying(members: Sequence[Sequence[exp.Literal]]) -> list[int]:
+    """Which of the constants, in their order, are not the same for all members."""
+    return [place for place, values in enumerate(zip(*members, strict=True)) if len({v.name for v in values}) > 1]
+
+
 def lifted(statements: Sequence[exp.Expr], name: str) -> Family:
     """The family of statements of one signature, with its table called `name`; raises `NotAlike`."""
-    constants = [list(_constants(statement)) for statement in statements]
-    varying = [place for place, values in enumerate(zip(*constants, strict=True)) if len({v.name for v in values}) > 1]
+    literals = [list(constants(statement)) for statement in statements]
+    places = varying(literals)
     statement = statements[0].copy()
-    own = [constant for place, constant in enumerate(_constants(statement)) if place in set(varying)]
-    values = [tuple(_value(members[place]) for members in constants) for place in varying]
+    own = [constant for place, constant in enumerate(constants(statement)) if place in set(places)]
+    values = [tuple(_value(members[place]) for members in literals) for place in places]
     names: dict[tuple[Any, ...], str] = {}
     for column in values:
         names.setdefault((_KINDS[type(column[0])], *column), f"_k{len(names) + 1}")
@@ -73,8 +78,8 @@ def lifted(statements: Sequence[exp.Expr], name: str) -> Family:
     return Family(statement, ((QUERY, "BIGINT"), *columns), rows, tuple(looked_up))
 
 
-def _constants(statement: exp.Expr) -> Iterator[exp.Literal]:
-    """The literals that may differ between members, in the order of the text."""
+def constants(statement: exp.Expr) -> Iterator[exp.Literal]:
+    """The literals that may differ between members, in the order of the text, of a statement or expression."""
     for found in statement.walk(bfs=False):
         if isinstance(found, exp.Literal) and _is_free(found):
             yield found
@@ -89,6 +94,8 @@ def _is_free(constant: exp.Literal) -> bool:
         assert node.parent is not None
         node = node.parent
     above = node.parent
+    if above is None:
+        return node is not constant
     return isinstance(above, exp.Where) or (
         isinstance(above, (exp.Select, exp.Join)) and node.arg_key in ("expressions", "on") and node is not constant
     )

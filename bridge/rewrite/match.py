@@ -8,6 +8,8 @@ the next instant, and the symbol's condition, evaluated by the database over the
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from typing import Any, cast
 
 from sqlglot import exp
 
@@ -16,6 +18,7 @@ from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, as_text, joined_text, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
+from bridge.rewrite.family import constants, signature, varying
 from bridge.rewrite.network import Network, add_table, ago, rewrite
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
@@ -23,12 +26,42 @@ from nfa.errors import BudgetError, PatternError
 
 @rewrite.register
 def _(node: query.Match, network: Network, need: Need) -> Flow:
-    def build(operator: Operator) -> None:
-        below = network.rewrite(node.input, Need.ARRIVALS)
-        Matching(node, below, automaton_of(node), network, operator).build()
+    title = f"Match {node.pattern} WITHIN {node.within} MS"
 
-    operator = network.operator(node, build, f"Match {node.pattern} WITHIN {node.within} MS")
+    def build(operator: Operator) -> None:
+        family = network.operator(node, lambda made: _begin(made, node, network), title, key=_shape(node))
+        matching = family.family
+        assert isinstance(matching, Matching)
+        number = matching.join(node)
+        operator.result = matching.result(node, number)
+        operator.leave = lambda: matching.leave(number)
+
+    operator = network.operator(node, build, title)
     return network.give(operator, node, need)
+
+
+def _begin(family: Operator, node: query.Match, network: Network) -> None:
+    below = network.rewrite(node.input, Need.ARRIVALS)
+    family.family = Matching(node, below, automaton_of(node), network, family)
+
+
+def _shape(node: query.Match) -> tuple[object, ...]:
+    """What the members of a family have in common: all but WITHIN and the constants of DEFINE."""
+    defined = tuple(
+        (definition.symbol, definition.condition is None, *(name for name, _ in definition.assignments))
+        for definition in node.define
+    )
+    expressions = tuple(map(signature, _expressions(node)))
+    return "Match", node.input, node.pattern, node.measures, node.partition_by, defined, expressions
+
+
+def _expressions(node: query.Match) -> list[exp.Expr]:
+    """The conditions and assigned values of DEFINE."""
+    found: list[exp.Expr] = []
+    for definition in node.define:
+        found += [] if definition.condition is None else [definition.condition]
+        found += [value for _, value in definition.assignments]
+    return found
 
 
 def automaton_of(node: query.Match) -> Automaton:
@@ -41,10 +74,11 @@ def automaton_of(node: query.Match) -> Automaton:
 
 @dataclasses.dataclass
 class Matching:
-    """Writes the tables and steps of one Match.
+    """Writes the tables and steps of a family of Matches, which differ in WITHIN and the constants of DEFINE.
 
     symbols: this push's events with the instant before theirs; instants: the newest instant of each key;
-    steps: the runs that this push made, complete or not; runs: those that may still grow.
+    steps: the runs that this push made, complete or not; runs: those that may still grow. Where the operator has more
+    than one member, their constants are rows of `_constants`, joined as `_k`.
     """
 
     node: query.Match
@@ -60,21 +94,107 @@ class Matching:
         self.keys = [f"_key{place}" for place in range(len(self.node.partition_by))]
         self.variables = [attribute.name for attribute in self.node.measures]
         self.order = self.below.order
+        self.alone, self.define = True, self.node.define
+        self.rows: list[list[Any]] = [[1]]
+        self._make_tables()
 
-    def build(self) -> None:
-        self._fill_symbols()
-        self._take_steps()
-        self._remember_instants()
-        self._report()
+    def join(self, node: query.Match) -> int:
+        """Takes in one more; its number."""
+        member = max(self.operator.members, default=0) + 1
+        self.operator.members = {**self.operator.members, member: node}
+        self._write()
+        return member
+
+    def leave(self, member: int) -> None:
+        self.operator.members = {other: node for other, node in self.operator.members.items() if other != member}
+        if self.operator.members:
+            self._write()
+
+    @property
+    def members(self) -> dict[int, query.Match]:
+        return cast("dict[int, query.Match]", self.operator.members)
+
+    def _write(self) -> None:
+        """The steps and purges, for the members there are now."""
+        self.alone = len(self.members) == 1
+        self.within = max(node.within for node in self.members.values())
+        self.define = self._defined()
+        old = exp.LTE(this=column("ts"), expression=ago(self.within))
+        self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
+        self.operator.steps = [
+            Insert(self.symbols, self._symbols()),
+            Insert(self.steps, self._grown()),
+            Insert(self.runs, self._growing()),
+            *self._newest_instants(),
+        ]
+
+    # The members' constants -------------------------------------------------------------------------------------------
+
+    def _defined(self) -> tuple[query.Definition, ...]:
+        """DEFINE; the constants in which members differ are columns of `_k`."""
+        own = [[c for part in _expressions(node) for c in constants(part)] for node in self.members.values()]
+        places = dict.fromkeys(varying(own))
+        self.rows = [
+            [member, node.within, *(values[place] for place in places)]
+            for (member, node), values in zip(self.members.items(), own, strict=True)
+        ]
+        names = {place: f"_k{count}" for count, place in enumerate(places, 1)}
+        counted = itertools.count()
+
+        def with_columns(expression: exp.Expr) -> exp.Expr:
+            result = expression.copy()
+            for constant in list(constants(result)):
+                place = next(counted)
+                if place in names:
+                    constant.replace(of("_k", names[place]))
+            return result
+
+        first = next(iter(self.members.values()))
+        return tuple(
+            query.Definition(
+                definition.symbol,
+                None if definition.condition is None else with_columns(definition.condition),
+                tuple((name, with_columns(value)) for name, value in definition.assignments),
+            )
+            for definition in first.define
+        )
+
+    def _constants(self) -> tuple[list[str], exp.Expr]:
+        """The table of constants: a row a member."""
+        rows = [
+            exp.Tuple(expressions=[number(each) if isinstance(each, int) else each.copy() for each in row])
+            for row in self.rows
+        ]
+        names = [f"_k{count}" for count in range(1, len(self.rows[0]) - 1)]
+        return ["_member", "_within", *names], exp.Values(expressions=rows)
+
+    def _member(self) -> exp.Expr:
+        """The number of the member that a run begins for."""
+        return exp.cast(number(self.rows[0][0]) if self.alone else of("_k", "_member"), "BIGINT")
 
     # The symbol table and the instants --------------------------------------------------------------------------------
 
-    def _fill_symbols(self) -> None:
-        """Each arrival with `_before`: the instant (distinct ts, per key) before its own (P2)."""
+    def _make_tables(self) -> None:
+        rows = self._arrivals()
+        symbols = rows.select().select(named(rows.columns["ts"].copy(), "_before"))
+        instants = exp.select(column("ts"), column("_before"), *map(column, self.keys)).from_(table(self.symbols))
+        add_table(self.operator, self.symbols, symbols, (("_before",),))
+        add_table(self.operator, self.instants, instants)
+        move = exp.Subquery(this=exp.select(named(number(0), "_to"), named(number(0), "_symbol")))
+        steps = self._step(None).from_(_called(self.symbols, "e")).join(move.as_("m", quoted=True), join_type="cross")
+        runs = exp.select(*map(column, self._run_columns)).from_(exp.Subquery(this=steps).as_("q", quoted=True))
+        add_table(self.operator, self.steps, runs)
+        add_table(self.operator, self.runs, runs, (("ts",),))
+        self.operator.inboxes += [self.symbols, self.steps]
+
+    def _arrivals(self) -> Selection:
         keys = dict(zip(self.keys, self.node.partition_by, strict=True))
-        rows = self.below.arrivals.project(
-            {**{name: column(name) for name in ("ts", "seq", *self.order, *self.below.names)}, **keys}
-        )
+        names = ("ts", "seq", *self.order, *self.below.names)
+        return self.below.arrivals.project({**{name: column(name) for name in names}, **keys})
+
+    def _symbols(self) -> exp.Select:
+        """Each arrival with `_before`: the instant (distinct ts, per key) before its own (P2)."""
+        rows = self._arrivals()
         last = exp.alias_(table(self.instants), "i", table=True, quoted=True)
         source = exp.alias_(exp.Subquery(this=rows.select()), "a", table=True, quoted=True)
         in_batch = over(
@@ -89,19 +209,13 @@ class Matching:
         known = exp.Case().when(earlier, of("i", "ts")).else_(of("i", "_before"))
         same_key = [same(of("i", key), of("a", key)) for key in self.keys]
         columns = [of("a", name) for name in rows.columns]
-        select = (
+        return (
             exp.select(*columns, named(exp.Coalesce(this=in_batch, expressions=[known]), "_before"))
             .from_(source)
             .join(last, on=exp.and_(*same_key) if same_key else exp.true(), join_type="left")
         )
-        shape = exp.select(*columns, named(of("a", "ts"), "_before")).from_(source.copy())
-        add_table(self.operator, self.symbols, shape, (("_before",),))
-        self.operator.inboxes.append(self.symbols)
-        instants = exp.select(column("ts"), column("_before"), *map(column, self.keys)).from_(table(self.symbols))
-        add_table(self.operator, self.instants, instants)
-        self.operator.steps.append(Insert(self.symbols, select))
 
-    def _remember_instants(self) -> None:
+    def _newest_instants(self) -> list[Insert | Purge]:
         """One row a key: its newest instant and the one before that, for events of the same ts still to come."""
         newest = exp.select(exp.Max(this=of("m", "ts"))).from_(_called(self.symbols, "m"))
         newest = newest.where(*(same(of("m", key), of("s", key)) for key in self.keys))
@@ -110,66 +224,57 @@ class Matching:
         select = select.where(exp.EQ(this=of("s", "ts"), expression=exp.Subquery(this=newest)))
         seen = exp.select(number(1)).from_(_called(self.symbols, "m"))
         seen = seen.where(*(same(of("m", key), exp.column(key, table=self.instants, quoted=True)) for key in self.keys))
-        self.operator.steps += [Purge(self.instants, exp.Exists(this=seen)), Insert(self.instants, select)]
-        old = exp.LTE(this=column("ts"), expression=ago(self.node.within))
-        self.operator.purges.append(Purge(self.instants, old))
+        return [Purge(self.instants, exp.Exists(this=seen)), Insert(self.instants, select)]
 
     # The runs ---------------------------------------------------------------------------------------------------------
 
     @property
     def _run_columns(self) -> list[str]:
         return [
-            "_first", "_first_seq", "ts", "seq", *self.order, "_state", "_path", "_letters", *self.keys,
+            "_member", "_first", "_first_seq", "ts", "seq", *self.order, "_state", "_path", "_letters", *self.keys,
             *self.variables,
         ]  # fmt: skip
 
-    def _take_steps(self) -> None:
+    def _grown(self) -> exp.Select:
         """One recursive SELECT: runs begin at events, and grow by the events of the instant after their last."""
-        move = self._moves()
+        names = [*self._run_columns, "_new"]
         alive = exp.select(*(of("r", name) for name in self._run_columns), named(number(0), "_new"))
         alive = alive.from_(_called(self.runs, "r"))
         first = exp.select(exp.Min(this=column("_before"))).from_(table(self.symbols))
         alive = alive.where(exp.GTE(this=of("r", "ts"), expression=exp.Subquery(this=first)))
+        begin = exp.union(alive, self._beginning(), distinct=False)
+        body = exp.union(exp.select(*map(column, names)).from_(table("_begin")), self._growth(), distinct=False)
+        parts = {"_move": (["_from", "_symbol", "_to"], self._moves()), "_begin": (names, begin), "_run": (names, body)}
+        if not self.alone:
+            parts = {"_constants": self._constants(), **parts}
+        select = exp.select(*map(column, self._run_columns)).from_(table("_run"))
+        select = select.where(exp.EQ(this=column("_new"), expression=number(1)))
+        for name, (columns, part) in parts.items():
+            alias = exp.TableAlias(this=_id(name), columns=[_id(c) for c in columns])
+            select = select.with_(alias, as_=part, recursive=True)
+        return select
+
+    def _beginning(self) -> exp.Select:
+        """The runs that begin with an event, for each member."""
         begun = self._step(None).from_(_called(self.symbols, "e")).join(_as("_move", "m"), join_type="cross")
-        begun = begun.where(exp.EQ(this=of("m", "_from"), expression=number(0)), self._holds(None))
-        begin = exp.union(alive, begun, distinct=False)
-        grown = self._step("r").from_(_as("_run", "r"))
-        next_event = [
+        if not self.alone:
+            begun = begun.join(_as("_constants", "_k"), join_type="cross")
+        return begun.where(exp.EQ(this=of("m", "_from"), expression=number(0)), self._holds(None))
+
+    def _growth(self) -> exp.Select:
+        """The runs that an event of the next instant extends."""
+        following = [
             exp.EQ(this=of("e", "_before"), expression=of("r", "ts")),
             *(same(of("e", key), of("r", key)) for key in self.keys),
         ]
-        grown = grown.join(_called(self.symbols, "e"), on=exp.and_(*next_event))
+        grown = self._step("r").from_(_as("_run", "r")).join(_called(self.symbols, "e"), on=exp.and_(*following))
         grown = grown.join(_as("_move", "m"), on=exp.EQ(this=of("m", "_from"), expression=of("r", "_state")))
-        near = exp.LT(
-            this=exp.Sub(this=of("e", "ts"), expression=of("r", "_first")), expression=number(self.node.within)
-        )
-        grown = grown.where(near, self._holds("r"))
-        names = [*self._run_columns, "_new"]
-        body = exp.union(exp.select(*map(column, names)).from_(table("_begin")), grown, distinct=False)
-        select = exp.select(*map(column, self._run_columns)).from_(table("_run"))
-        select = select.where(exp.EQ(this=column("_new"), expression=number(1)))
-        for name, columns, part in (
-            ("_move", ["_from", "_symbol", "_to"], move), ("_begin", names, begin), ("_run", names, body),
-        ):  # fmt: skip
-            alias = exp.TableAlias(this=_id(name), columns=[_id(c) for c in columns])
-            select = select.with_(alias, as_=part, recursive=True)
-        shape = (
-            self._step(None)
-            .from_(_called(self.symbols, "e"))
-            .join(
-                exp.Subquery(this=exp.select(named(number(0), "_to"), named(number(0), "_symbol"))).as_(
-                    "m", quoted=True
-                ),
-                join_type="cross",
-            )
-        )
-        shape = exp.select(*map(column, self._run_columns)).from_(exp.Subquery(this=shape).as_("q", quoted=True))
-        add_table(self.operator, self.steps, shape)
-        add_table(self.operator, self.runs, shape, (("ts",),))
-        self.operator.inboxes.append(self.steps)
-        self.operator.steps.append(Insert(self.steps, select))
-        self.operator.steps.append(Insert(self.runs, self._growing()))
-        self.operator.purges.append(self._purge_runs())
+        if not self.alone:
+            own = exp.EQ(this=of("_k", "_member"), expression=of("r", "_member"))
+            grown = grown.join(_as("_constants", "_k"), on=own)
+        within = number(self.within) if self.alone else of("_k", "_within")
+        age = exp.Sub(this=of("e", "ts"), expression=of("r", "_first"))
+        return grown.where(exp.LT(this=age, expression=within), self._holds("r"))
 
     def _moves(self) -> exp.Expr:
         """The automaton's transitions; symbols by their number."""
@@ -188,6 +293,7 @@ class Matching:
             event, letter = joined_text([of(run, "_path"), event]), joined_text([of(run, "_letters"), letter])
         begun = run is None
         columns = [
+            named(self._member() if begun else of("r", "_member"), "_member"),
             named(of("e", "ts") if begun else of("r", "_first"), "_first"),
             named(of("e", "seq") if begun else of("r", "_first_seq"), "_first_seq"),
             *(of("e", name) for name in ("ts", "seq", *self.order)),
@@ -205,7 +311,7 @@ class Matching:
         kind = exp.DataType.build(self._column_type(name), dialect=self.network.database.dialect)
         before: exp.Expr = exp.cast(exp.null(), kind) if run is None else of(run, name)
         cases = exp.Case()
-        for definition in self.node.define:
+        for definition in self.define:
             for assigned, value in definition.assignments:
                 if assigned == name:
                     cases = cases.when(self._is(definition.symbol), exp.cast(self._value(value, run), kind))
@@ -214,7 +320,7 @@ class Matching:
     def _holds(self, run: str | None) -> exp.Expr:
         """Whether the move's symbol holds for the event and the run's variables; without a definition it does."""
         cases = exp.Case()
-        for definition in self.node.define:
+        for definition in self.define:
             if definition.condition is not None:
                 cases = cases.when(self._is(definition.symbol), self._value(definition.condition, run))
         return cases.else_(exp.true()) if cases.args.get("ifs") else exp.true()
@@ -226,7 +332,7 @@ class Matching:
         """An expression over the event's attributes and the run's variables (unset ones are NULL)."""
 
         def own(node: exp.Expr) -> exp.Expr:
-            if not isinstance(node, exp.Column):
+            if not isinstance(node, exp.Column) or node.table:
                 return node
             if node.name not in self.variables:
                 return of("e", node.name)
@@ -255,7 +361,7 @@ class Matching:
 
     def _purge_runs(self) -> Purge:
         """Runs too old for WITHIN, and those that the newest instant of their key did not extend."""
-        old = exp.LTE(this=column("_first"), expression=ago(self.node.within))
+        old = exp.LTE(this=column("_first"), expression=ago(self.within))
         mine = [same(of("i", key), exp.column(key, table=self.runs, quoted=True)) for key in self.keys]
         passed = exp.LT(this=exp.column("ts", table=self.runs, quoted=True), expression=of("i", "_before"))
         later = exp.select(number(1)).from_(_called(self.instants, "i")).where(passed, *mine)
@@ -263,19 +369,20 @@ class Matching:
 
     # The matches ------------------------------------------------------------------------------------------------------
 
-    def _report(self) -> None:
-        """P5, P6: the runs that this push brought to an accepting state, in the order of their events."""
+    def result(self, node: query.Match, member: int) -> Flow:
+        """P5, P6: a member's runs that this push brought to an accepting state, in the order of their events."""
         states = [number(state) for state in sorted(self.automaton.accepting)]
         order = (*self.order, "_path", "_letters")
         columns = {
             "ts": column("ts"),
             "seq": column("seq"),
-            "_expires": exp.Add(this=column("_first"), expression=number(self.node.within)),
+            "_expires": exp.Add(this=column("_first"), expression=number(node.within)),
             **{name: column(name) for name in (*order, *self.variables)},
         }
         accepted = exp.In(this=column("_state"), expressions=states)
-        rows = Selection(table(self.steps), columns, (accepted,))
-        self.operator.result = Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
+        own = exp.EQ(this=column("_member"), expression=number(member))
+        rows = Selection(table(self.steps), columns, (accepted, own))
+        return Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
 
 
 def _id(name: str) -> exp.Identifier:

@@ -74,6 +74,9 @@ class Network:
         self._needs = {key: needs for key, needs in self._needs.items() if key in kept or isinstance(key, str)}
         self.operators = [operator for operator in self.operators if id(operator) in kept]
         self._by_node = {key: operator for key, operator in self._by_node.items() if id(operator) in kept}
+        for operator in gone:
+            if operator.leave is not None:
+                operator.leave()
         return gone
 
     def keep_derived(self, names: set[str]) -> list[str]:

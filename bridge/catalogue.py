@@ -41,9 +41,10 @@ class StreamEntry:
 
 @dataclasses.dataclass
 class QueryEntry:
-    """A continuous query: its resolved tree, the flow of its results, and the statement and text that read them.
+    """A continuous query: its resolved tree, the flow of its results, and how they are read.
 
-    `number` counts the queries as they come.
+    `emissions`: the statement that reads them, and another for few events where there is one; `emit`: the first one's
+    text. `number` counts the queries as they come.
     """
 
     name: str
@@ -55,20 +56,30 @@ class QueryEntry:
     derived: frozenset[str]
     sources: frozenset[str]
     timed: bool
-    emission: exp.Expr
+    emissions: tuple[exp.Expr, ...]
     emit: str
     number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
-    @property
+    @functools.cached_property
     def fields(self) -> tuple[Field, ...]:
         return self.resolved.visible
 
     @functools.cached_property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [field.name for field in self.fields]
+
+    @functools.cached_property
+    def is_decoded(self) -> bool:
+        """Whether the values that the database gives are still to become those of the query's types."""
+        return any(self.decoders)
+
+    @functools.cached_property
     def signature(self) -> tuple[str, ...]:
         """What queries have in common that differ in constants alone."""
-        return signature(self.emission), *(field.type for field in self.fields)
+        return (*map(signature, self.emissions), *(field.type for field in self.fields))
 
     def concerned(self, streams: frozenset[str]) -> bool:
         return self.timed or not self.sources.isdisjoint(streams)

@@ -75,14 +75,14 @@ def failure(errors: list[Exception]) -> ProcessorError:
 
 def as_arrow(entry: QueryEntry) -> bool:
     """Whether all processors take Arrow tables, and the database gives the values as they are to be."""
-    if any(entry.decoders) or not all(processor.batch for processor in entry.processors):
+    if entry.is_decoded or not all(processor.batch for processor in entry.processors):
         return False
     return all(arrow_type(field.type) is not None for field in entry.fields)
 
 
 def events_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
     """The results (tuples or an Arrow table) as this processor takes them: event by event, or as one Arrow table."""
-    if any(entry.decoders):
+    if entry.is_decoded:
         rows = [_decoded(row, entry.decoders) for row in rows]
     if processor.batch:
         from bridge.rows import arrow_table
@@ -90,7 +90,7 @@ def events_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
         return [arrow_table(entry.fields, rows)]
     if hasattr(rows, "to_pylist"):  # this processor came while the results were under way
         rows = [tuple(row.values()) for row in rows.to_pylist()]
-    names = [field.name for field in entry.fields]
+    names = entry.names
     return [Event(dict(zip(names, row[1:], strict=True)), row[0]) for row in rows]
 
 

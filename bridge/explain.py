@@ -15,6 +15,7 @@ from bridge.catalogue import Catalogue, QueryEntry
 from bridge.flow import table
 from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
+from bridge.reports import FEW
 from bridge.rewrite.match import automaton_of
 from bridge.rewrite.network import CLOCK
 from windows.databases import Database
@@ -29,7 +30,9 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
     lines += ["", "-- state", *_state(entry, catalogue, database)]
     for number, operator in enumerate(entry.operators, 1):
         lines += ["", *_operator(number, operator, database)]
-    lines += ["", "-- results of this push", f"{_pretty(entry, database)};"]
+    lines += ["", "-- results of this push", *_family(entry, catalogue), f"{_prettily(entry.emit, database)};"]
+    for few in entry.emissions[1:]:
+        lines += ["", f"-- the same, of a push of at most {FEW} events", f"{database.render(few, pretty=True)};"]
     purges = [step for operator in entry.operators for step in operator.purges]
     if purges:
         lines += ["", "-- purge, now and then", *_statements(purges, database)]
@@ -121,8 +124,11 @@ def _prettily(text: str, database: Database) -> str:
     return sqlglot.parse_one(text, dialect=database.dialect).sql(database.dialect, identify=True, pretty=True)
 
 
-def _pretty(entry: QueryEntry, database: Database) -> str:
-    return _prettily(entry.emit, database)
+def _family(entry: QueryEntry, catalogue: Catalogue) -> Iterator[str]:
+    """Which queries differ in constants alone, so that one statement reports for all that have a processor."""
+    alike = [other.name for other in catalogue.queries.values() if other.signature == entry.signature]
+    if len(alike) > 1:
+        yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
 
 
 def _commented(text: str) -> list[str]:

@@ -40,6 +40,12 @@ class Batch:
             return self.rows
         return list(zip(*(column.to_pylist() for column in self.table.columns), strict=True))
 
+    def named(self) -> pa.Table | None:
+        """The Arrow table with the names of the inbox's columns, where the batch is one."""
+        if self.table is None:
+            return None
+        return self.table.rename_columns(["ts", "seq", *self.stream.schema.names])
+
     def insert(self, database: Database, inbox: str) -> None:
         if self.table is not None:
             database.append(inbox, self.table)

@@ -13,17 +13,23 @@ from windows.databases import Database
 ARROW_FROM = 1_000
 """Events in a push from which on results are taken as Arrow: fewer rows are quicker as tuples."""
 
+FEW = 16
+"""Events in a push up to which a statement for few events is taken."""
+
 Results = list[tuple[QueryEntry, Any]]
 """The rows of each query that has any: tuples, or an Arrow table."""
 
 
 class Report:
-    """One statement and the queries whose results it gives, in the order of their numbers; `table`: its constants."""
+    """One statement and the queries whose results it gives, in the order of their numbers; `tables`: their constants.
 
-    def __init__(self, members: Sequence[QueryEntry], text: str, table: str | None = None) -> None:
+    There may be a second text, for few events.
+    """
+
+    def __init__(self, members: Sequence[QueryEntry], texts: Sequence[str], tables: Sequence[str] = ()) -> None:
         self.members = members
-        self.text = text
-        self.table = table
+        self.text, self.few = texts[0], texts[-1]
+        self.tables = tables
         self.arrow = as_arrow(members[0])
         self.timed, self.sources = members[0].timed, members[0].sources
 
@@ -31,7 +37,7 @@ class Report:
         """The results of a push of so many events; many of them as Arrow, where all who take them want them so."""
         rows: Any = database.arrow(self.text) if self.arrow and count >= ARROW_FROM else None
         if rows is None:
-            rows = database.fetch(self.text)
+            rows = database.fetch(self.text if count > FEW else self.few)
         if len(self.members) == 1:
             yield from [(self.members[0], rows)] if rows else []
         elif isinstance(rows, list):
@@ -75,7 +81,7 @@ class Reports:
             same = (*key, *(entry.number for entry in members))
             self._made[same] = before.pop(same, []) or make(members)
         self.stale = False
-        return [report.table for reports in before.values() for report in reports if report.table is not None]
+        return [table for reports in before.values() for report in reports for table in report.tables]
 
     def read(self, database: Database, streams: frozenset[str], count: int, final: bool) -> Results:
         """What a push of so many events into these streams has given, query by query as they were created."""

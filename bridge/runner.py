@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
@@ -11,23 +12,38 @@ from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
 from bridge.check import Resolved, resolve
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
-from bridge.plan import Insert, Operator, Purge, Step, Table
+from bridge.plan import Call, Insert, Operator, Purge, Step, Table
 from bridge.query import Node, Stream
 from bridge.reports import Report, Reports, Results
 from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
+from bridge.rewrite.pruned import prune
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 PURGE_EVERY = 1_000
 """Events between two purges: often enough to keep windows small, rarely enough to cost nothing."""
+
+LENT_FROM = 1_000
+"""Rows of an Arrow table from which on it is not copied into an inbox, where the database can read it as it is."""
 
 TIDY_EVERY = 200_000
 """Events between two times that the database may tidy up behind all the rows that came and went."""
 
 BEGINNING = -(2**60)
 """The time before every event."""
+
+
+class Work(NamedTuple):
+    """What a push does: texts and calls in their order, the inboxes they fill, and whether any reads the clock."""
+
+    steps: list[str | Call]
+    inboxes: set[str]
+    timed: bool
 
 
 class Runner:
@@ -42,10 +58,12 @@ class Runner:
         self.seq = 0
         self._tables: list[str] = []
         self._filled: set[str] = set()
+        self._lent: dict[str, pa.Table] = {}
         self._since_purge = 0
         self._created = 0
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
+        self._works: dict[tuple[frozenset[str], bool], Work] = {}
         with self.transaction():
             self._create_clock()
 
@@ -70,6 +88,7 @@ class Runner:
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
         self._filled.discard(entry.inbox)
+        self._take_back()
         with self.transaction():
             self._drop(entry.inbox)
 
@@ -77,6 +96,7 @@ class Runner:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
         resolved = resolve(node, self.catalogue)
         back = self.network.remember()
+        self._works.clear()
         try:
             self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
         except Exception:
@@ -88,14 +108,15 @@ class Runner:
         flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), 0))
-        emission = self._emission(flow, [field.name for field in resolved.visible])
-        emit = self.database.render(emission)
-        self.database.fetch(emit)  # a name or type that only the database knows is wrong here, not at the first event
+        emissions = self._emissions(flow, [field.name for field in resolved.visible])
+        emit, *others = map(self.database.render, emissions)
+        for statement in (emit, *others):  # a name or type that only the database knows is wrong here, not at an event
+            self.database.fetch(statement)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
         self._created += 1
         return QueryEntry(
-            name, text, resolved, self.seq, flow, operators, derived, sources, timed, emission, emit, self._created,
+            name, text, resolved, self.seq, flow, operators, derived, sources, timed, emissions, emit, self._created,
             decoders,
         )  # fmt: skip
 
@@ -103,6 +124,7 @@ class Runner:
         """Drops the tables that no other query needs."""
         del self.catalogue.queries[entry.name.lower()]
         self.reports.stale = True
+        self._works.clear()
         with self.transaction():
             gone = [made.name for operator in self._forget_unused() for made in operator.tables]
             used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
@@ -119,9 +141,11 @@ class Runner:
         self._forget_unused()
         self._texts.clear()
         self._steps.clear()
+        self._works.clear()
 
     def close(self) -> None:
         """Removes all tables of this runner from the database."""
+        self._take_back()
         with self.transaction():
             for name in list(self._tables):
                 self._drop(name)
@@ -142,11 +166,12 @@ class Runner:
     def _columns(self, schema: Schema) -> list[tuple[str, str]]:
         return [(attribute.name, self.database.column_type(attribute)) for attribute in schema]
 
-    def _emission(self, flow: Flow, names: Sequence[str]) -> exp.Select:
+    def _emissions(self, flow: Flow, names: Sequence[str]) -> tuple[exp.Expr, ...]:
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
-        rows = flow.arrivals.select(["ts", "seq", *flow.order, *names])
         columns = [exp.column(c, quoted=True) for c in ("ts", *names)]
-        return exp.select(*columns).from_(exp.Subquery(this=rows).as_("r", quoted=True)).order_by(*order)
+        forms = [flow.arrivals] if flow.few is None else [flow.arrivals, flow.few]
+        rows = (exp.Subquery(this=form.select(["ts", "seq", *flow.order, *names])) for form in forms)
+        return tuple(prune(exp.select(*columns).from_(form.as_("r", quoted=True)).order_by(*order)) for form in rows)
 
     def _create_tables(self, operator: Operator, done: int) -> None:
         for made in operator.tables[done:]:
@@ -174,17 +199,19 @@ class Runner:
         if len(members) > 1:
             with contextlib.suppress(NotAlike, Refused):
                 return [self._family(members)]
-        return [Report([entry], entry.emit) for entry in members]
+        return [Report([entry], [self.database.render(emission) for emission in entry.emissions]) for entry in members]
 
     def _family(self, members: Sequence[QueryEntry]) -> Report:
         """One statement for all members; the database must accept it before it counts."""
-        name = self.network.name("family", Stream(""))
-        family = lifted([entry.emission for entry in members], name)
-        text = self.database.render(family.statement)
+        names = [self.network.name("family", Stream("")) for _ in members[0].emissions]
+        forms = zip(*(entry.emissions for entry in members), strict=True)
+        families = [lifted(form, name) for form, name in zip(forms, names, strict=True)]
+        texts = [self.database.render(family.statement) for family in families]
         with self.transaction():
-            self._create_constants(name, family)
-            self.database.fetch(text)
-        return Report(members, text, name)
+            for name, family, text in zip(names, families, texts, strict=True):
+                self._create_constants(name, family)
+                self.database.fetch(text)
+        return Report(members, texts, names)
 
     def _create_constants(self, name: str, family: Family) -> None:
         kinds = [(column, self.database.column_type(Attribute(column, kind))) for column, kind in family.columns]
@@ -202,8 +229,28 @@ class Runner:
         """The transaction of a push. What reports is settled before: not every database can take a new table back."""
         if self.reports.stale:
             self._regroup()
-        with self.transaction():
-            yield
+        before = self._take_back()
+        try:
+            with self.transaction():
+                yield
+        except BaseException:
+            with contextlib.suppress(Refused):
+                self._take_back()
+                for name, rows in before.items():
+                    self._lend(name, rows)
+            raise
+
+    def _lend(self, inbox: str, rows: pa.Table) -> None:
+        """Lets the statements read an inbox's rows where they are, instead of from its table."""
+        self.database.lend(inbox, rows)
+        self._lent[inbox] = rows
+
+    def _take_back(self) -> dict[str, pa.Table]:
+        """Ends all lending, between transactions: one rolled back would bring back what is not there any more."""
+        lent, self._lent = self._lent, {}
+        for inbox in lent:
+            self.database.take_back(inbox)
+        return lent
 
     def take(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
         """One push inside the caller's transaction: inboxes, operators in order, results, purge.
@@ -215,19 +262,22 @@ class Runner:
         for inbox in self._filled:
             self.database.execute(self._clearing(inbox))
         for batch in batches:
-            batch.insert(self.database, self._quoted(batch.stream.inbox))
-            filled.add(batch.stream.inbox)
+            rows = batch.named() if self.database.lends else None
+            if rows is not None and rows.num_rows >= LENT_FROM:
+                self._lend(batch.stream.inbox, rows)
+            else:
+                batch.insert(self.database, self._quoted(batch.stream.inbox))
+                filled.add(batch.stream.inbox)
         due = self._since_purge + count >= PURGE_EVERY
-        if due or not batches or any(operator.timed for operator in self.network.operators):
+        work = self._work(streams, final)
+        if due or not batches or work.timed:
             self._set_clock(self.now, ts, self.seq + count)
-        for operator in self.network.operators:
-            if final or operator.concerned(streams):
-                for step in operator.steps:
-                    if isinstance(step, (Insert, Purge)):
-                        self.database.execute(self._text(step))
-                    else:
-                        step.run(self.database, ts, self.seq + count, final)
-                filled.update(operator.inboxes)
+        for step in work.steps:
+            if isinstance(step, str):
+                self.database.execute(step)
+            else:
+                step.run(self.database, ts, self.seq + count, final)
+        filled.update(work.inboxes)
         results = self.reports.read(self.database, streams, count, final)
         if due:
             self._purge()
@@ -235,6 +285,19 @@ class Runner:
         self.seq += count
         self.now = ts
         return results
+
+    def _work(self, streams: frozenset[str], final: bool) -> Work:
+        """What a push into these streams means for the operators, found once."""
+        known = self._works.get((streams, final))
+        if known is None:
+            concerned = [o for o in self.network.operators if final or o.concerned(streams)]
+            steps = [step for operator in concerned for step in operator.steps]
+            known = self._works[streams, final] = Work(
+                [self._text(step) if isinstance(step, (Insert, Purge)) else step for step in steps],
+                {inbox for operator in concerned for inbox in operator.inboxes},
+                any(operator.timed for operator in self.network.operators),
+            )
+        return known
 
     def purge(self) -> None:
         """Removes what has expired from all tables."""

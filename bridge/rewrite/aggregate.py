@@ -31,6 +31,7 @@ from bridge.flow import (
     zero,
 )
 from bridge.plan import Operator
+from bridge.rewrite.counted import can_count, counted
 from bridge.rewrite.frames import framed
 from bridge.rewrite.network import Network, clock, derived_content, rewrite
 from bridge.rewrite.stream import pushed_out
@@ -56,15 +57,19 @@ def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
 def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.CONTENT)
+        few = None
         if below.jumping:
             select, form = per_jump(node, below, network), "once per jump of its window"
         elif network.database.frames and below.size is not None and not below.timed and not node.on_change:
-            select, form = framed(node, below), "window frames, as its rows expire in order"
+            select, form = framed(node, below), "window frames, as its rows expire in order; of few events by join"
+            few = joined(node, below, network)
+        elif network.database.indexes and can_count(node, below):
+            select, form = counted(node, below, network), "row numbers"
         else:
             select, form = joined(node, below, network), "join of arrivals and window"
         operator.notes.append(f"aggregate by {form}")
         jump = ("ts", "seq", *below.jump) if below.counted and below.jumping else ()
-        operator.result = _flow(node, below, select, (*jump, FROM) if jump else ())
+        operator.result = _flow(node, below, select, few, (*jump, FROM) if jump else ())
         if below.counted:
             operator.keys = (*jump, FROM) if jump else below.key
             operator.origins = lambda: [(below, {key: key for key in jump or below.key})]
@@ -73,13 +78,15 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     return network.give(operator, node, need)
 
 
-def _flow(node: query.Aggregate, below: Flow, select: exp.Expr, kept: Sequence[str]) -> Flow:
+def _flow(node: query.Aggregate, below: Flow, select: exp.Expr, few: exp.Expr | None, kept: Sequence[str]) -> Flow:
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
     order = ("_place",) if below.order or below.jumping or node.on_change else ()
     system = dict.fromkeys(("ts", "seq", "_expires", *order, *kept))
-    arrivals = Selection.of(exp.Subquery(this=select), [*system, *groups, *names])
-    return Flow(names, arrivals, order=order, timed=below.timed or node.on_change)
+    columns = [*system, *groups, *names]
+    fewer = None if few is None else Selection.of(exp.Subquery(this=few), columns)
+    arrivals = Selection.of(exp.Subquery(this=select), columns)
+    return Flow(names, arrivals, order=order, timed=below.timed or node.on_change, few=fewer)
 
 
 @derived_content.register

@@ -75,13 +75,18 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
         *(f"{BY_VALUE}{part.alias}_{name}" for part in parts if not part.flow for name in part.source.columns),
     )
     names = tuple(outputs)
+    columns = ["ts", "seq", "_expires", *order, *names]
     indexed = network.database.indexes
-    branches = [_branch(node, parts, place, outputs, indexed) for place, part in enumerate(parts) if part.flow]
-    joined: exp.Expr = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
-    arrivals = Selection.of(exp.Subquery(this=joined), ["ts", "seq", "_expires", *order, *names])
+
+    def joined(by_time: bool) -> Selection:
+        branches = [_branch(node, parts, place, outputs, by_time) for place, part in enumerate(parts) if part.flow]
+        union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
+        return Selection.of(exp.Subquery(this=union), columns)
+
+    few = None if indexed else joined(by_time=True)
     timed = any(part.flow.timed for part in parts if part.flow)
     hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
-    return Flow(names, arrivals, order=order, timed=timed, hidden=hidden)
+    return Flow(names, joined(indexed), order=order, timed=timed, hidden=hidden, few=few)
 
 
 def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> dict[str, tuple[str, str]]:

@@ -96,7 +96,7 @@ def _is_free(constant: exp.Literal) -> bool:
     above = node.parent
     if above is None:
         return node is not constant
-    return isinstance(above, exp.Where) or (
+    return isinstance(above, (exp.Where, exp.WindowSpec)) or (
         isinstance(above, (exp.Select, exp.Join)) and node.arg_key in ("expressions", "on") and node is not constant
     )
 
@@ -107,6 +107,11 @@ def _is_argument(node: exp.Expr) -> bool:
     if isinstance(above, exp.Cast):
         return node.arg_key == "this" and not node.is_string
     return isinstance(above, (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)) and node.arg_key == "this"
+
+
+def kind_of(constant: exp.Literal) -> str:
+    """The type of a column of such constants."""
+    return _KINDS[_kind(constant)]
 
 
 def _kind(constant: exp.Literal) -> type:
@@ -161,7 +166,7 @@ class Lift:
 
     def _lift(self, select: exp.Select) -> bool:
         below = [item for item in _items(select) if isinstance(item, exp.Subquery) and self.query(item.this)]
-        own = [found for found in _nodes(select) if id(found) in self.marks]
+        own = [found for found in _nested(select) if id(found) in self.marks]
         if not below and not own:
             return False
         if any(select.args.get(clause) for clause in ("with_", "limit", "offset", "qualify")):
@@ -234,8 +239,21 @@ def _items(select: exp.Select) -> Iterator[exp.Expr]:
 
 def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
     """What stands in the SELECT itself, in no item of its FROM and no sub-query."""
+    items = {id(item) for item in _items(select)}
     for clause in select.iter_expressions():
-        yield from clause.walk(prune=lambda node: isinstance(node, exp.Query))
+        for node in clause.walk(prune=lambda node: isinstance(node, exp.Query)):
+            if id(node) not in items:
+                yield node
+
+
+def _nested(select: exp.Select) -> Iterator[exp.Expr]:
+    """What stands in the SELECT itself or in a sub-query of an expression, which sees the SELECT's columns."""
+    for node in _nodes(select):
+        yield node
+        if isinstance(node, exp.Select):
+            yield from _nested(node)
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+            yield from _nested(node.this)
 
 
 def _join(select: exp.Select, item: exp.Expr, on: exp.Expr) -> None:

@@ -5,6 +5,8 @@ A frame's bound is computed per row: RANGE frames over ts would also count rows 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from bridge import query
@@ -23,15 +25,14 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     partition: list[exp.Expr] = [column(name) for name in keys]
     order: list[exp.Expr] = [column(name) for name in below.key]
     back = named(_back(partition, order, below.size), "_back")
-    source = exp.select("*", back).from_(exp.Subquery(this=rows).as_("w", quoted=True))
-    columns = [named(_final(item.this, node), item.alias) for item in node.columns]
+    source = exp.select(*(column(name) for name in rows.named_selects), back)
+    source = source.from_(exp.Subquery(this=rows).as_("w", quoted=True)).where(*_near(below))
+    columns = [
+        named(_final(item.this, node, lambda call: _over(call, partition, order)), item.alias) for item in node.columns
+    ]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
     computed = exp.select(*system, *columns).from_(exp.Subquery(this=source).as_("f", quoted=True))
-    computed.set("windows", [_frame(partition, order)])
-    newest = exp.select(exp.Min(this=column("seq"))).from_(
-        exp.Subquery(this=below.arrivals.select(["seq"])).as_("n", quoted=True)
-    )
-    arrived = exp.GTE(this=column("seq"), expression=exp.Subquery(this=newest))
+    arrived = exp.GTE(this=column("seq"), expression=_first_arrival("seq", below))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
     return outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived)
 
@@ -48,18 +49,28 @@ def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Ex
     return exp.Sub(this=place, expression=gone)
 
 
-def _frame(partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
+def _near(below: Flow) -> list[exp.Expr]:
+    """Only rows that some arrival can still see take part, however many wait to be purged."""
+    assert below.size is not None
+    if below.size == NEVER:
+        return []
+    since = exp.Sub(this=_first_arrival("ts", below), expression=number(below.size))
+    return [exp.GT(this=column("ts"), expression=since)]
+
+
+def _first_arrival(name: str, below: Flow) -> exp.Expr:
+    """The least `ts` or `seq` of the arrivals."""
+    arrivals = exp.Subquery(this=below.arrivals.select([name])).as_("n", quoted=True)
+    return exp.Subquery(this=exp.select(exp.Min(this=column(name))).from_(arrivals))
+
+
+def _over(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
+    """An aggregate over the frame of a row: it and the rows before it that are still valid."""
     spec = exp.WindowSpec(kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW")
-    return exp.Window(
-        this=exp.to_identifier("o", quoted=True),
-        partition_by=[key.copy() for key in partition] or None,
-        order=exp.Order(expressions=[exp.Ordered(this=key.copy()) for key in order]),
-        spec=spec,
-        alias=None,
-    )
+    return over(call, partition, order, spec)
 
 
-def _final(expression: exp.Expr, node: query.Aggregate) -> exp.Expr:
+def _final(expression: exp.Expr, node: query.Aggregate, frame: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """The expression with its aggregates over the frame and its group keys as the rows have them."""
     if expression in node.group_by:
         return column(f"_key{node.group_by.index(expression)}")
@@ -69,8 +80,8 @@ def _final(expression: exp.Expr, node: query.Aggregate) -> exp.Expr:
             call = exp.FirstValue(this=call.this)
         elif isinstance(call, exp.Last):
             call = exp.LastValue(this=call.this)
-        return exp.Window(this=call, alias=exp.to_identifier("o", quoted=True), over="OVER")
+        return frame(call)
     result = expression.copy()
     for child in list(result.iter_expressions()):
-        child.replace(_final(child, node))
+        child.replace(_final(child, node, frame))
     return result

@@ -8,8 +8,7 @@ the next instant, and the symbol's condition, evaluated by the database over the
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from typing import Any, cast
+from typing import cast
 
 from sqlglot import exp
 
@@ -18,7 +17,7 @@ from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, as_text, joined_text, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
-from bridge.rewrite.family import constants, signature, varying
+from bridge.rewrite.family import constants, kind_of, signature
 from bridge.rewrite.network import Network, add_table, ago, rewrite
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
@@ -55,6 +54,15 @@ def _shape(node: query.Match) -> tuple[object, ...]:
     return "Match", node.input, node.pattern, node.measures, node.partition_by, defined, expressions
 
 
+def _constants_of(node: query.Match) -> list[exp.Literal]:
+    return [found for expression in _expressions(node) for found in constants(expression)]
+
+
+def _typed(constant: exp.Literal) -> exp.Expr:
+    """A constant as a value of a type that a column keeps."""
+    return constant.copy() if constant.is_string else exp.cast(constant.copy(), kind_of(constant))
+
+
 def _expressions(node: query.Match) -> list[exp.Expr]:
     """The conditions and assigned values of DEFINE."""
     found: list[exp.Expr] = []
@@ -77,8 +85,8 @@ class Matching:
     """Writes the tables and steps of a family of Matches, which differ in WITHIN and the constants of DEFINE.
 
     symbols: this push's events with the instant before theirs; instants: the newest instant of each key;
-    steps: the runs that this push made, complete or not; runs: those that may still grow. Where the operator has more
-    than one member, their constants are rows of `_constants`, joined as `_k`.
+    steps: the runs that this push made, complete or not; runs: those that may still grow. Each run carries its member's
+    constants; where the operator has more than one member, they are rows of `_constants`, which runs begin from.
     """
 
     node: query.Match
@@ -94,8 +102,8 @@ class Matching:
         self.keys = [f"_key{place}" for place in range(len(self.node.partition_by))]
         self.variables = [attribute.name for attribute in self.node.measures]
         self.order = self.below.order
-        self.alone, self.define = True, self.node.define
-        self.rows: list[list[Any]] = [[1]]
+        self.define = self._defined()
+        self.rows = [self._row(1, self.node)]
         self._make_tables()
 
     def join(self, node: query.Match) -> int:
@@ -116,9 +124,8 @@ class Matching:
 
     def _write(self) -> None:
         """The steps and purges, for the members there are now."""
-        self.alone = len(self.members) == 1
+        self.rows = [self._row(member, node) for member, node in self.members.items()]
         self.within = max(node.within for node in self.members.values())
-        self.define = self._defined()
         old = exp.LTE(this=column("ts"), expression=ago(self.within))
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
         self.operator.steps = [
@@ -131,46 +138,45 @@ class Matching:
     # The members' constants -------------------------------------------------------------------------------------------
 
     def _defined(self) -> tuple[query.Definition, ...]:
-        """DEFINE; the constants in which members differ are columns of `_k`."""
-        own = [[c for part in _expressions(node) for c in constants(part)] for node in self.members.values()]
-        places = dict.fromkeys(varying(own))
-        self.rows = [
-            [member, node.within, *(values[place] for place in places)]
-            for (member, node), values in zip(self.members.items(), own, strict=True)
-        ]
-        names = {place: f"_k{count}" for count, place in enumerate(places, 1)}
-        counted = itertools.count()
+        """DEFINE with its constants as columns of `_k`."""
+        names = iter(self._names)
 
         def with_columns(expression: exp.Expr) -> exp.Expr:
             result = expression.copy()
             for constant in list(constants(result)):
-                place = next(counted)
-                if place in names:
-                    constant.replace(of("_k", names[place]))
+                constant.replace(of("_k", next(names)))
             return result
 
-        first = next(iter(self.members.values()))
         return tuple(
             query.Definition(
                 definition.symbol,
                 None if definition.condition is None else with_columns(definition.condition),
                 tuple((name, with_columns(value)) for name, value in definition.assignments),
             )
-            for definition in first.define
+            for definition in self.node.define
         )
 
-    def _constants(self) -> tuple[list[str], exp.Expr]:
-        """The table of constants: a row a member."""
-        rows = [
-            exp.Tuple(expressions=[number(each) if isinstance(each, int) else each.copy() for each in row])
-            for row in self.rows
-        ]
-        names = [f"_k{count}" for count in range(1, len(self.rows[0]) - 1)]
-        return ["_member", "_within", *names], exp.Values(expressions=rows)
+    @property
+    def _names(self) -> list[str]:
+        """The columns of the constants in DEFINE."""
+        return [f"_k{place}" for place, _ in enumerate(_constants_of(self.node), 1)]
 
-    def _member(self) -> exp.Expr:
-        """The number of the member that a run begins for."""
-        return exp.cast(number(self.rows[0][0]) if self.alone else of("_k", "_member"), "BIGINT")
+    def _row(self, member: int, node: query.Match) -> dict[str, exp.Expr]:
+        """A member's row of constants."""
+        values = [_typed(constant) for constant in _constants_of(node)]
+        whole = {"_member": number(member), "_within": number(node.within)}
+        own = {name: exp.cast(value, "BIGINT") for name, value in whole.items()}
+        return own | dict(zip(self._names, values, strict=True))
+
+    @property
+    def _alone(self) -> bool:
+        return len(self.rows) == 1
+
+    def _constant(self, name: str, run: str | None) -> exp.Expr:
+        """A constant of a run's member: the run has it from its beginning."""
+        if run is not None:
+            return of(run, name)
+        return self.rows[0][name].copy() if self._alone else of("_k", name)
 
     # The symbol table and the instants --------------------------------------------------------------------------------
 
@@ -231,7 +237,7 @@ class Matching:
     @property
     def _run_columns(self) -> list[str]:
         return [
-            "_member", "_first", "_first_seq", "ts", "seq", *self.order, "_state", "_path", "_letters", *self.keys,
+            *self.rows[0], "_first", "_first_seq", "ts", "seq", *self.order, "_state", "_path", "_letters", *self.keys,
             *self.variables,
         ]  # fmt: skip
 
@@ -245,8 +251,9 @@ class Matching:
         begin = exp.union(alive, self._beginning(), distinct=False)
         body = exp.union(exp.select(*map(column, names)).from_(table("_begin")), self._growth(), distinct=False)
         parts = {"_move": (["_from", "_symbol", "_to"], self._moves()), "_begin": (names, begin), "_run": (names, body)}
-        if not self.alone:
-            parts = {"_constants": self._constants(), **parts}
+        if not self._alone:
+            rows = [exp.Tuple(expressions=[value.copy() for value in row.values()]) for row in self.rows]
+            parts = {"_constants": (list(self.rows[0]), exp.Values(expressions=rows)), **parts}
         select = exp.select(*map(column, self._run_columns)).from_(table("_run"))
         select = select.where(exp.EQ(this=column("_new"), expression=number(1)))
         for name, (columns, part) in parts.items():
@@ -257,7 +264,7 @@ class Matching:
     def _beginning(self) -> exp.Select:
         """The runs that begin with an event, for each member."""
         begun = self._step(None).from_(_called(self.symbols, "e")).join(_as("_move", "m"), join_type="cross")
-        if not self.alone:
+        if not self._alone:
             begun = begun.join(_as("_constants", "_k"), join_type="cross")
         return begun.where(exp.EQ(this=of("m", "_from"), expression=number(0)), self._holds(None))
 
@@ -269,12 +276,8 @@ class Matching:
         ]
         grown = self._step("r").from_(_as("_run", "r")).join(_called(self.symbols, "e"), on=exp.and_(*following))
         grown = grown.join(_as("_move", "m"), on=exp.EQ(this=of("m", "_from"), expression=of("r", "_state")))
-        if not self.alone:
-            own = exp.EQ(this=of("_k", "_member"), expression=of("r", "_member"))
-            grown = grown.join(_as("_constants", "_k"), on=own)
-        within = number(self.within) if self.alone else of("_k", "_within")
         age = exp.Sub(this=of("e", "ts"), expression=of("r", "_first"))
-        return grown.where(exp.LT(this=age, expression=within), self._holds("r"))
+        return grown.where(exp.LT(this=age, expression=of("r", "_within")), self._holds("r"))
 
     def _moves(self) -> exp.Expr:
         """The automaton's transitions; symbols by their number."""
@@ -293,7 +296,7 @@ class Matching:
             event, letter = joined_text([of(run, "_path"), event]), joined_text([of(run, "_letters"), letter])
         begun = run is None
         columns = [
-            named(self._member() if begun else of("r", "_member"), "_member"),
+            *(named(self._constant(name, run), name) for name in self.rows[0]),
             named(of("e", "ts") if begun else of("r", "_first"), "_first"),
             named(of("e", "seq") if begun else of("r", "_first_seq"), "_first_seq"),
             *(of("e", name) for name in ("ts", "seq", *self.order)),
@@ -332,8 +335,10 @@ class Matching:
         """An expression over the event's attributes and the run's variables (unset ones are NULL)."""
 
         def own(node: exp.Expr) -> exp.Expr:
-            if not isinstance(node, exp.Column) or node.table:
+            if not isinstance(node, exp.Column):
                 return node
+            if node.table:
+                return self._constant(node.name, run)
             if node.name not in self.variables:
                 return of("e", node.name)
             if run is not None:

@@ -41,6 +41,8 @@ class Database(abc.ABC):
     """Whether it profits from indexes on window tables."""
     ordered: ClassVar[bool] = False
     """Whether a table's rows are read, and counted by OVER (), in the order in which they were inserted."""
+    lends: ClassVar[bool] = False
+    """Whether it reads an Arrow table where it is, so that `lend` copies nothing."""
     covering: ClassVar[bool] = False
     """Whether an index may hold all columns, so that the table need not be read."""
 

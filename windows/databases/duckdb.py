@@ -28,6 +28,7 @@ class DuckDB(Database):
 
     dialect: ClassVar[str] = "duckdb"
     chunk: ClassVar[int] = 100_000
+    lends: ClassVar[bool] = True
     frames: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
     indexes: ClassVar[bool] = False

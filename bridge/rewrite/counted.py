@@ -1,0 +1,85 @@
+"""COUNT(*) of a sliding window by the numbers of its rows: the newest one's less the oldest one's that is still valid.
+
+An index finds that row, so the cost is logarithmic in the window's size. Counting has an inverse that is exact; sums of
+doubles have none, and sums of whole numbers over all history may grow out of 64 bits: they are joined.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.flow import Flow, Need, named, number, numbered, of, table
+from bridge.plan import Insert, Operator, Purge
+from bridge.query import Node
+from bridge.rewrite.network import Network, add_table, ago
+from windows.window import NEVER
+
+NUMBER = "_n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbered:
+    """What the operator that numbers the rows of an input is known by."""
+
+    input: Node
+
+
+def can_count(node: query.Aggregate, below: Flow) -> bool:
+    """Whether all it aggregates is COUNT(*) over a sliding window of time as it is."""
+    if node.group_by or node.on_change or not isinstance(node.input, query.Window):
+        return False
+    if below.size in (None, NEVER) or below.timed or below.order:
+        return False
+    called = [call for item in node.columns for call in item.find_all(exp.AggFunc)]
+    return all(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in called)
+
+
+def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """`t._n - (the first valid row's _n) + 1` for each arrival `t`."""
+    assert isinstance(node.input, query.Window) and below.size is not None
+    numbers = table(_numbers(node.input, below.size, network))
+    itself = [exp.EQ(this=of("n", name), expression=of("t", name)) for name in ("ts", "seq")]
+    newest = exp.select(of("n", NUMBER)).from_(exp.alias_(numbers, "n", table=True, quoted=True)).where(*itself)
+    since = exp.Sub(this=of("t", "ts"), expression=number(below.size))
+    first = exp.select(of("f", NUMBER)).from_(exp.alias_(numbers, "f", table=True, quoted=True))
+    first = first.where(exp.GT(this=of("f", "ts"), expression=since)).order_by(of("f", "ts"), of("f", "seq")).limit(1)
+    before = exp.paren(exp.Sub(this=exp.Subquery(this=first), expression=number(1)))
+    count = exp.paren(exp.Sub(this=exp.Subquery(this=newest), expression=before))
+
+    def own(part: exp.Expr) -> exp.Expr:
+        return count.copy() if isinstance(part, exp.Count) else part
+
+    arrivals = exp.Subquery(this=below.arrivals.select(["ts", "seq", "_expires"])).as_("t", quoted=True)
+    system = [named(of("t", name), name) for name in ("ts", "seq", "_expires")]
+    columns = [named(item.this.transform(own), item.alias) for item in node.columns]
+    return exp.select(*system, *columns).from_(arrivals)
+
+
+def _numbers(window: query.Window, size: int, network: Network) -> str:
+    """The table of the input's rows by number, kept as long as the longest window that counts them wants."""
+
+    def build(operator: Operator) -> None:
+        below = network.rewrite(window.input, Need.ARRIVALS)
+        name = network.name("numbers", window)
+        last = exp.select(column(NUMBER)).from_(table(name)).order_by(_newest("ts"), _newest("seq")).limit(1)
+        known = exp.Coalesce(this=exp.Subquery(this=last), expressions=[number(0)])
+        rows = below.arrivals.select(["ts", "seq"])
+        place = numbered([], [below.arrivals.columns["seq"]])
+        add_table(operator, name, rows.select(named(place, NUMBER)), (("ts", "seq", NUMBER),))
+        numbers = exp.Add(this=place.copy(), expression=known)
+        operator.steps.append(Insert(name, rows.select(named(numbers, NUMBER))))
+
+    operator = network.operator(window.input, build, "Row numbers", key=Numbered(window.input))
+    name = operator.tables[0].name
+    if size > operator.longest:
+        operator.longest = size
+        operator.purges = [Purge(name, exp.LTE(this=column("ts"), expression=ago(size)))]
+    return name
+
+
+def _newest(name: str) -> exp.Ordered:
+    return exp.Ordered(this=column(name), desc=True, nulls_first=False)

@@ -1,58 +1,25 @@
-"""`python -m benchmarks`: the paper's experiment on this machine.
-
-Every query is first run on all databases and in all drives, and must report the same number of rows.
-`python -m benchmarks row-patterns` measures MATCH_RECOGNIZE.
-"""
+"""`python -m benchmarks`: the paper's experiment, the same as `cepbridge bench`; the commands measure other things."""
 
 from __future__ import annotations
 
 import pathlib
 import sys
+from typing import Any
 
 import click
 
 from benchmarks import compared as patterns
 from benchmarks.compared import compare, comparisons_json, comparisons_markdown
 from benchmarks.peers import RefusedError, installed
-from benchmarks.report import as_json, as_markdown
 from benchmarks.row_patterns import WORKLOADS
-from benchmarks.runner import DifferenceError, Settings, check, measure
+from bridge.cli import bench
 
 
-@click.group(help=__doc__, invoke_without_command=True)
-@click.option("--quick", is_flag=True, help="Count 1, one short run each: whether everything works, not how fast.")
-@click.option("--databases", default="duckdb://,sqlite://", show_default=True, help="URLs.")
-@click.option("--counts", default="1,80", show_default=True, help="How many queries at the same time.")
-@click.option("--drives", default="1,1000,100000", show_default=True, help="How many events at a time.")
-@click.option("--seconds", default=3.0, show_default=True, help="For each figure, shared by its runs.")
-@click.option("--runs", default=3, show_default=True, help="For each figure.")
-@click.option("--json", "path", type=click.Path(path_type=pathlib.Path), help="Write the figures here, too.")
+@click.group(help=__doc__, invoke_without_command=True, params=bench.params)
 @click.pass_context
-def main(
-    context: click.Context,
-    quick: bool,
-    databases: str,
-    counts: str,
-    drives: str,
-    seconds: float,
-    runs: int,
-    path: pathlib.Path | None,
-) -> None:
-    if context.invoked_subcommand is not None:
-        return
-    settings = Settings(databases.split(","), _numbers(counts), _numbers(drives), seconds, runs)
-    if quick:
-        settings = Settings(settings.databases, (1,), (1, 1_000), 0.2, 1)
-    try:
-        check(settings, tell)
-        found = list(measure(settings, tell))
-    except DifferenceError as error:
-        raise click.ClickException(str(error)) from None
-    finally:
-        tell("")
-    click.echo(as_markdown(settings, found))
-    if path is not None:
-        path.write_text(as_json(settings, found), encoding="utf-8")
+def main(context: click.Context, **options: Any) -> None:
+    if context.invoked_subcommand is None and bench.callback is not None:
+        bench.callback(**options)
 
 
 @main.command()
@@ -109,13 +76,6 @@ def tell(progress: str) -> None:
     """The progress, on one line of a terminal; a file or pipe gets none."""
     if sys.stderr.isatty():
         print(f"\r\033[K{progress}", end="", file=sys.stderr, flush=True)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a list of whole numbers like 1,80") from None
 
 
 if __name__ == "__main__":

@@ -37,15 +37,18 @@ def bench(settings: Settings, json: Path | None, plot: Path | None) -> None:
         if path is not None and not path.resolve().parent.is_dir():
             raise click.UsageError(f"{path}: there is no directory {path.parent}")
     _reach(settings)
-    with _telling() as tell:
-        check(settings, tell)
-        tell("", 0)
-        found = list(measure(settings, tell))
+    found: list[Measurement] = []
+    try:
+        with _telling() as tell:
+            check(settings, tell)
+            found.extend(measure(settings, tell))
+    finally:
+        if found:  # also what there is when it is interrupted
+            _report(settings, found, json, plot)
+
+
+def _report(settings: Settings, found: Sequence[Measurement], json: Path | None, plot: Path | None) -> None:
     click.echo(as_markdown(settings, found), nl=False)
-    _write(settings, found, json, plot)
-
-
-def _write(settings: Settings, found: Sequence[Measurement], json: Path | None, plot: Path | None) -> None:
     if json is not None:
         json.write_text(as_json(settings, found), encoding="utf-8")
     if plot is not None:

@@ -31,7 +31,7 @@ LONGEST = 240
 FIRST = 5_000
 """So many milliseconds of events are tried first, to see how many fit into a run."""
 
-MOST = 1_000_000
+MOST = 2_000_000
 """No run has more milliseconds of events."""
 
 
@@ -57,14 +57,16 @@ class Peer:
         return {name: sorted(row for row in rows if row[0] in checked) for name, rows in found.items()}
 
     def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
-        """Of so many events that a run takes long enough, if that is not too many."""
+        """Of so many events that the runs take long enough, if that is not too many; a first one does not count."""
         stop = FIRST
         while True:
+            tried = 1 if stop == FIRST else runs
             with tempfile.TemporaryDirectory() as folder:
-                spent = self._ask(workload, count, stop, {"runs": 1 + runs, "from": stop, "result": None}, folder)[1:]
-            if stop == MOST or sum(spent) >= seconds:
+                request = {"runs": 1 + tried, "from": stop, "result": None}
+                spent = [max(each, 1e-3) for each in self._ask(workload, count, stop, request, folder)[1:]]
+            if tried == runs and (stop == MOST or sum(spent) >= seconds * tried / runs / 2):
                 return Timing(tuple(stop * len(workload.streams) / each for each in spent))
-            stop = min(MOST, int(stop * min(20, 1.5 * seconds / sum(spent))))
+            stop = min(MOST, int(stop * min(100, 1.5 * seconds / runs / min(spent))) + 1)
 
     def _ask(self, workload: Workload, count: int, stop: int, request: dict[str, Any], folder: str) -> list[float]:
         """The seconds of each run over the events before `stop`."""

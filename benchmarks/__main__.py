@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -14,12 +16,27 @@ from benchmarks.peers import RefusedError, installed
 from benchmarks.row_patterns import WORKLOADS
 from bridge.cli import bench
 
+PROGRAMS = pathlib.Path(__file__).parent
+OPTIONS = (
+    click.Option(["--flink"], envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink."),
+    click.Option(["--esper-jars"], envvar="ESPER_JARS", metavar="DIR", help="A directory with Esper's jars."),
+)
 
-@click.group(help=__doc__, invoke_without_command=True, params=bench.params)
+
+@click.group(help=__doc__, invoke_without_command=True, params=[*bench.params, *OPTIONS])
 @click.pass_context
-def main(context: click.Context, **options: Any) -> None:
+def main(context: click.Context, flink: str | None, esper_jars: str | None, **options: Any) -> None:
     if context.invoked_subcommand is None and bench.callback is not None:
+        options["peers"] += tuple(_programs(flink, esper_jars))
         bench.callback(**options)
+
+
+def _programs(flink: str | None, esper_jars: str | None) -> Iterator[str]:
+    """The engines of this directory, as --peers takes them."""
+    if flink:
+        yield f"Flink SQL={shlex.join([flink, str(PROGRAMS / 'flink_peer.py')])}"
+    if esper_jars:
+        yield f"Esper={shlex.join([sys.executable, str(PROGRAMS / 'esper_peer.py'), esper_jars])}"
 
 
 @main.command()

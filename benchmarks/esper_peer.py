@@ -75,8 +75,7 @@ def main(jars: str) -> None:
         classes = f"{jars}/*"
         done = subprocess.run(
             ["java", "-Xmx4g", "-cp", classes, str(program), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
         )
     if done.returncode:

@@ -3,9 +3,10 @@
     cepbridge bench --peers "Flink SQL=PYTHON benchmarks/flink_peer.py"
 
 PYTHON is that of an environment with `apache-flink`, which wants Java 17. One job holds all queries. It reads the
-events as CSV at the speed of the disk, with parallelism 1: event time must not jump when two readers share a file.
-The seconds are those of the whole job, with reading, less those of the same job over a single event: starting it takes
-a second and more. Where only the time is wanted, results go nowhere. Every query is written so that Flink plans it well: the correlation as an equality, which is hashed.
+events as CSV, with parallelism 1: event time must not jump when two readers share a file. The seconds are those of the
+whole job, with reading, less those of the same job over a single event: starting it takes a second and more. Where only
+the time is wanted, results go nowhere. Every query is written so that Flink plans it well: the correlation as an
+equality, which is hashed.
 """
 
 from __future__ import annotations

@@ -31,8 +31,11 @@ LONGEST = 240
 FIRST = 5_000
 """So many milliseconds of events are tried first, to see how many fit into a run."""
 
-MOST = 2_000_000
-"""No run has more milliseconds of events."""
+FEWEST, MOST = 2_000, 2_000_000
+"""No run has fewer or more milliseconds of events."""
+
+ATTEMPTS = 2
+"""So often the number of events is changed when it turns out that they take too little time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,16 +60,21 @@ class Peer:
         return {name: sorted(row for row in rows if row[0] in checked) for name, rows in found.items()}
 
     def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
-        """Of so many events that the runs take long enough, if that is not too many; a first one does not count."""
-        stop = FIRST
-        while True:
-            tried = 1 if stop == FIRST else runs
-            with tempfile.TemporaryDirectory() as folder:
-                request = {"runs": 1 + tried, "from": stop, "result": None}
-                spent = [max(each, 1e-3) for each in self._ask(workload, count, stop, request, folder)[1:]]
-            if tried == runs and (stop == MOST or sum(spent) >= seconds * tried / runs / 2):
-                return Timing(tuple(stop * len(workload.streams) / each for each in spent))
-            stop = min(MOST, int(stop * min(100, 1.5 * seconds / runs / min(spent))) + 1)
+        """Over so many events that the runs take long enough, if that is not too many; a first one does not count."""
+        stop, spent = FIRST, self._spent(workload, count, FIRST, 1)
+        for _ in range(ATTEMPTS):
+            wanted = 1.2 * seconds / runs / min(spent)
+            stop = max(FEWEST, min(MOST, int(stop * wanted)))
+            spent = self._spent(workload, count, stop, runs)
+            if stop == MOST or sum(spent) >= seconds / 2:
+                break
+        return Timing(tuple(stop * len(workload.streams) / each for each in spent))
+
+    def _spent(self, workload: Workload, count: int, stop: int, runs: int) -> list[float]:
+        """The seconds of the runs after a first one that warms it up."""
+        request = {"runs": 1 + runs, "from": stop, "result": None}
+        with tempfile.TemporaryDirectory() as folder:
+            return [max(each, 1e-3) for each in self._ask(workload, count, stop, request, folder)[1:]]
 
     def _ask(self, workload: Workload, count: int, stop: int, request: dict[str, Any], folder: str) -> list[float]:
         """The seconds of each run over the events before `stop`."""

@@ -14,7 +14,10 @@ from benchmarks import compared as patterns
 from benchmarks.compared import compare, comparisons_json, comparisons_markdown
 from benchmarks.peers import RefusedError, installed
 from benchmarks.row_patterns import WORKLOADS
+from bridge.bench.peers import Peer
+from bridge.bench.plot import pyplot
 from bridge.cli import bench
+from bridge.errors import BridgeError
 
 PROGRAMS = pathlib.Path(__file__).parent
 OPTIONS = (
@@ -87,6 +90,49 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
         click.echo(f"| {point.query} | {point.events:,} | {point.microseconds:.1f} |")
     if plot is not None:
         growth.draw(points, plot)
+
+
+@main.command()
+@click.option("--database", default="duckdb://", show_default=True, help="A URL.")
+@click.option(
+    "--drive", multiple=True, type=click.IntRange(1), default=(1, 1_000), show_default=True, help="Events at a time."
+)
+@click.option("--events", default=1_000_000, show_default=True, help="How long histories and how large windows get.")
+@click.option("--seconds", default=1.0, show_default=True, help="For each point.")
+@click.option(
+    "--plot", type=click.Path(path_type=pathlib.Path), help="Draw the costs into this file (needs matplotlib)."
+)
+def scaling(database: str, drive: tuple[int, ...], events: int, seconds: float, plot: pathlib.Path | None) -> None:
+    """What an event costs over the length of the history, an aggregate's window, and a correlation's results."""
+    from benchmarks import scaling as growth
+
+    if plot is not None:
+        pyplot()
+    scales = [growth.Scale(database, each, events, seconds) for each in drive]
+    points = [point for scale in scales for point in growth.measure(scale, tell)]
+    tell("")
+    click.echo(growth.markdown(points))
+    if plot is not None:
+        growth.draw(points, plot)
+
+
+@main.command()
+@click.option("--database", multiple=True, default=("duckdb://",), show_default=True, help="A URL; may be repeated.")
+@click.option("--events", default=5_000_000, show_default=True, help="How many, of all streams together.")
+@click.option("--runs", default=5, show_default=True, help="For each figure.")
+@click.option("--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink.")
+def replay(database: tuple[str, ...], events: int, runs: int, flink: str | None) -> None:
+    """History from files to files: `cepbridge run` and Flink SQL, one query at a time."""
+    from benchmarks import replay as history
+
+    peer = Peer("Flink SQL", (flink, str(PROGRAMS / "flink_peer.py"))) if flink else None
+    try:
+        found = list(history.measure(database, peer, events, runs, tell))
+    except BridgeError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        tell("")
+    click.echo(history.markdown(found))
 
 
 def tell(progress: str) -> None:

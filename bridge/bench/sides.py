@@ -111,9 +111,9 @@ class Sided(abc.ABC):
         session = self.opened(workload, count, _drop)
         try:
             session.fill(WARM)
-            slow = _rate(session, TRIED, seconds / runs / 4)  # that statements are prepared and code is warm
+            slow = rate(session, TRIED, seconds / runs / 4)  # that statements are prepared and code is warm
             most = TRIED if slow * seconds < TRIED else int(slow * seconds)
-            rates = tuple(_rate(session, most, seconds / runs) for _ in range(runs))
+            rates = tuple(rate(session, most, seconds / runs) for _ in range(runs))
             return Timing(rates, session.batch(most))
         finally:
             self.closed(session)
@@ -129,7 +129,7 @@ def _rows(results: Any) -> Iterator[tuple[Any, ...]]:
     return zip(*(column.to_pylist() for column in results.columns), strict=True)
 
 
-def _rate(session: Session, most: int, seconds: float) -> float:
+def rate(session: Session, most: int, seconds: float) -> float:
     """Events a second over so many seconds, at least over one push; making the events is not counted."""
     events, spent = 0, 0.0
     while not events or spent < seconds:

@@ -149,7 +149,7 @@ def peer(tmp_path: Path) -> Peer:
 def test_a_peer_is_a_program_that_answers_a_request(peer: Peer) -> None:
     sigma = WORKLOADS[0]
     assert peer.rows(sigma, 2, range(500)) == Ours("sqlite://", 500).rows(sigma, 2, range(500))
-    assert peer.measure(sigma, 1, 1.0, 2).rates == (12_000.0, 12_000.0)
+    assert peer.measure(sigma, 1, 1.0, 2).rates == (24_000.0, 24_000.0)
 
 
 def test_a_peer_that_fails_takes_no_part_and_says_why(peer: Peer) -> None:

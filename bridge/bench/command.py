@@ -36,10 +36,10 @@ def bench(settings: Settings, json: Path | None, plot: Path | None) -> None:
     for path in (json, plot):
         if path is not None and not path.resolve().parent.is_dir():
             raise click.UsageError(f"{path}: there is no directory {path.parent}")
-    _reach(settings)
     found: list[Measurement] = []
     try:
-        with _telling() as tell:
+        with _refusing(), _telling() as tell:
+            _reach(settings)
             check(settings, tell)
             found.extend(measure(settings, tell))
     finally:
@@ -58,10 +58,16 @@ def _report(settings: Settings, found: Sequence[Measurement], json: Path | None,
 def _reach(settings: Settings) -> None:
     """Opens each database once: a wrong URL is told before minutes have passed."""
     for url in settings.databases:
-        try:
-            open_database(url).close()
-        except Refused as error:
-            raise DatabaseError(str(error)) from None
+        open_database(url).close()
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """What a database refuses the baseline is told as all errors are."""
+    try:
+        yield
+    except Refused as error:
+        raise DatabaseError(str(error)) from None
 
 
 @contextlib.contextmanager

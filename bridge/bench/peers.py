@@ -60,13 +60,12 @@ class Peer:
         return {name: sorted(row for row in rows if row[0] in checked) for name, rows in found.items()}
 
     def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
-        """Over so many events that the runs take long enough, if that is not too many; a first one does not count."""
+        """Each run takes about so many seconds, for what is compiled while it runs; a first one does not count."""
         stop, spent = FIRST, self._spent(workload, count, FIRST, 1)
         for _ in range(ATTEMPTS):
-            wanted = 1.2 * seconds / runs / min(spent)
-            stop = max(FEWEST, min(MOST, int(stop * wanted)))
+            stop = max(FEWEST, min(MOST, int(stop * 1.2 * seconds / min(spent))))
             spent = self._spent(workload, count, stop, runs)
-            if stop == MOST or sum(spent) >= seconds / 2:
+            if stop == MOST or sum(spent) >= seconds * runs / 2:
                 break
         return Timing(tuple(stop * len(workload.streams) / each for each in spent))
 

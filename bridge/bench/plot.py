@@ -12,7 +12,8 @@ from bridge.errors import BridgeError
 if TYPE_CHECKING:
     from bridge.bench.experiment import Measurement
 
-STYLES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 4)), (0, (5, 5)))
+STYLES: tuple[Any, ...] = (":", "-", "--", "-.", (0, (1, 4)), (0, (5, 5)))
+"""Of the sides in their order: the baseline first, then this bridge event by event."""
 
 
 class NoPlotError(BridgeError):

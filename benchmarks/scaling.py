@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,7 +64,7 @@ def measure(scale: Scale, tell: Tell) -> Iterator[Point]:
 def history(scale: Scale) -> Iterator[Point]:
     """The operators of Listing 1, Count 1: flat, as no window grows."""
     for workload in WORKLOADS:
-        with Opened(scale, workload) as session:
+        with _opened(scale, workload) as session:
             for size in scale.powers[1:]:
                 _fill(session, size)
                 yield scale.point(HISTORY, workload.name, size, session)
@@ -73,7 +74,7 @@ def window(scale: Scale) -> Iterator[Point]:
     """One that is kept up to date by what comes and goes, and one that is not."""
     for line in ("COUNT(*)", "MAX(a)"):
         for size in scale.powers:
-            with Opened(scale, _aggregation(line, size)) as session:
+            with _opened(scale, _aggregation(line, size)) as session:
                 _fill(session, size)
                 yield scale.point(WINDOW, line, size, session)
 
@@ -81,7 +82,7 @@ def window(scale: Scale) -> Iterator[Point]:
 def results(scale: Scale) -> Iterator[Point]:
     """Windows of 500 ms; what grows is the share of the pairs that are alike."""
     for alike in ALIKE:
-        with Opened(scale, _correlation(alike)) as session:
+        with _opened(scale, _correlation(alike)) as session:
             _fill(session, WARM)
             yield scale.point(RESULTS, "⋈", 500 / alike, session)
 
@@ -101,18 +102,8 @@ def _correlation(alike: int) -> Workload:
     return Workload("join", "correlation", ("stream1", "stream2"), (join,))
 
 
-class Opened:
-    """A session of a workload, closed at the end."""
-
-    def __init__(self, scale: Scale, workload: Workload) -> None:
-        self.side = Ours(scale.database, scale.drive)
-        self.session = self.side.opened(workload, 1, lambda name, rows: None)
-
-    def __enter__(self) -> Session:
-        return self.session
-
-    def __exit__(self, *_: object) -> None:
-        self.side.closed(self.session)
+def _opened(scale: Scale, workload: Workload) -> contextlib.closing[Session]:
+    return contextlib.closing(Ours(scale.database, scale.drive).opened(workload, 1, lambda name, rows: None))
 
 
 def _fill(session: Session, until: int) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from bridge.bench.sides import Baseline, Ours, RefusedError, Rows, Side
+from bridge.bench.sides import Baseline, Ours, RefusedError, Rows, Side, Sided, Timing, in_turns
 from bridge.bench.workloads import MIXED, MIXED_COUNT, WORKLOADS, Workload
 from bridge.errors import BridgeError
 
@@ -112,14 +113,42 @@ def first_difference(expected: Rows, found: Rows, checked: range) -> str | None:
 
 
 def measure(settings: Settings, tell: Tell) -> Iterator[Measurement]:
-    """The measurements, one after the other."""
-    places = [(workload, count, side) for workload, count in settings.workloads for side in settings.sides]
-    for done, (workload, count, side) in enumerate(places):
-        tell(f"{workload.name} × {count}, {side.database} {side.name}", done / len(places))
-        found = Measurement(workload.name, count, side.database, side.name)
-        try:
-            timing = side.measure(workload, count, settings.seconds, settings.runs)
-        except RefusedError as error:
-            yield dataclasses.replace(found, refused=str(error))
+    """The measurements, a workload after the other."""
+    places = [(workload, count, sides) for workload, count in settings.workloads for sides in _groups(settings.sides)]
+    for done, (workload, count, sides) in enumerate(places):
+        tell(
+            f"{workload.name} × {count}, {', '.join(f'{side.database} {side.name}' for side in sides)}",
+            done / len(places),
+        )
+        yield from _measured(sides, workload, count, settings)
+
+
+def _groups(sides: Sequence[Side]) -> Iterator[list[Side]]:
+    """Sides that can be measured in turns, as each has a database of its own; the others by themselves."""
+    for (_, alone), group in itertools.groupby(sides, lambda side: (side.database, _is_alone(side))):
+        if alone:
+            yield list(group)
         else:
-            yield dataclasses.replace(found, rates=timing.rates, batch=timing.batch)
+            yield from ([side] for side in group)
+
+
+def _is_alone(side: Side) -> bool:
+    return isinstance(side, Sided) and side.alone
+
+
+def _measured(sides: Sequence[Side], workload: Workload, count: int, settings: Settings) -> Iterator[Measurement]:
+    try:
+        timings = _timings(sides, workload, count, settings)
+    except RefusedError as error:
+        for side in sides:
+            yield Measurement(workload.name, count, side.database, side.name, refused=str(error))
+        return
+    for side, timing in zip(sides, timings, strict=True):
+        yield Measurement(workload.name, count, side.database, side.name, timing.rates, timing.batch)
+
+
+def _timings(sides: Sequence[Side], workload: Workload, count: int, settings: Settings) -> list[Timing]:
+    ours = [side for side in sides if isinstance(side, Sided)]
+    if len(ours) == len(sides):
+        return in_turns(ours, workload, count, settings.seconds, settings.runs)
+    return [side.measure(workload, count, settings.seconds, settings.runs) for side in sides]

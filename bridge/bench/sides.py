@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import bridge
@@ -70,6 +71,9 @@ class Session(abc.ABC):
         return range(start, self.now)
 
     @abc.abstractmethod
+    def close(self) -> None: ...
+
+    @abc.abstractmethod
     def fill(self, milliseconds: int) -> None:
         """The next events at once, however that is fast."""
 
@@ -85,12 +89,11 @@ class Session(abc.ABC):
 class Sided(abc.ABC):
     """A side that runs in this process, over sessions."""
 
+    database: str
+
     @abc.abstractmethod
     def opened(self, workload: Workload, count: int, collect: Callable[[str, Any], None]) -> Session:
         """A new session whose results go to `collect` with their query: events, or Arrow tables."""
-
-    @abc.abstractmethod
-    def closed(self, session: Any) -> None: ...
 
     def rows(self, workload: Workload, count: int, checked: range) -> Rows:
         found: Rows = {name: [] for name in workload.queries(count)}
@@ -98,25 +101,40 @@ class Sided(abc.ABC):
         def collect(name: str, results: Any) -> None:
             found[name] += (row for row in _rows(results) if row[0] in checked)
 
-        session = self.opened(workload, count, collect)
-        try:
+        with contextlib.closing(self.opened(workload, count, collect)) as session:
             session.fill(checked.start)
             while session.now < checked.stop:
                 session.next((checked.stop - session.now) * len(workload.streams))()
-        finally:
-            self.closed(session)
         return {name: sorted(rows) for name, rows in found.items()}
 
     def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
-        session = self.opened(workload, count, _drop)
-        try:
-            session.fill(WARM)
-            slow = rate(session, TRIED, seconds / runs / 4)  # that statements are prepared and code is warm
-            most = TRIED if slow * seconds < TRIED else int(slow * seconds)
-            rates = tuple(rate(session, most, seconds / runs) for _ in range(runs))
-            return Timing(rates, session.batch(most))
-        finally:
-            self.closed(session)
+        (timing,) = in_turns([self], workload, count, seconds, runs)
+        return timing
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else can be in its database: it is in memory."""
+        return self.database.partition("?")[0] in ("duckdb://", "duckdb:///:memory:", "sqlite://", "sqlite:///:memory:")
+
+
+def in_turns(sides: Sequence[Sided], workload: Workload, count: int, seconds: float, runs: int) -> list[Timing]:
+    """Sides whose runs take turns, so that what else the machine does meets all of them."""
+    with contextlib.ExitStack() as stack:
+        sessions = [stack.enter_context(contextlib.closing(side.opened(workload, count, _drop))) for side in sides]
+        most = [_warmed(session, seconds, runs) for session in sessions]
+        rounds = [
+            [rate(session, each, seconds / runs) for session, each in zip(sessions, most, strict=True)]
+            for _ in range(runs)
+        ]
+        batches = [session.batch(each) for session, each in zip(sessions, most, strict=True)]
+    return [Timing(rates, batch) for rates, batch in zip(zip(*rounds, strict=True), batches, strict=True)]
+
+
+def _warmed(session: Session, seconds: float, runs: int) -> int:
+    """Fills the windows and lets statements be prepared; gives how many events can go in at once without taking long."""
+    session.fill(WARM)
+    slow = rate(session, TRIED, seconds / runs / 4)
+    return TRIED if slow * seconds < TRIED else int(slow * seconds)
 
 
 def _drop(name: str, results: Any) -> None:
@@ -155,14 +173,14 @@ class Baseline(Sided):
         _install(cep, workload, count, collect)
         return PaperSession(workload, count, cep)
 
-    def closed(self, session: PaperSession) -> None:
-        session.cep.close()
-
 
 class PaperSession(Session):
     def __init__(self, workload: Workload, count: int, cep: Paper) -> None:
         super().__init__(workload, count)
         self.cep = cep
+
+    def close(self) -> None:
+        self.cep.close()
 
     def fill(self, milliseconds: int) -> None:
         moments = self.advance(max(0, milliseconds - LONGEST_PATTERN))
@@ -197,14 +215,14 @@ class Ours(Sided):
         _install(cep, workload, count, collect, **({"batch": True} if self.drive > 1 else {}))
         return OurSession(workload, count, cep, self.drive)
 
-    def closed(self, session: OurSession) -> None:
-        session.cep.close()
-
 
 class OurSession(Session):
     def __init__(self, workload: Workload, count: int, cep: bridge.Bridge, drive: int) -> None:
         super().__init__(workload, count)
         self.cep, self.drive = cep, drive
+
+    def close(self) -> None:
+        self.cep.close()
 
     def fill(self, milliseconds: int) -> None:
         if milliseconds:

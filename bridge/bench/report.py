@@ -143,9 +143,10 @@ def _cell(each: Measurement | None, baseline: Measurement | None) -> str:
 
 def _notes(settings: Settings, found: Sequence[Measurement]) -> list[str]:
     facts = machine(settings.databases)
+    runs = f"Median of {settings.runs} runs (smallest–largest)" if settings.runs > 1 else "One run"
     notes = [
         "Input events a second over all streams. paper: the paper's own algorithm, event by event; **×**: times its rate.",
-        f"Median of {settings.runs} runs (smallest–largest). {sentence(facts)}",
+        f"{runs}. {sentence(facts)}",
     ]
     if any(_fewer(each) for each in found):
         notes.append("*: a whole batch takes too long; so many events at once instead.")

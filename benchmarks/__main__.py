@@ -109,9 +109,12 @@ def scaling(database: str, drive: tuple[int, ...], events: int, seconds: float, 
     if plot is not None:
         pyplot()
     scales = [growth.Scale(database, each, events, seconds) for each in drive]
-    points = [point for scale in scales for point in growth.measure(scale, tell)]
-    tell("")
-    click.echo(growth.markdown(points))
+    points = []
+    click.echo(growth.HEAD)
+    for scale in scales:
+        for point in growth.measure(scale):
+            click.echo(growth.row(point))
+            points.append(point)
     if plot is not None:
         growth.draw(points, plot)
 

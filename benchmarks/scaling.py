@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ CHUNK = 100_000
 ALIKE = (50_000, 5_000, 500, 50, 5)
 """One pair of events in so many has the same value."""
 
-Tell = Callable[[str], None]
+PATIENCE = 1e6
+"""Windows grow until a push takes so many microseconds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +55,9 @@ class Scale:
         return Point(grows, line, self.drive, size, 1e6 / rate(session, self.drive, self.seconds))
 
 
-def measure(scale: Scale, tell: Tell) -> Iterator[Point]:
+def measure(scale: Scale) -> Iterator[Point]:
     """The points of all three, line by line."""
-    for curve in (history, window, results):
-        for point in curve(scale):
-            tell(f"{point.grows}, {point.line}: {point.size:,.3g}, {point.microseconds:.1f} µs an event")
-            yield point
+    return itertools.chain(history(scale), window(scale), results(scale))
 
 
 def history(scale: Scale) -> Iterator[Point]:
@@ -76,7 +75,10 @@ def window(scale: Scale) -> Iterator[Point]:
         for size in scale.powers:
             with _opened(scale, _aggregation(line, size)) as session:
                 _fill(session, size)
-                yield scale.point(WINDOW, line, size, session)
+                point = scale.point(WINDOW, line, size, session)
+            yield point
+            if point.microseconds * point.drive > PATIENCE:
+                break
 
 
 def results(scale: Scale) -> Iterator[Point]:
@@ -115,12 +117,12 @@ def _fill(session: Session, until: int) -> None:
 # Reports --------------------------------------------------------------------------------------------------------------
 
 
-def markdown(points: list[Point]) -> str:
-    lines = ["| what grows | to | of | events at a time | µs an event |", "|---|--:|---|--:|--:|"]
-    lines += [
-        f"| {each.grows} | {each.size:,g} | {each.line} | {each.drive:,} | {each.microseconds:.1f} |" for each in points
-    ]
-    return "\n".join(lines)
+HEAD = "| what grows | to | of | events at a time | µs an event |\n|---|--:|---|--:|--:|"
+
+
+def row(point: Point) -> str:
+    """Of a table under `HEAD`."""
+    return f"| {point.grows} | {point.size:,g} | {point.line} | {point.drive:,} | {point.microseconds:.1f} |"
 
 
 def draw(points: list[Point], path: Path) -> None:

@@ -31,10 +31,10 @@ LONGEST = 240
 FIRST = 5_000
 """So many milliseconds of events are tried first, to see how many fit into a run."""
 
-FEWEST, MOST = 2_000, 2_000_000
+FEWEST, MOST = 2_000, 5_000_000
 """No run has fewer or more milliseconds of events."""
 
-ATTEMPTS = 2
+ATTEMPTS = 4
 """So often the number of events is changed when it turns out that they take too little time."""
 
 

@@ -79,7 +79,7 @@ def _telling() -> Iterator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=1)
         yield lambda text, done: bar.update(task, description=text, completed=done)

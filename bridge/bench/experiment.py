@@ -116,10 +116,7 @@ def measure(settings: Settings, tell: Tell) -> Iterator[Measurement]:
     """The measurements, a workload after the other."""
     places = [(workload, count, sides) for workload, count in settings.workloads for sides in _groups(settings.sides)]
     for done, (workload, count, sides) in enumerate(places):
-        tell(
-            f"{workload.name} × {count}, {', '.join(f'{side.database} {side.name}' for side in sides)}",
-            done / len(places),
-        )
+        tell(f"{workload.name} × {count}, {sides[0].database}", done / len(places))
         yield from _measured(sides, workload, count, settings)
 
 

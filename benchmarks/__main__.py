@@ -1,58 +1,45 @@
-"""`python -m benchmarks`: the paper's experiment on this machine.
-
-Every query is first run on all databases and in all drives, and must report the same number of rows.
-`python -m benchmarks row-patterns` measures MATCH_RECOGNIZE.
-"""
+"""`python -m benchmarks`: the paper's experiment, the same as `cepbridge bench`; the commands measure other things."""
 
 from __future__ import annotations
 
 import pathlib
+import shlex
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from benchmarks import compared as patterns
 from benchmarks.compared import compare, comparisons_json, comparisons_markdown
 from benchmarks.peers import RefusedError, installed
-from benchmarks.report import as_json, as_markdown
 from benchmarks.row_patterns import WORKLOADS
-from benchmarks.runner import DifferenceError, Settings, check, measure
+from bridge.bench.peers import Peer
+from bridge.bench.plot import pyplot
+from bridge.cli import bench
+from bridge.errors import BridgeError
+
+PROGRAMS = pathlib.Path(__file__).parent
+OPTIONS = (
+    click.Option(["--flink"], envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink."),
+    click.Option(["--esper-jars"], envvar="ESPER_JARS", metavar="DIR", help="A directory with Esper's jars."),
+)
 
 
-@click.group(help=__doc__, invoke_without_command=True)
-@click.option("--quick", is_flag=True, help="Count 1, one short run each: whether everything works, not how fast.")
-@click.option("--databases", default="duckdb://,sqlite://", show_default=True, help="URLs.")
-@click.option("--counts", default="1,80", show_default=True, help="How many queries at the same time.")
-@click.option("--drives", default="1,1000,100000", show_default=True, help="How many events at a time.")
-@click.option("--seconds", default=3.0, show_default=True, help="For each figure, shared by its runs.")
-@click.option("--runs", default=3, show_default=True, help="For each figure.")
-@click.option("--json", "path", type=click.Path(path_type=pathlib.Path), help="Write the figures here, too.")
+@click.group(help=__doc__, invoke_without_command=True, params=[*bench.params, *OPTIONS])
 @click.pass_context
-def main(
-    context: click.Context,
-    quick: bool,
-    databases: str,
-    counts: str,
-    drives: str,
-    seconds: float,
-    runs: int,
-    path: pathlib.Path | None,
-) -> None:
-    if context.invoked_subcommand is not None:
-        return
-    settings = Settings(databases.split(","), _numbers(counts), _numbers(drives), seconds, runs)
-    if quick:
-        settings = Settings(settings.databases, (1,), (1, 1_000), 0.2, 1)
-    try:
-        check(settings, tell)
-        found = list(measure(settings, tell))
-    except DifferenceError as error:
-        raise click.ClickException(str(error)) from None
-    finally:
-        tell("")
-    click.echo(as_markdown(settings, found))
-    if path is not None:
-        path.write_text(as_json(settings, found), encoding="utf-8")
+def main(context: click.Context, flink: str | None, esper_jars: str | None, **options: Any) -> None:
+    if context.invoked_subcommand is None and bench.callback is not None:
+        options["peers"] += tuple(_programs(flink, esper_jars))
+        bench.callback(**options)
+
+
+def _programs(flink: str | None, esper_jars: str | None) -> Iterator[str]:
+    """The engines of this directory, as --peers takes them."""
+    if flink:
+        yield f"Flink SQL={shlex.join([flink, str(PROGRAMS / 'flink_peer.py')])}"
+    if esper_jars:
+        yield f"Esper={shlex.join([sys.executable, str(PROGRAMS / 'esper_peer.py'), esper_jars])}"
 
 
 @main.command()
@@ -105,17 +92,56 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
         growth.draw(points, plot)
 
 
+@main.command()
+@click.option("--database", default="duckdb://", show_default=True, help="A URL.")
+@click.option(
+    "--drive", multiple=True, type=click.IntRange(1), default=(1, 1_000), show_default=True, help="Events at a time."
+)
+@click.option("--events", default=1_000_000, show_default=True, help="How long histories and how large windows get.")
+@click.option("--seconds", default=1.0, show_default=True, help="For each point.")
+@click.option(
+    "--plot", type=click.Path(path_type=pathlib.Path), help="Draw the costs into this file (needs matplotlib)."
+)
+def scaling(database: str, drive: tuple[int, ...], events: int, seconds: float, plot: pathlib.Path | None) -> None:
+    """What an event costs over the length of the history, an aggregate's window, and a correlation's results."""
+    from benchmarks import scaling as growth
+
+    if plot is not None:
+        pyplot()
+    scales = [growth.Scale(database, each, events, seconds) for each in drive]
+    points = []
+    click.echo(growth.HEAD)
+    for scale in scales:
+        for point in growth.measure(scale):
+            click.echo(growth.row(point))
+            points.append(point)
+    if plot is not None:
+        growth.draw(points, plot)
+
+
+@main.command()
+@click.option("--database", multiple=True, default=("duckdb://",), show_default=True, help="A URL; may be repeated.")
+@click.option("--events", default=5_000_000, show_default=True, help="How many, of all streams together.")
+@click.option("--runs", default=5, show_default=True, help="For each figure.")
+@click.option("--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink.")
+def replay(database: tuple[str, ...], events: int, runs: int, flink: str | None) -> None:
+    """History from files to files: `cepbridge run` and Flink SQL, one query at a time."""
+    from benchmarks import replay as history
+
+    peer = Peer("Flink SQL", (flink, str(PROGRAMS / "flink_peer.py"))) if flink else None
+    try:
+        found = list(history.measure(database, peer, events, runs, tell))
+    except BridgeError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        tell("")
+    click.echo(history.markdown(found))
+
+
 def tell(progress: str) -> None:
     """The progress, on one line of a terminal; a file or pipe gets none."""
     if sys.stderr.isatty():
         print(f"\r\033[K{progress}", end="", file=sys.stderr, flush=True)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a list of whole numbers like 1,80") from None
 
 
 if __name__ == "__main__":

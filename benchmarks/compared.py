@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from benchmarks.peers import ByHand, Ours, RefusedError, Side
-from benchmarks.report import machine, sentence, short
 from benchmarks.row_patterns import Workload
+from bridge.bench.report import machine, sentence, short
 
 if TYPE_CHECKING:
     import duckdb

@@ -27,6 +27,7 @@ BLOCK = 20
 class Workload:
     """Input streams, and the texts of the queries q(i, Count) for i from 1 to Count."""
 
+    key: str
     name: str
     streams: tuple[str, ...]
     texts: tuple[Callable[[int, int], str], ...]
@@ -61,12 +62,12 @@ def rho(i: int, count: int) -> str:
 
 
 WORKLOADS = (
-    Workload("σ filter", ("stream",), (sigma,)),
-    Workload("⋈ correlation", ("stream1", "stream2"), (join,)),
-    Workload("α aggregation", ("stream",), (alpha,)),
-    Workload("ρ pattern", ("stream",), (rho,)),
+    Workload("sigma", "σ filter", ("stream",), (sigma,)),
+    Workload("join", "⋈ correlation", ("stream1", "stream2"), (join,)),
+    Workload("alpha", "α aggregation", ("stream",), (alpha,)),
+    Workload("rho", "ρ pattern", ("stream",), (rho,)),
 )
-MIXED = Workload("mixed", ("stream", "stream1", "stream2"), (sigma, join, alpha, rho))
+MIXED = Workload("mixed", "mixed", ("stream", "stream1", "stream2"), (sigma, join, alpha, rho))
 MIXED_COUNT = 20
 """The paper's mixed workload has so many queries of each kind."""
 
@@ -90,7 +91,7 @@ def table(stream: str, start: int, stop: int, count: int) -> pa.Table:
     """The events of one stream as Arrow."""
     import pyarrow as pa
 
-    return pa.table(dict(columns(stream, start, stop, count)))
+    return pa.table({name: pa.array(values) for name, values in columns(stream, start, stop, count).items()})
 
 
 def triples(streams: tuple[str, ...], start: int, stop: int, count: int) -> list[tuple[str, dict[str, Any], int]]:

@@ -211,7 +211,7 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
         for side in condition.flatten():
             yield from _conjuncts(side)
     else:
-        yield whole(condition)
+        yield condition
 
 
 def _step(part: Part, rows: Selection, alias: str | None) -> exp.Expr:

@@ -8,11 +8,15 @@ import os
 from typing import Any
 
 import pytest
+import servers
 
 
 @dataclasses.dataclass(frozen=True)
 class Database:
-    """A database to test on: its URL, or the environment variable that holds it, and the module that is its driver."""
+    """A database to test on: its URL, or the environment variable that may hold that of a server, and its driver's module.
+
+    Without the variable a server of our own is started, see `servers`.
+    """
 
     name: str
     url: str = ""
@@ -23,21 +27,28 @@ class Database:
         """Why it cannot be tested here, or None."""
         if self.driver and importlib.util.find_spec(self.driver) is None:
             return f"{self.name}: the driver {self.driver} is not installed"
-        if self.variable and not os.environ.get(self.variable):
-            return f"{self.name}: ${self.variable} holds no URL"
+        try:
+            self.fresh()
+        except servers.MissingError as error:
+            return f"{self.name}: {error} (or ${self.variable} holds the URL of a server)"
         return None
 
-    def connect(self) -> Any:
-        """A bridge on it; without a URL the one that `connect()` takes by itself."""
+    def fresh(self) -> str:
+        """The URL of an empty database."""
+        return servers.emptied(self.name, self.variable).fresh() if self.variable else self.url
+
+    def connect(self, **options: Any) -> Any:
+        """A bridge on an empty database."""
         import bridge
 
-        url = os.environ.get(self.variable, self.url) if self.variable else self.url
-        return bridge.connect(*[url] if url else [])
+        return bridge.connect(self.fresh(), **options)
 
 
 DATABASES = (
-    Database("duckdb", driver="duckdb"),
+    Database("duckdb", "duckdb://", driver="duckdb"),
     Database("sqlite", "sqlite://", driver="sqlalchemy"),
+    Database("postgresql", driver="psycopg", variable="BRIDGE_TEST_POSTGRESQL"),
+    Database("mariadb", driver="pymysql", variable="BRIDGE_TEST_MARIADB"),
 )
 
 

@@ -40,10 +40,19 @@ def _alchemy(target: Any) -> Database:
         engine = target if isinstance(target, sa.Engine) else _engine(sa.make_url(target))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise Refused(f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, …)", str(target)) from None
-    if engine.dialect.name == "sqlite":
-        from windows.databases.sqlite import SQLite
+    match engine.dialect.name:
+        case "sqlite":
+            from windows.databases.sqlite import SQLite
 
-        return SQLite(engine)
+            return SQLite(engine)
+        case "postgresql":
+            from windows.databases.postgresql import PostgreSQL
+
+            return PostgreSQL(engine)
+        case "mysql" | "mariadb":
+            from windows.databases.mysql import MySQL
+
+            return MySQL(engine)
     return Alchemy(engine)
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import decimal
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from windows.databases.base import Database, Refused, Row, schema_of
+from windows.databases.base import Convert, Database, Refused, Row, scale_of, schema_of
 from windows.schema import Schema
+
+_PYTHON: dict[str, Convert] = {"BOOLEAN": bool, "SMALLINT": int, "INTEGER": int, "BIGINT": int, "DOUBLE": float}
 
 _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
 """sqlglot's names where they differ from SQLAlchemy's."""
@@ -33,14 +39,14 @@ class Alchemy(Database):
         try:
             self._cursor.execute(sql)
         except self._errors as error:
-            raise Refused(error, sql) from None
+            raise self._refused(error, sql) from None
 
     def fetch(self, sql: str) -> list[Row]:
         self.execute(sql)
         try:
             return list(self._cursor.fetchall())
         except self._errors as error:  # some databases compute a row when it is asked for
-            raise Refused(error, sql) from None
+            raise self._refused(error, sql) from None
 
     def columns_of(self, sql: str) -> list[str]:
         self.execute(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
@@ -51,7 +57,12 @@ class Alchemy(Database):
         try:
             self._cursor.executemany(sql, rows)
         except (*self._overflows, self._errors) as error:
-            raise Refused(error, sql) from None
+            raise self._refused(error, sql) from None
+
+    def decoder(self, type_name: str) -> Convert | None:
+        """Sums of whole numbers and averages are decimals in many databases, truth values numbers."""
+        scale = scale_of(type_name)
+        return decimal_of(scale) if scale is not None else _PYTHON.get(type_name)
 
     def relation(self, name: str) -> Schema | None:
         *schema, table = name.split(".")
@@ -70,14 +81,27 @@ class Alchemy(Database):
         """The driver opens a transaction with the first statement."""
 
     def commit(self) -> None:
-        self.connection.commit()
+        self._asked(self.connection.commit)
 
     def rollback(self) -> None:
-        self.connection.rollback()
+        self._asked(self.connection.rollback)
 
     def close(self) -> None:
-        self._cursor.close()
-        self.connection.close()
+        """Also where the connection is lost, or was closed by somebody else."""
+        with contextlib.suppress(SQLAlchemyError, self._errors):
+            self._cursor.close()
+            self.connection.close()
+
+    def _asked(self, do: Callable[[], object]) -> None:
+        """Does something over the connection; what goes wrong is an error of ours."""
+        try:
+            do()
+        except self._errors as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: Exception, sql: str = "") -> Refused:
+        """What the driver raised, in an error of ours."""
+        return Refused(error, sql)
 
     _overflows: ClassVar[tuple[type[Exception], ...]] = (OverflowError,)
 
@@ -89,3 +113,26 @@ class Alchemy(Database):
         sql = f"INSERT INTO {table} VALUES ({', '.join([marks[style]] * width)})"
         self._inserts[table, width] = sql
         return sql
+
+
+def decimal_of(scale: int) -> Convert:
+    """Numbers as decimals of so many digits after the point."""
+    unit = decimal.Decimal(1).scaleb(-scale)
+    context = decimal.Context(prec=80)
+
+    def decode(value: Any) -> decimal.Decimal:
+        return decimal.Decimal(str(value)).quantize(unit, context=context)
+
+    return decode
+
+
+def spelled(kind: str, dialect: str) -> str:
+    """A type as the database's catalogue has it in the words that every database's types are known by.
+
+    >>> spelled("character varying(20)", "postgres"), spelled("timestamp without time zone", "postgres")
+    ('VARCHAR(20)', 'TIMESTAMP')
+    """
+    try:
+        return exp.DataType.build(kind, dialect=dialect).sql()
+    except SqlglotError:
+        return kind

@@ -1,0 +1,179 @@
+"""What MariaDB and MySQL do otherwise: quotes, texts that ignore case, DDL that ends transactions, decimals for quotients."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlglot import exp
+from sqlglot.dialects.mysql import MySQL as _MySQL
+
+from windows.databases.alchemy import Alchemy, spelled
+from windows.databases.base import Convert, Refused, schema_of
+from windows.schema import Attribute, Schema, TypeMismatch
+
+MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
+"""Names in double quotes and texts without escapes, as in every other database here; what does not fit is an error."""
+
+NAME_LENGTH = 64
+TEXT_LENGTH = 100_000_000
+"""Of texts made by CAST: a recursive statement cuts off what is longer than the type that the texts begin with."""
+
+_CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
+_DOUBLE = exp.DataType.build("DOUBLE")
+
+
+class AnsiMySQL(_MySQL):
+    """The SQL of a connection in this mode, as sqlglot reads and writes it."""
+
+    class Tokenizer(_MySQL.Tokenizer):
+        QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["'"]
+
+
+class MySQL(Alchemy):
+    """MariaDB, or MySQL, through PyMySQL."""
+
+    dialect: ClassVar[str] = "ansimysql"
+
+    def __init__(self, engine: sa.Engine) -> None:
+        if engine.dialect.driver != "pymysql":
+            raise Refused(f"this database is driven by PyMySQL: mariadb+pymysql://…, not {engine.dialect.driver}")
+        super().__init__(engine)
+        driver: Any = self.connection.driver_connection
+        driver.autocommit(True)  # transactions are ours
+        self.collation = "utf8mb4_nopad_bin" if "MariaDB" in driver.get_server_info() else "utf8mb4_0900_bin"
+        driver.set_character_set("utf8mb4", self.collation)
+        self.execute(f"SET sql_mode = '{MODE}', max_sort_length = 65536, group_concat_max_len = 1073741824")
+        self._created: list[str] = []
+
+    def execute(self, sql: str) -> None:
+        if sql.startswith("CREATE INDEX"):
+            self._index(sql)
+            return
+        super().execute(sql)
+        if found := _CREATE.match(sql):
+            self._created.append(found[1])
+
+    def begin(self) -> None:
+        self._created.clear()
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+        self._created.clear()
+
+    def rollback(self) -> None:
+        """What was created is taken back by hand: CREATE TABLE ended the transaction before it."""
+        self.execute("ROLLBACK")
+        for name in self._created:
+            self.execute(f"DROP TABLE IF EXISTS {name}")
+        self._created.clear()
+
+    def column_type(self, attribute: Attribute) -> str:
+        types = {"VARCHAR": "LONGTEXT", "TIMESTAMP": "DATETIME(6)"}
+        return types.get(attribute.type) or super().column_type(attribute)
+
+    def encoder(self, attribute: Attribute) -> Convert | None:
+        return _finite(attribute.name) if attribute.type == "DOUBLE" else None
+
+    def relation(self, name: str) -> Schema | None:
+        rows = self._columns(name, "column_name, column_type")
+        return schema_of([(column, _kind(kind)) for column, kind in rows]) if rows else None
+
+    def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
+        """Texts of every table compare as those of our own do, however they were declared."""
+        collations = dict(self._columns(name, "column_name, collation_name"))
+        return {
+            column: exp.column(column, quoted=True)
+            if collations.get(column) in (None, self.collation)
+            else self._binary(column)
+            for column in columns
+        }
+
+    def table_names(self) -> list[str]:
+        return [name for (name,) in self.fetch("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")]
+
+    def adapt(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Identifier) and len(node.name) > NAME_LENGTH:
+            raise Refused(f"MariaDB's names have at most {NAME_LENGTH} letters: give {node.name!r} a shorter one with AS")
+        if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
+            return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in MariaDB, a DOUBLE elsewhere
+        if isinstance(node, exp.Create) and node.kind == "TABLE":
+            self._declare(node)
+        if isinstance(node, exp.Cast) and node.to.this in _CASTS:
+            node.set("to", exp.DataType.build(_CASTS[node.to.this], dialect="mysql"))
+        if isinstance(node, exp.Div):
+            node.set("this", _as_double(node.this))  # a quotient of whole numbers has four digits else
+        if isinstance(node, exp.Avg):
+            self._average(node)
+        if isinstance(node, exp.Window) and isinstance(node.this, (exp.Lead, exp.Lag)) and node.this.args.get("default"):
+            return self._with_default(node)
+        return super().adapt(node)
+
+    def _declare(self, create: exp.Create) -> None:
+        """Tables that take part in transactions, and whose texts compare byte by byte."""
+        properties = create.args.get("properties") or exp.Properties(expressions=[])
+        properties.append("expressions", exp.EngineProperty(this=exp.to_identifier("InnoDB")))
+        properties.append("expressions", exp.CharacterSetProperty(this=exp.var("utf8mb4"), default=True))
+        properties.append("expressions", exp.CollateProperty(this=exp.var(self.collation)))
+        create.set("properties", properties)
+
+    def _average(self, call: exp.Avg) -> None:
+        holder, name = (call.this, "expressions") if isinstance(call.this, exp.Distinct) else (call, "this")
+        below = holder.args[name]
+        holder.set(name, [_as_double(one) for one in below] if isinstance(below, list) else _as_double(below))
+
+    def _with_default(self, window: exp.Window) -> exp.Expr:
+        """LEAD and LAG have no default; what they look at is never NULL where we give one."""
+        bare = window.copy()
+        default = bare.this.args["default"].transform(self.adapt)
+        bare.this.set("default", None)
+        return exp.Coalesce(this=bare.transform(self.adapt), expressions=[default])
+
+    def _binary(self, column: str) -> exp.Expr:
+        text = exp.CastToStrType(this=exp.column(column, quoted=True), to=exp.to_identifier("utf8mb4"))
+        return exp.Collate(this=text, expression=exp.var(self.collation))
+
+    def _columns(self, name: str, wanted: str) -> list[Any]:
+        table = exp.to_table(name)
+        schema = exp.Literal.string(table.db).sql(self.dialect) if table.db else "DATABASE()"
+        named = exp.Literal.string(table.name).sql(self.dialect)
+        where = f"table_schema = {schema} AND table_name = {named} ORDER BY ordinal_position"
+        return self.fetch(f"SELECT {wanted} FROM information_schema.columns WHERE {where}")
+
+    def _index(self, sql: str) -> None:
+        """An index holds the beginnings of long texts; only a lenient mode makes it so."""
+        super().execute("SET sql_mode = ''")
+        try:
+            super().execute(sql)
+        finally:
+            super().execute(f"SET sql_mode = '{MODE}'")
+
+
+_CASTS = {
+    **dict.fromkeys((exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT, exp.DataType.Type.LONGTEXT), f"CHAR({TEXT_LENGTH})"),
+    **dict.fromkeys((exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME), "DATETIME(6)"),
+    exp.DataType.Type.BOOLEAN: "SIGNED",
+}
+
+
+def _as_double(value: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=value.copy(), to=_DOUBLE.copy())
+
+
+def _kind(column_type: str) -> str:
+    return "BOOLEAN" if column_type == "tinyint(1)" else spelled(re.sub(r"int\(\d+\)", "int", column_type), "mysql")
+
+
+def _finite(name: str) -> Convert:
+    def encode(value: float) -> float:
+        if not math.isfinite(value):
+            raise TypeMismatch(f"attribute {name!r}: MariaDB has no {value}: push NULL, or use DuckDB or PostgreSQL")
+        return value
+
+    return encode

@@ -1,0 +1,155 @@
+"""What PostgreSQL does otherwise: statements sent ahead of their answers, COPY, and a type for every literal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
+
+import sqlalchemy as sa
+from sqlglot import exp
+
+from windows.databases.alchemy import Alchemy, spelled
+from windows.databases.base import Refused, Row, schema_of
+from windows.schema import Schema, TypeMismatch
+
+BULK = 200
+"""From so many rows on, COPY is faster than INSERT."""
+
+KEPT = 1_000
+"""So many statements are kept prepared at most."""
+
+NAME_BYTES = 63
+"""What is longer PostgreSQL cuts off without a word."""
+
+
+class PostgreSQL(Alchemy):
+    """PostgreSQL through psycopg 3.
+
+    Within a transaction statements without an answer are only queued (libpq's pipeline); an error among them shows when
+    the next answer is wanted, at the latest on commit. COPY cannot be queued, so a push of many rows does without.
+    """
+
+    dialect: ClassVar[str] = "postgres"
+
+    def __init__(self, engine: sa.Engine) -> None:
+        if engine.dialect.driver != "psycopg":
+            raise Refused(f"PostgreSQL is driven by psycopg: postgresql+psycopg://…, not {engine.dialect.driver}")
+        super().__init__(engine)
+        self._driver: Any = self.connection.driver_connection
+        self._driver.autocommit = True  # transactions are ours
+        self._driver.prepare_threshold = 2
+        self._driver.prepared_max = KEPT
+        self._queue: Any = None
+        self._many = False
+        self.execute("SET jit = off")  # compiling takes longer than our statements
+        self.execute("SET standard_conforming_strings = on")
+
+    def execute(self, sql: str) -> None:
+        try:
+            self._driver.execute(sql, prepare=False if self._many else None)
+        except self._errors as error:
+            raise self._refused(error, sql) from None
+
+    def fetch(self, sql: str) -> list[Row]:
+        try:
+            rows: list[Row] = self._driver.execute(sql, prepare=False if self._many else None).fetchall()
+        except self._errors as error:
+            raise self._refused(error, sql) from None
+        return rows
+
+    def columns_of(self, sql: str) -> list[str]:
+        try:
+            cursor = self._driver.execute(f"SELECT * FROM ({sql}) AS q WHERE FALSE")
+            cursor.fetchall()
+        except self._errors as error:
+            raise self._refused(error, sql) from None
+        return [column.name for column in cursor.description]
+
+    def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
+        try:
+            if len(rows) < BULK:
+                self._insert_few(self._inserts.get((table, width)) or self._insert_text(table, width), rows)
+            else:
+                self._copy(table, rows)
+        except self._errors as error:
+            if wrong := next((value for row in rows for value in row if isinstance(value, str) and "\0" in value), None):
+                raise TypeMismatch(f"{wrong!r}: PostgreSQL's texts hold no NUL: leave it out, or use DuckDB") from None
+            raise self._refused(error, table) from None
+
+    def relation(self, name: str) -> Schema | None:
+        regclass = _literal(exp.to_table(name).sql(self.dialect, identify=True))
+        rows = self.fetch(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            f"WHERE attrelid = to_regclass({regclass}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        )
+        return schema_of([(column, spelled(kind, self.dialect)) for column, kind in rows]) if rows else None
+
+    def table_names(self) -> list[str]:
+        """Those of the schema in which new tables are made."""
+        sql = "SELECT relname FROM pg_class WHERE relnamespace = CAST(current_schema() AS regnamespace)"
+        return [name for (name,) in self.fetch(sql)]
+
+    def begin(self) -> None:
+        self._many = False
+        self._queue = self._driver.pipeline()
+        self._asked(self._queue.__enter__)
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+        self._asked(self._end_queue)
+
+    def rollback(self) -> None:
+        with contextlib.suppress(*(self._errors,)):  # what was queued after the error
+            self._end_queue()
+        self.execute("ROLLBACK")
+
+    def adapt(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Identifier) and len(node.name.encode()) > NAME_BYTES:
+            raise Refused(f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {node.name!r} a shorter one with AS")
+        if isinstance(node, exp.Literal) and not node.is_string and not node.name.isdigit():
+            return exp.cast(node.copy(), "DOUBLE")  # 1.5 is a NUMERIC in PostgreSQL, a DOUBLE elsewhere
+        if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.VARCHAR:
+            return exp.DataType.build("TEXT")  # what || gives, as recursive statements have it
+        if isinstance(node, exp.Like) and not isinstance(node.parent, exp.Escape):
+            return _without_escape(cast("exp.Like", super().adapt(node)), self)
+        return super().adapt(node)
+
+    def is_aggregate(self, function: str) -> bool:
+        sql = f"SELECT 1 FROM pg_proc WHERE prokind = 'a' AND proname = lower({_literal(function)}) LIMIT 1"
+        return bool(self.fetch(sql))
+
+    def _insert_few(self, sql: str, rows: Sequence[Row]) -> None:
+        if len(rows) == 1:
+            self._driver.execute(sql, rows[0])
+        elif rows:
+            self._driver.cursor().executemany(sql, rows)
+
+    def _copy(self, table: str, rows: Sequence[Row]) -> None:
+        """In binary, in the types of the columns. The statements that follow are planned for so many rows."""
+        self._end_queue()
+        self._many = True
+        kinds = self._driver.execute(
+            "SELECT atttypid FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 ORDER BY attnum", [table]
+        ).fetchall()
+        with self._driver.cursor().copy(f"COPY {table} FROM STDIN (FORMAT BINARY)") as copy:
+            copy.set_types([kind for (kind,) in kinds])
+            for row in rows:
+                copy.write_row(row)
+
+    def _end_queue(self) -> None:
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.__exit__(None, None, None)
+
+
+def _without_escape(like: exp.Like, database: PostgreSQL) -> exp.Expr:
+    r"""A backslash in a pattern is itself, as elsewhere."""
+    for part in ("this", "expression"):
+        like.set(part, like.args[part].transform(database.adapt))
+    return exp.Escape(this=like.copy(), expression=exp.Literal.string(""))
+
+
+def _literal(text: str) -> str:
+    return exp.Literal.string(text).sql("postgres")

@@ -19,7 +19,7 @@ MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTIO
 """Names in double quotes and texts without escapes, as in every other database here; what does not fit is an error."""
 
 NAME_LENGTH = 64
-TEXT_LENGTH = 100_000_000
+TEXT_LENGTH = 4_000_000
 """Of texts made by CAST: a recursive statement cuts off what is longer than the type that the texts begin with."""
 
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
@@ -109,8 +109,10 @@ class MySQL(Alchemy):
             node.set("to", exp.DataType.build(_CASTS[node.to.this], dialect="mysql"))
         if isinstance(node, exp.Div):
             node.set("this", _as_double(node.this))  # a quotient of whole numbers has four digits else
-        if isinstance(node, exp.Avg):
-            self._average(node)
+        if isinstance(node, _EXACT):
+            self._inexact(node)
+        if isinstance(node, exp.Round):
+            node.set("this", exp.cast(node.this.copy(), "DECIMAL(65, 20)"))  # a half is rounded up, not to the even
         if isinstance(node, exp.Window) and isinstance(node.this, (exp.Lead, exp.Lag)) and node.this.args.get("default"):
             return self._with_default(node)
         return super().adapt(node)
@@ -123,7 +125,8 @@ class MySQL(Alchemy):
         properties.append("expressions", exp.CollateProperty(this=exp.var(self.collation)))
         create.set("properties", properties)
 
-    def _average(self, call: exp.Avg) -> None:
+    def _inexact(self, call: exp.Expr) -> None:
+        """These answer with four digits more than what they are given, however many there are."""
         holder, name = (call.this, "expressions") if isinstance(call.this, exp.Distinct) else (call, "this")
         below = holder.args[name]
         holder.set(name, [_as_double(one) for one in below] if isinstance(below, list) else _as_double(below))
@@ -136,7 +139,8 @@ class MySQL(Alchemy):
         return exp.Coalesce(this=bare.transform(self.adapt), expressions=[default])
 
     def _binary(self, column: str) -> exp.Expr:
-        text = exp.CastToStrType(this=exp.column(column, quoted=True), to=exp.to_identifier("utf8mb4"))
+        utf8 = exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4"))
+        text = exp.Cast(this=exp.column(column, quoted=True), to=utf8)
         return exp.Collate(this=text, expression=exp.var(self.collation))
 
     def _columns(self, name: str, wanted: str) -> list[Any]:
@@ -160,6 +164,9 @@ _CASTS = {
     **dict.fromkeys((exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME), "DATETIME(6)"),
     exp.DataType.Type.BOOLEAN: "SIGNED",
 }
+
+
+_EXACT = (exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
 
 
 def _as_double(value: exp.Expr) -> exp.Expr:

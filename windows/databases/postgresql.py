@@ -112,6 +112,8 @@ class PostgreSQL(Alchemy):
             return exp.cast(node.copy(), "DOUBLE")  # 1.5 is a NUMERIC in PostgreSQL, a DOUBLE elsewhere
         if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.VARCHAR:
             return exp.DataType.build("TEXT")  # what || gives, as recursive statements have it
+        if isinstance(node, exp.Round):
+            node.set("this", exp.cast(node.this.copy(), "DECIMAL"))  # there is no other, and a half is rounded up
         if isinstance(node, exp.Like) and not isinstance(node.parent, exp.Escape):
             return _without_escape(cast("exp.Like", super().adapt(node)), self)
         return super().adapt(node)

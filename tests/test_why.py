@@ -32,7 +32,7 @@ def check_cases(cases: list[Case]) -> int:
     told = 0
     for case in cases:
         with bridge.connect() as cep:
-            for statement in statements(case):
+            for statement in statements(case, cep.database):
                 cep.database.execute(statement)
             (table,) = case.tables.values()
             told += check(cep, case.sql, read(case), rows_of(table), case.id)

@@ -26,7 +26,8 @@ class Alchemy(Database):
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
-        self.dialect = _DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
+        if not hasattr(type(self), "dialect"):
+            self.dialect = _DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
         self._errors: type[Exception] = engine.dialect.dbapi.Error  # type: ignore[union-attr]
         try:
             self.connection = engine.raw_connection()
@@ -136,3 +137,16 @@ def spelled(kind: str, dialect: str) -> str:
         return exp.DataType.build(kind, dialect=dialect).sql()
     except SqlglotError:
         return kind
+
+
+def as_double(value: exp.Expr) -> exp.Expr:
+    """The value as a DOUBLE."""
+    return exp.Cast(this=value.copy(), to=exp.DataType.build("DOUBLE"))
+
+
+def take_doubles(call: exp.Expr) -> None:
+    """Makes an aggregate one over doubles."""
+    if isinstance(call.this, exp.Distinct):
+        call.this.set("expressions", [as_double(value) for value in call.this.expressions])
+    else:
+        call.set("this", as_double(call.this))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
-from windows.databases.alchemy import Alchemy, spelled
+from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
 from windows.databases.base import Convert, Refused, schema_of
 from windows.schema import Attribute, Schema, TypeMismatch
 
@@ -23,10 +23,9 @@ TEXT_LENGTH = 4_000_000
 """Of texts made by CAST: a recursive statement cuts off what is longer than the type that the texts begin with."""
 
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
-_DOUBLE = exp.DataType.build("DOUBLE")
 
 
-class AnsiMySQL(_MySQL):
+class MariaDB(_MySQL):
     """The SQL of a connection in this mode, as sqlglot reads and writes it."""
 
     class Tokenizer(_MySQL.Tokenizer):
@@ -38,7 +37,7 @@ class AnsiMySQL(_MySQL):
 class MySQL(Alchemy):
     """MariaDB, or MySQL, through PyMySQL."""
 
-    dialect: ClassVar[str] = "ansimysql"
+    dialect: ClassVar[str] = "mariadb"
 
     def __init__(self, engine: sa.Engine) -> None:
         if engine.dialect.driver != "pymysql":
@@ -105,12 +104,16 @@ class MySQL(Alchemy):
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in MariaDB, a DOUBLE elsewhere
         if isinstance(node, exp.Create) and node.kind == "TABLE":
             self._declare(node)
+        if isinstance(node, exp.Filter):
+            return _within_call(node).transform(self.adapt)
+        if isinstance(node, exp.Select):
+            _point_into_source(node)
         if isinstance(node, exp.Cast) and node.to.this in _CASTS:
             node.set("to", exp.DataType.build(_CASTS[node.to.this], dialect="mysql"))
         if isinstance(node, exp.Div):
-            node.set("this", _as_double(node.this))  # a quotient of whole numbers has four digits else
+            node.set("this", as_double(node.this))  # a quotient of whole numbers has four digits else
         if isinstance(node, _EXACT):
-            self._inexact(node)
+            take_doubles(node)  # else these answer with four digits more than they are given
         if isinstance(node, exp.Round):
             node.set("this", exp.cast(node.this.copy(), "DECIMAL(65, 20)"))  # a half is rounded up, not to the even
         if isinstance(node, exp.Window) and isinstance(node.this, (exp.Lead, exp.Lag)) and node.this.args.get("default"):
@@ -124,12 +127,6 @@ class MySQL(Alchemy):
         properties.append("expressions", exp.CharacterSetProperty(this=exp.var("utf8mb4"), default=True))
         properties.append("expressions", exp.CollateProperty(this=exp.var(self.collation)))
         create.set("properties", properties)
-
-    def _inexact(self, call: exp.Expr) -> None:
-        """These answer with four digits more than what they are given, however many there are."""
-        holder, name = (call.this, "expressions") if isinstance(call.this, exp.Distinct) else (call, "this")
-        below = holder.args[name]
-        holder.set(name, [_as_double(one) for one in below] if isinstance(below, list) else _as_double(below))
 
     def _with_default(self, window: exp.Window) -> exp.Expr:
         """LEAD and LAG have no default; what they look at is never NULL where we give one."""
@@ -159,6 +156,26 @@ class MySQL(Alchemy):
             super().execute(f"SET sql_mode = '{MODE}'")
 
 
+def _point_into_source(select: exp.Select) -> None:
+    """The columns in OVER () by their table: MariaDB would take those of the same name that the SELECT gives."""
+    source = select.args.get("from_")
+    given = {one.alias for one in select.expressions if isinstance(one, exp.Alias)}
+    for found in (found for one in select.expressions for window in one.find_all(exp.Window) for found in window.walk()):
+        if isinstance(found, exp.Column) and not found.table and found.name in given and source is not None:
+            found.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
+
+
+def _within_call(filtered: exp.Filter) -> exp.Expr:
+    """`AGG(x) FILTER (WHERE c)` as `AGG(CASE WHEN c THEN x END)`."""
+    call, condition = filtered.this.copy(), filtered.expression.this
+    holder = call.this if isinstance(call.this, exp.Distinct) else call
+    values = holder.expressions if holder is not call else [call.this]
+    kept = [exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy() for value in values]
+    cases: list[exp.Expr] = [exp.Case().when(condition.copy(), value) for value in kept]
+    holder.set(*(("expressions", cases) if holder is not call else ("this", cases[0])))
+    return call
+
+
 _CASTS = {
     **dict.fromkeys((exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT, exp.DataType.Type.LONGTEXT), f"CHAR({TEXT_LENGTH})"),
     **dict.fromkeys((exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME), "DATETIME(6)"),
@@ -167,10 +184,6 @@ _CASTS = {
 
 
 _EXACT = (exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
-
-
-def _as_double(value: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=value.copy(), to=_DOUBLE.copy())
 
 
 def _kind(column_type: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import sqlalchemy as sa
 from sqlglot import exp
 
-from windows.databases.alchemy import Alchemy, spelled
+from windows.databases.alchemy import Alchemy, spelled, take_doubles
 from windows.databases.base import Refused, Row, schema_of
 from windows.schema import Schema, TypeMismatch
 
@@ -112,6 +112,8 @@ class PostgreSQL(Alchemy):
             return exp.cast(node.copy(), "DOUBLE")  # 1.5 is a NUMERIC in PostgreSQL, a DOUBLE elsewhere
         if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.VARCHAR:
             return exp.DataType.build("TEXT")  # what || gives, as recursive statements have it
+        if isinstance(node, exp.Avg):
+            take_doubles(node)  # else it answers with a NUMERIC
         if isinstance(node, exp.Round):
             node.set("this", exp.cast(node.this.copy(), "DECIMAL"))  # there is no other, and a half is rounded up
         if isinstance(node, exp.Like) and not isinstance(node.parent, exp.Escape):

@@ -120,10 +120,10 @@ def holds(clause: RowPattern, rows: list[dict[str, Any]], start: int, step: Any,
 # What it says ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["duckdb://", "sqlite://"])
-def cep(request: pytest.FixtureRequest) -> Iterator[Bridge]:
-    with bridge.connect(request.param) as opened:
-        opened.database.execute("CREATE TABLE t (k VARCHAR, ts INTEGER, a INTEGER)")
+@pytest.fixture
+def cep(database: Database) -> Iterator[Bridge]:
+    with database.connect() as opened:
+        opened.database.execute("CREATE TABLE t (k TEXT, ts INTEGER, a INTEGER)")
         rows = [("p", 1, 9), ("p", 2, 7), ("q", 2, 1), ("p", 3, 5), ("p", 4, None), ("p", 5, 6), ("p", 6, 4)]
         for k, ts, a in rows:
             opened.database.execute(f"INSERT INTO t VALUES ('{k}', {ts}, {literal(a)})")

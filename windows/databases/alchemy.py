@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import decimal
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -14,6 +14,9 @@ from sqlglot.errors import SqlglotError
 
 from windows.databases.base import Convert, Database, Refused, Row, scale_of, schema_of
 from windows.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PYTHON: dict[str, Convert] = {"BOOLEAN": bool, "SMALLINT": int, "INTEGER": int, "BIGINT": int, "DOUBLE": float}
 
@@ -42,6 +45,9 @@ class Alchemy(Database):
         except self._errors as error:
             raise self._refused(error, sql) from None
 
+    arrow_types: ClassVar[Mapping[int, str]] = {}
+    """Arrow's names of the driver's type codes; "decimal" of those for sums, too."""
+
     def fetch(self, sql: str) -> list[Row]:
         self.execute(sql)
         try:
@@ -50,8 +56,21 @@ class Alchemy(Database):
             raise self._refused(error, sql) from None
 
     def columns_of(self, sql: str) -> list[str]:
-        self.execute(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
+        self.fetch(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
         return [column[0] for column in self._cursor.description]
+
+    def arrow(self, sql: str) -> pa.Table | None:
+        """In the types that the answer's columns have, where these are known."""
+        if not self.arrow_types:
+            return None
+        import pyarrow as pa
+
+        rows = self.fetch(sql)
+        described = self._cursor.description
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)
+        kinds = [self.arrow_types.get(column[1]) for column in described]
+        arrays = [_typed(values, kind) for values, kind in zip(columns, kinds, strict=True)]
+        return pa.Table.from_arrays(arrays, names=[column[0] for column in described])
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         sql = self._inserts.get((table, width)) or self._insert_text(table, width)
@@ -114,6 +133,22 @@ class Alchemy(Database):
         sql = f"INSERT INTO {table} VALUES ({', '.join([marks[style]] * width)})"
         self._inserts[table, width] = sql
         return sql
+
+
+def _typed(values: Sequence[Any], kind: str | None) -> Any:
+    """An array of this type. Decimals without a fraction are sums of whole numbers; what does not fit has its own type."""
+    import pyarrow as pa
+
+    if kind == "decimal":
+        known = [value for value in values if value is not None]
+        whole = all(value.as_tuple().exponent == 0 and abs(value) < 2**63 for value in known)
+        if whole:
+            return pa.array([value if value is None else int(value) for value in values], pa.int64())
+        kind = None
+    try:
+        return pa.array(values, kind and pa.type_for_alias(kind))
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array(values)
 
 
 def decimal_of(scale: int) -> Convert:

@@ -18,10 +18,10 @@ from windows.schema import Attribute, Schema, TypeMismatch
 MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
 """Names in double quotes and texts without escapes, as in every other database here; what does not fit is an error."""
 
-NAME_LENGTH = 64
 TEXT_LENGTH = 4_000_000
 """Of texts made by CAST: a recursive statement cuts off what is longer than the type that the texts begin with."""
 
+_NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
 
 
@@ -38,11 +38,18 @@ class MySQL(Alchemy):
     """MariaDB, or MySQL, through PyMySQL."""
 
     dialect: ClassVar[str] = "mariadb"
+    chunk: ClassVar[int] = 1_000
+    arrow_types: ClassVar[dict[int, str]] = {
+        1: "int8", 2: "int16", 3: "int32", 4: "float", 5: "double", 8: "int64", 9: "int32", 10: "date32",
+        12: "timestamp[us]", 15: "string", 246: "decimal", 249: "string", 250: "string", 251: "string", 252: "string",
+        253: "string", 254: "string",
+    }  # fmt: skip
 
     def __init__(self, engine: sa.Engine) -> None:
         if engine.dialect.driver != "pymysql":
             raise Refused(f"this database is driven by PyMySQL: mariadb+pymysql://…, not {engine.dialect.driver}")
         super().__init__(engine)
+        self.connection.detach()  # with settings of ours it goes back to no pool
         driver: Any = self.connection.driver_connection
         driver.autocommit(True)  # transactions are ours
         self.collation = "utf8mb4_nopad_bin" if "MariaDB" in driver.get_server_info() else "utf8mb4_0900_bin"
@@ -98,8 +105,8 @@ class MySQL(Alchemy):
         return [name for (name,) in self.fetch("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")]
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Identifier) and len(node.name) > NAME_LENGTH:
-            raise Refused(f"MariaDB's names have at most {NAME_LENGTH} letters: give {node.name!r} a shorter one with AS")
+        if isinstance(node, exp.Identifier) and not _NAME.fullmatch(node.name):
+            raise Refused(f"{node.name!r} is no name for MariaDB: these have at most 64 letters and no blank around them")
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in MariaDB, a DOUBLE elsewhere
         if isinstance(node, exp.Create) and node.kind == "TABLE":
@@ -119,6 +126,10 @@ class MySQL(Alchemy):
         if isinstance(node, exp.Window) and isinstance(node.this, (exp.Lead, exp.Lag)) and node.this.args.get("default"):
             return self._with_default(node)
         return super().adapt(node)
+
+    def _refused(self, error: Exception, sql: str = "") -> Refused:
+        driver: Any = self.connection.driver_connection
+        return Refused(error, sql) if driver.open else Refused(f"the connection to the database is lost: {error}")
 
     def _declare(self, create: exp.Create) -> None:
         """Tables that take part in transactions, and whose texts compare byte by byte."""

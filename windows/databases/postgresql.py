@@ -19,6 +19,9 @@ BULK = 200
 KEPT = 1_000
 """So many statements are kept prepared at most."""
 
+HELPER = "_helper"
+"""Begins the names of columns that have one value a group."""
+
 NAME_BYTES = 63
 """What is longer PostgreSQL cuts off without a word."""
 
@@ -31,11 +34,17 @@ class PostgreSQL(Alchemy):
     """
 
     dialect: ClassVar[str] = "postgres"
+    chunk: ClassVar[int] = 1_000
+    arrow_types: ClassVar[dict[int, str]] = {
+        16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
+        1043: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",
+    }  # fmt: skip
 
     def __init__(self, engine: sa.Engine) -> None:
         if engine.dialect.driver != "psycopg":
             raise Refused(f"PostgreSQL is driven by psycopg: postgresql+psycopg://…, not {engine.dialect.driver}")
         super().__init__(engine)
+        self.connection.detach()  # with settings of ours it goes back to no pool
         self._driver: Any = self.connection.driver_connection
         self._driver.autocommit = True  # transactions are ours
         self._driver.prepare_threshold = 2
@@ -47,24 +56,9 @@ class PostgreSQL(Alchemy):
 
     def execute(self, sql: str) -> None:
         try:
-            self._driver.execute(sql, prepare=False if self._many else None)
+            self._cursor = self._driver.execute(sql, prepare=False if self._many else None)
         except self._errors as error:
             raise self._refused(error, sql) from None
-
-    def fetch(self, sql: str) -> list[Row]:
-        try:
-            rows: list[Row] = self._driver.execute(sql, prepare=False if self._many else None).fetchall()
-        except self._errors as error:
-            raise self._refused(error, sql) from None
-        return rows
-
-    def columns_of(self, sql: str) -> list[str]:
-        try:
-            cursor = self._driver.execute(f"SELECT * FROM ({sql}) AS q WHERE FALSE")
-            cursor.fetchall()
-        except self._errors as error:
-            raise self._refused(error, sql) from None
-        return [column.name for column in cursor.description]
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         try:
@@ -114,6 +108,8 @@ class PostgreSQL(Alchemy):
             return exp.DataType.build("TEXT")  # what || gives, as recursive statements have it
         if isinstance(node, exp.Avg):
             take_doubles(node)  # else it answers with a NUMERIC
+        if isinstance(node, exp.Min) and isinstance(node.this, exp.Column) and node.this.name.startswith(HELPER):
+            return _any(node.this)  # there is no MIN of truth values
         if isinstance(node, exp.Round):
             node.set("this", exp.cast(node.this.copy(), "DECIMAL"))  # there is no other, and a half is rounded up
         if isinstance(node, exp.Like) and not isinstance(node.parent, exp.Escape):
@@ -123,6 +119,9 @@ class PostgreSQL(Alchemy):
     def is_aggregate(self, function: str) -> bool:
         sql = f"SELECT 1 FROM pg_proc WHERE prokind = 'a' AND proname = lower({_literal(function)}) LIMIT 1"
         return bool(self.fetch(sql))
+
+    def _refused(self, error: Exception, sql: str = "") -> Refused:
+        return Refused(f"the connection to the database is lost: {error}") if self._driver.closed else Refused(error, sql)
 
     def _insert_few(self, sql: str, rows: Sequence[Row]) -> None:
         if len(rows) == 1:
@@ -146,6 +145,11 @@ class PostgreSQL(Alchemy):
         queue, self._queue = self._queue, None
         if queue is not None:
             queue.__exit__(None, None, None)
+
+
+def _any(value: exp.Expr) -> exp.Expr:
+    """One of a group's values, of any type."""
+    return exp.Bracket(this=exp.Paren(this=exp.ArrayAgg(this=value.copy())), expressions=[exp.Literal.number(1)], offset=1)
 
 
 def _without_escape(like: exp.Like, database: PostgreSQL) -> exp.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -20,6 +20,9 @@ from nfa.trace import Fate
 from tests.row_pattern_generate import COLUMNS, generate
 from tests.row_pattern_values import Scene, Step, value
 from tests.row_patterns import NowhereError, _partitions, matches_of
+
+if TYPE_CHECKING:
+    from conftest import Database
 
 ROWS_OF_A_CASE = 3
 CASES = [case for case in load_all() if case.expect and alone(case) and "duckdb" not in case.not_yet]

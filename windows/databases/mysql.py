@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
 from sqlglot import exp
@@ -49,8 +49,8 @@ class MySQL(Alchemy):
         if engine.dialect.driver != "pymysql":
             raise Refused(f"this database is driven by PyMySQL: mariadb+pymysql://…, not {engine.dialect.driver}")
         super().__init__(engine)
+        driver = self._driver = cast("Any", self.connection.driver_connection)
         self.connection.detach()  # with settings of ours it goes back to no pool
-        driver: Any = self.connection.driver_connection
         driver.autocommit(True)  # transactions are ours
         self.collation = "utf8mb4_nopad_bin" if "MariaDB" in driver.get_server_info() else "utf8mb4_0900_bin"
         driver.set_character_set("utf8mb4", self.collation)
@@ -128,8 +128,7 @@ class MySQL(Alchemy):
         return super().adapt(node)
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
-        driver: Any = self.connection.driver_connection
-        return Refused(error, sql) if driver.open else Refused(f"the connection to the database is lost: {error}")
+        return Refused(error, sql) if self._driver.open else Refused(f"the connection to the database is lost: {error}")
 
     def _declare(self, create: exp.Create) -> None:
         """Tables that take part in transactions, and whose texts compare byte by byte."""

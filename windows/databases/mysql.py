@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -170,9 +170,16 @@ def _point_into_source(select: exp.Select) -> None:
     """The columns in OVER () by their table: MariaDB would take those of the same name that the SELECT gives."""
     source = select.args.get("from_")
     given = {one.alias for one in select.expressions if isinstance(one, exp.Alias)}
-    for found in (found for one in select.expressions for window in one.find_all(exp.Window) for found in window.walk()):
-        if isinstance(found, exp.Column) and not found.table and found.name in given and source is not None:
+    for found in (column for one in select.expressions for column in _windowed(one)):
+        if not found.table and found.name in given and source is not None:
             found.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
+
+
+def _windowed(expression: exp.Expr) -> Iterator[exp.Column]:
+    """The columns in the window function calls of an expression, those of its sub-queries left out."""
+    for node in expression.walk(prune=lambda node: isinstance(node, (exp.Window, exp.Query))):
+        if isinstance(node, exp.Window):
+            yield from node.find_all(exp.Column)
 
 
 def _within_call(filtered: exp.Filter) -> exp.Expr:

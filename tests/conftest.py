@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -56,13 +57,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-plans", action="store_true", help="write tests/plans anew from explain()")
 
 
-@pytest.fixture(params=DATABASES, ids=lambda database: database.name)
-def database(request: pytest.FixtureRequest) -> Database:
-    """Each database in turn; one that is missing is skipped, with the reason, but fails where CI is set."""
-    missing = request.param.missing()
+def present(request: pytest.FixtureRequest) -> Database:
+    """A database; one that is missing is skipped, with the reason, but fails where CI is set."""
+    found: Database = request.param
+    missing = found.missing()
     if missing and os.environ.get("CI"):
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
-    found: Database = request.param
     return found
+
+
+def one_of(databases: Sequence[Database]) -> Any:
+    """A fixture that is each of these in turn."""
+    return pytest.fixture(params=databases, ids=lambda database: database.name)(present)
+
+
+database = one_of(DATABASES)
+embedded = one_of([database for database in DATABASES if not database.variable])
+server = one_of([database for database in DATABASES if database.variable])

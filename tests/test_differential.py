@@ -54,7 +54,9 @@ def check(seed: int, database: Database) -> None:
         if kind is not None:
             small = shrink(case, lambda smaller: difference(smaller, database, drive, seed)[0] == kind)  # noqa: B023
             _, told = difference(small, database, drive, seed)
-            pytest.fail(f"seed {seed}, {database.name}, {drive.__name__}: {told}\n{print_case(small, f'seed {seed}')}", False)
+            pytest.fail(
+                f"seed {seed}, {database.name}, {drive.__name__}: {told}\n{print_case(small, f'seed {seed}')}", False
+            )
 
 
 def difference(case: Case, database: Database, drive: Any, seed: int) -> tuple[str | None, str]:

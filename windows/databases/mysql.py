@@ -21,6 +21,10 @@ MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTIO
 TEXT_LENGTH = 4_000_000
 """Of texts made by CAST: a recursive statement cuts off what is longer than the type that the texts begin with."""
 
+INDEXED = 100
+"""Letters of a text in an index."""
+
+_INDEX = re.compile(r"(CREATE INDEX .* ON `(.+?)`)\((.*)\)", re.DOTALL)
 _NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
 
@@ -58,10 +62,7 @@ class MySQL(Alchemy):
         self._created: list[str] = []
 
     def execute(self, sql: str) -> None:
-        if sql.startswith("CREATE INDEX"):
-            self._index(sql)
-            return
-        super().execute(sql)
+        super().execute(self._index(sql) if sql.startswith("CREATE INDEX") else sql)
         if found := _CREATE.match(sql):
             self._created.append(found[1])
 
@@ -102,11 +103,18 @@ class MySQL(Alchemy):
         }
 
     def table_names(self) -> list[str]:
-        return [name for (name,) in self.fetch("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")]
+        return [
+            name
+            for (name,) in self.fetch(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()"
+            )
+        ]
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Identifier) and not _NAME.fullmatch(node.name):
-            raise Refused(f"{node.name!r} is no name for MariaDB: these have at most 64 letters and no blank around them")
+            raise Refused(
+                f"{node.name!r} is no name for MariaDB: these have at most 64 letters and no blank around them"
+            )
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in MariaDB, a DOUBLE elsewhere
         if isinstance(node, exp.Create) and node.kind == "TABLE":
@@ -115,6 +123,8 @@ class MySQL(Alchemy):
             return _within_call(node).transform(self.adapt)
         if isinstance(node, exp.Select):
             _point_into_source(node)
+        if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.BIGINT and _is_whole(node.this):
+            return exp.cast(exp.Literal.number(f"{node.this.name}e0"), "BIGINT")  # of an INT, it would be an INT
         if isinstance(node, exp.Cast) and node.to.this in _CASTS:
             node.set("to", exp.DataType.build(_CASTS[node.to.this], dialect="mysql"))
         if isinstance(node, exp.Div):
@@ -123,7 +133,11 @@ class MySQL(Alchemy):
             take_doubles(node)  # else these answer with four digits more than they are given
         if isinstance(node, exp.Round):
             node.set("this", exp.cast(node.this.copy(), "DECIMAL(65, 20)"))  # a half is rounded up, not to the even
-        if isinstance(node, exp.Window) and isinstance(node.this, (exp.Lead, exp.Lag)) and node.this.args.get("default"):
+        if (
+            isinstance(node, exp.Window)
+            and isinstance(node.this, (exp.Lead, exp.Lag))
+            and node.this.args.get("default")
+        ):
             return self._with_default(node)
         return super().adapt(node)
 
@@ -137,6 +151,9 @@ class MySQL(Alchemy):
         properties.append("expressions", exp.CharacterSetProperty(this=exp.var("utf8mb4"), default=True))
         properties.append("expressions", exp.CollateProperty(this=exp.var(self.collation)))
         create.set("properties", properties)
+        where = create.expression.args.get("where") if isinstance(create.expression, exp.Select) else None
+        if where is not None and isinstance(where.this, exp.Boolean):
+            _let_be_null(create.expression)
 
     def _with_default(self, window: exp.Window) -> exp.Expr:
         """LEAD and LAG have no default; what they look at is never NULL where we give one."""
@@ -157,13 +174,21 @@ class MySQL(Alchemy):
         where = f"table_schema = {schema} AND table_name = {named} ORDER BY ordinal_position"
         return self.fetch(f"SELECT {wanted} FROM information_schema.columns WHERE {where}")
 
-    def _index(self, sql: str) -> None:
-        """An index holds the beginnings of long texts; only a lenient mode makes it so."""
-        super().execute("SET sql_mode = ''")
-        try:
-            super().execute(sql)
-        finally:
-            super().execute(f"SET sql_mode = '{MODE}'")
+    def _index(self, sql: str) -> str:
+        """An index holds the beginnings of long texts, and wants to be told of how many letters."""
+        head, table, columns = _INDEX.fullmatch(sql).groups()  # type: ignore[union-attr]
+        listed = "SELECT column_name FROM information_schema.columns WHERE data_type = 'longtext' AND table_name = "
+        texts = self.fetch(f"{listed}'{table}' AND table_schema = DATABASE()")
+        for (name,) in texts:
+            columns = columns.replace(f"`{name.replace('`', '``')}`", rf"`{name.replace('`', '``')}`({INDEXED})")
+        return f"{head}({columns})"
+
+
+def _let_be_null(shape: exp.Select) -> None:
+    """The columns of an outer join may be NULL, also those that are not in the rows that give a table its shape."""
+    rows = shape.args["from_"].this
+    one = exp.select(exp.alias_(exp.Literal.number(1), "_one", quoted=True)).subquery("_n")
+    shape.from_(one, copy=False).join(rows, on=exp.false(), join_type="left", copy=False)
 
 
 def _point_into_source(select: exp.Select) -> None:
@@ -194,13 +219,19 @@ def _within_call(filtered: exp.Filter) -> exp.Expr:
 
 
 _CASTS = {
-    **dict.fromkeys((exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT, exp.DataType.Type.LONGTEXT), f"CHAR({TEXT_LENGTH})"),
+    **dict.fromkeys(
+        (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT, exp.DataType.Type.LONGTEXT), f"CHAR({TEXT_LENGTH})"
+    ),
     **dict.fromkeys((exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME), "DATETIME(6)"),
     exp.DataType.Type.BOOLEAN: "SIGNED",
 }
 
 
 _EXACT = (exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
+
+
+def _is_whole(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and len(value.name) < 16
 
 
 def _kind(column_type: str) -> str:

@@ -67,7 +67,9 @@ class PostgreSQL(Alchemy):
             else:
                 self._copy(table, rows)
         except self._errors as error:
-            if wrong := next((value for row in rows for value in row if isinstance(value, str) and "\0" in value), None):
+            if wrong := next(
+                (value for row in rows for value in row if isinstance(value, str) and "\0" in value), None
+            ):
                 raise TypeMismatch(f"{wrong!r}: PostgreSQL's texts hold no NUL: leave it out, or use DuckDB") from None
             raise self._refused(error, table) from None
 
@@ -101,7 +103,9 @@ class PostgreSQL(Alchemy):
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Identifier) and len(node.name.encode()) > NAME_BYTES:
-            raise Refused(f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {node.name!r} a shorter one with AS")
+            raise Refused(
+                f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {node.name!r} a shorter one with AS"
+            )
         if isinstance(node, exp.Literal) and not node.is_string and not node.name.isdigit():
             return exp.cast(node.copy(), "DOUBLE")  # 1.5 is a NUMERIC in PostgreSQL, a DOUBLE elsewhere
         if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.VARCHAR:
@@ -121,7 +125,9 @@ class PostgreSQL(Alchemy):
         return bool(self.fetch(sql))
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
-        return Refused(f"the connection to the database is lost: {error}") if self._driver.closed else Refused(error, sql)
+        return (
+            Refused(f"the connection to the database is lost: {error}") if self._driver.closed else Refused(error, sql)
+        )
 
     def _insert_few(self, sql: str, rows: Sequence[Row]) -> None:
         if len(rows) == 1:
@@ -149,7 +155,9 @@ class PostgreSQL(Alchemy):
 
 def _any(value: exp.Expr) -> exp.Expr:
     """One of a group's values, of any type."""
-    return exp.Bracket(this=exp.Paren(this=exp.ArrayAgg(this=value.copy())), expressions=[exp.Literal.number(1)], offset=1)
+    return exp.Bracket(
+        this=exp.Paren(this=exp.ArrayAgg(this=value.copy())), expressions=[exp.Literal.number(1)], offset=1
+    )
 
 
 def _without_escape(like: exp.Like, database: PostgreSQL) -> exp.Expr:

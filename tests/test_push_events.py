@@ -241,7 +241,7 @@ def test_nan_in_a_column(cep: Bridge) -> None:
     rows = watch(cep, "d DOUBLE")
     table = pa.table({"ts": [1, 2], "d": [float("inf"), float("nan")]})
     if cep.database.dialect in ("sqlite", "mariadb"):
-        with pytest.raises(bridge.SchemaError, match="NaN|inf"):
+        with pytest.raises(bridge.SchemaError, match=r"NaN|inf"):
             cep.push_events("s", table)
         assert rows == []
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import decimal
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -146,7 +146,7 @@ def _typed(values: Sequence[Any], kind: str | None) -> Any:
             return pa.array([value if value is None else int(value) for value in values], pa.int64())
         kind = None
     try:
-        return pa.array(values, kind and pa.type_for_alias(kind))
+        return pa.array(values, pa.type_for_alias(cast("Any", kind)) if kind else None)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return pa.array(values)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -95,77 +95,25 @@ class MySQL(Alchemy):
     def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
         """Texts of every table compare as those of our own do, however they were declared."""
         collations = dict(self._columns(name, "column_name, collation_name"))
-        return {
-            column: exp.column(column, quoted=True)
-            if collations.get(column) in (None, self.collation)
-            else self._binary(column)
-            for column in columns
-        }
+        plain = super().relation_columns(name, columns)
+        differs = [column for column in columns if collations.get(column) not in (None, self.collation)]
+        return {**plain, **{column: self._binary(plain[column]) for column in differs}}
 
     def table_names(self) -> list[str]:
-        return [
-            name
-            for (name,) in self.fetch(
-                "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()"
-            )
-        ]
+        rows = self.fetch("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
+        return [name for (name,) in rows]
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Identifier) and not _NAME.fullmatch(node.name):
-            raise Refused(
-                f"{node.name!r} is no name for MariaDB: these have at most 64 letters and no blank around them"
-            )
-        if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
-            return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in MariaDB, a DOUBLE elsewhere
-        if isinstance(node, exp.Create) and node.kind == "TABLE":
-            self._declare(node)
-        if isinstance(node, exp.Filter):
-            return _within_call(node).transform(self.adapt)
-        if isinstance(node, exp.Select):
-            _point_into_source(node)
-        if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.BIGINT and _is_whole(node.this):
-            return exp.cast(exp.Literal.number(f"{node.this.name}e0"), "BIGINT")  # of an INT, it would be an INT
-        if isinstance(node, exp.Cast) and node.to.this in _CASTS:
-            node.set("to", exp.DataType.build(_CASTS[node.to.this], dialect="mysql"))
-        if isinstance(node, exp.Div):
-            node.set("this", as_double(node.this))  # a quotient of whole numbers has four digits else
-        if isinstance(node, _EXACT):
-            take_doubles(node)  # else these answer with four digits more than they are given
-        if isinstance(node, exp.Round):
-            node.set("this", exp.cast(node.this.copy(), "DECIMAL(65, 20)"))  # a half is rounded up, not to the even
-        if (
-            isinstance(node, exp.Window)
-            and isinstance(node.this, (exp.Lead, exp.Lag))
-            and node.this.args.get("default")
-        ):
-            return self._with_default(node)
-        return super().adapt(node)
+        change = _CHANGES.get(type(node))
+        changed = change(node, self) if change is not None else node
+        return super().adapt(node) if changed is node else changed
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
         return Refused(error, sql) if self._driver.open else Refused(f"the connection to the database is lost: {error}")
 
-    def _declare(self, create: exp.Create) -> None:
-        """Tables that take part in transactions, and whose texts compare byte by byte."""
-        properties = create.args.get("properties") or exp.Properties(expressions=[])
-        properties.append("expressions", exp.EngineProperty(this=exp.to_identifier("InnoDB")))
-        properties.append("expressions", exp.CharacterSetProperty(this=exp.var("utf8mb4"), default=True))
-        properties.append("expressions", exp.CollateProperty(this=exp.var(self.collation)))
-        create.set("properties", properties)
-        where = create.expression.args.get("where") if isinstance(create.expression, exp.Select) else None
-        if where is not None and isinstance(where.this, exp.Boolean):
-            _let_be_null(create.expression)
-
-    def _with_default(self, window: exp.Window) -> exp.Expr:
-        """LEAD and LAG have no default; what they look at is never NULL where we give one."""
-        bare = window.copy()
-        default = bare.this.args["default"].transform(self.adapt)
-        bare.this.set("default", None)
-        return exp.Coalesce(this=bare.transform(self.adapt), expressions=[default])
-
-    def _binary(self, column: str) -> exp.Expr:
+    def _binary(self, column: exp.Expr) -> exp.Expr:
         utf8 = exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4"))
-        text = exp.Cast(this=exp.column(column, quoted=True), to=utf8)
-        return exp.Collate(this=text, expression=exp.var(self.collation))
+        return exp.Collate(this=exp.Cast(this=column, to=utf8), expression=exp.var(self.collation))
 
     def _columns(self, name: str, wanted: str) -> list[Any]:
         table = exp.to_table(name)
@@ -176,12 +124,97 @@ class MySQL(Alchemy):
 
     def _index(self, sql: str) -> str:
         """An index holds the beginnings of long texts, and wants to be told of how many letters."""
-        head, table, columns = _INDEX.fullmatch(sql).groups()  # type: ignore[union-attr]
+        found = _INDEX.fullmatch(sql)
+        assert found is not None
+        head, table, columns = found.groups()
         listed = "SELECT column_name FROM information_schema.columns WHERE data_type = 'longtext' AND table_name = "
-        texts = self.fetch(f"{listed}'{table}' AND table_schema = DATABASE()")
-        for (name,) in texts:
-            columns = columns.replace(f"`{name.replace('`', '``')}`", rf"`{name.replace('`', '``')}`({INDEXED})")
+        for (name,) in self.fetch(f"{listed}'{table}' AND table_schema = DATABASE()"):
+            columns = columns.replace(self.quoted(name), f"{self.quoted(name)}({INDEXED})")
         return f"{head}({columns})"
+
+
+# What becomes of the parts of a statement ------------------------------------------------------------------------------
+
+
+def _name(name: exp.Expr, _: MySQL) -> exp.Expr:
+    if _NAME.fullmatch(name.name):
+        return name
+    raise Refused(f"{name.name!r} is no name for MariaDB: these have at most 64 letters and no blank around them")
+
+
+def _literal(literal: exp.Expr, _: MySQL) -> exp.Expr:
+    """1.5 is a DECIMAL in MariaDB, a DOUBLE elsewhere."""
+    is_double = not literal.args["is_string"] and "." in literal.name and "e" not in literal.name.lower()
+    return exp.Literal.number(literal.name + "e0") if is_double else literal
+
+
+def _cast(cast: exp.Expr, _: MySQL) -> exp.Expr:
+    """The types that a CAST may name. An INT made a BIGINT would be an INT as a column."""
+    kind, value = cast.args["to"].this, cast.this
+    if kind == exp.DataType.Type.BIGINT and isinstance(value, exp.Literal) and value.name.isdigit():
+        cast.set("this", exp.Literal.number(f"{value.name}e0") if len(value.name) < 16 else value)
+    elif kind in _CASTS:
+        cast.set("to", exp.DataType.build(_CASTS[kind], dialect="mysql"))
+    return cast
+
+
+def _divided(quotient: exp.Expr, _: MySQL) -> exp.Expr:
+    """A quotient of whole numbers would have four digits."""
+    quotient.set("this", as_double(quotient.this))
+    return quotient
+
+
+def _of_doubles(call: exp.Expr, _: MySQL) -> exp.Expr:
+    """These would answer with four digits more than they are given."""
+    take_doubles(call)
+    return call
+
+
+def _rounded(call: exp.Expr, _: MySQL) -> exp.Expr:
+    """Half a DOUBLE is rounded to the even one, half a DECIMAL up."""
+    call.set("this", exp.cast(call.this.copy(), "DECIMAL(65, 20)"))
+    return call
+
+
+def _windowed(window: exp.Expr, database: MySQL) -> exp.Expr:
+    """LEAD and LAG have no default; what they look at is never NULL where we give one."""
+    if not isinstance(window.this, (exp.Lead, exp.Lag)) or window.this.args.get("default") is None:
+        return window
+    bare = window.copy()
+    default = bare.this.args["default"].transform(database.adapt)
+    bare.this.set("default", None)
+    return exp.Coalesce(this=bare.transform(database.adapt), expressions=[default])
+
+
+def _filtered(filtered: exp.Expr, database: MySQL) -> exp.Expr:
+    """`AGG(x) FILTER (WHERE c)` as `AGG(CASE WHEN c THEN x END)`."""
+    call, condition = filtered.this.copy(), filtered.expression.this
+
+    def kept(value: exp.Expr) -> exp.Expr:
+        shown = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
+        return exp.Case().when(condition.copy(), shown)
+
+    if isinstance(call.this, exp.Distinct):
+        call.this.set("expressions", [kept(value) for value in call.this.expressions])
+    else:
+        call.set("this", kept(call.this))
+    changed: exp.Expr = call.transform(database.adapt)
+    return changed
+
+
+def _created(create: exp.Expr, database: MySQL) -> exp.Expr:
+    """Tables that take part in transactions, and whose texts compare byte by byte."""
+    if create.args["kind"] != "TABLE":
+        return create
+    properties = create.args.get("properties") or exp.Properties(expressions=[])
+    properties.append("expressions", exp.EngineProperty(this=exp.to_identifier("InnoDB")))
+    properties.append("expressions", exp.CharacterSetProperty(this=exp.var("utf8mb4"), default=True))
+    properties.append("expressions", exp.CollateProperty(this=exp.var(database.collation)))
+    create.set("properties", properties)
+    where = create.expression.args.get("where") if isinstance(create.expression, exp.Select) else None
+    if where is not None and isinstance(where.this, exp.Boolean):
+        _let_be_null(create.expression)
+    return create
 
 
 def _let_be_null(shape: exp.Select) -> None:
@@ -191,47 +224,35 @@ def _let_be_null(shape: exp.Select) -> None:
     shape.from_(one, copy=False).join(rows, on=exp.false(), join_type="left", copy=False)
 
 
-def _point_into_source(select: exp.Select) -> None:
+def _selected(select: exp.Expr, _: MySQL) -> exp.Expr:
     """The columns in OVER () by their table: MariaDB would take those of the same name that the SELECT gives."""
     source = select.args.get("from_")
     given = {one.alias for one in select.expressions if isinstance(one, exp.Alias)}
-    for found in (column for one in select.expressions for column in _windowed(one)):
+    for found in (column for one in select.expressions for column in _columns_over(one)):
         if not found.table and found.name in given and source is not None:
             found.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
+    return select
 
 
-def _windowed(expression: exp.Expr) -> Iterator[exp.Column]:
+def _columns_over(expression: exp.Expr) -> Iterator[exp.Column]:
     """The columns in the window function calls of an expression, those of its sub-queries left out."""
     for node in expression.walk(prune=lambda node: isinstance(node, (exp.Window, exp.Query))):
         if isinstance(node, exp.Window):
             yield from node.find_all(exp.Column)
 
 
-def _within_call(filtered: exp.Filter) -> exp.Expr:
-    """`AGG(x) FILTER (WHERE c)` as `AGG(CASE WHEN c THEN x END)`."""
-    call, condition = filtered.this.copy(), filtered.expression.this
-    holder = call.this if isinstance(call.this, exp.Distinct) else call
-    values = holder.expressions if holder is not call else [call.this]
-    kept = [exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy() for value in values]
-    cases: list[exp.Expr] = [exp.Case().when(condition.copy(), value) for value in kept]
-    holder.set(*(("expressions", cases) if holder is not call else ("this", cases[0])))
-    return call
-
-
+_TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT, exp.DataType.Type.LONGTEXT)
 _CASTS = {
-    **dict.fromkeys(
-        (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT, exp.DataType.Type.LONGTEXT), f"CHAR({TEXT_LENGTH})"
-    ),
+    **dict.fromkeys(_TEXTS, f"CHAR({TEXT_LENGTH})"),
     **dict.fromkeys((exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME), "DATETIME(6)"),
     exp.DataType.Type.BOOLEAN: "SIGNED",
 }
-
-
-_EXACT = (exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
-
-
-def _is_whole(value: exp.Expr) -> bool:
-    return isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and len(value.name) < 16
+_CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
+    exp.Identifier: _name, exp.Literal: _literal, exp.Cast: _cast, exp.Div: _divided, exp.Round: _rounded,
+    exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
+    exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
+    exp.Create: _created, exp.Select: _selected,
+}  # fmt: skip
 
 
 def _kind(column_type: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -44,7 +44,7 @@ class PostgreSQL(Alchemy):
         if engine.dialect.driver != "psycopg":
             raise Refused(f"PostgreSQL is driven by psycopg: postgresql+psycopg://…, not {engine.dialect.driver}")
         super().__init__(engine)
-        self._driver: Any = self.connection.driver_connection
+        self._driver = cast("Any", self.connection.driver_connection)
         self.connection.detach()  # with settings of ours it goes back to no pool
         self._driver.autocommit = True  # transactions are ours
         self._driver.prepare_threshold = 2
@@ -74,7 +74,7 @@ class PostgreSQL(Alchemy):
             raise self._refused(error, table) from None
 
     def relation(self, name: str) -> Schema | None:
-        regclass = _literal(exp.to_table(name).sql(self.dialect, identify=True))
+        regclass = _quoted(exp.to_table(name).sql(self.dialect, identify=True))
         rows = self.fetch(
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
             f"WHERE attrelid = to_regclass({regclass}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
@@ -102,26 +102,12 @@ class PostgreSQL(Alchemy):
         self.execute("ROLLBACK")
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Identifier) and len(node.name.encode()) > NAME_BYTES:
-            raise Refused(
-                f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {node.name!r} a shorter one with AS"
-            )
-        if isinstance(node, exp.Literal) and not node.is_string and not node.name.isdigit():
-            return exp.cast(node.copy(), "DOUBLE")  # 1.5 is a NUMERIC in PostgreSQL, a DOUBLE elsewhere
-        if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.VARCHAR:
-            return exp.DataType.build("TEXT")  # what || gives, as recursive statements have it
-        if isinstance(node, exp.Avg):
-            take_doubles(node)  # else it answers with a NUMERIC
-        if isinstance(node, exp.Min) and isinstance(node.this, exp.Column) and node.this.name.startswith(HELPER):
-            return _any(node.this)  # there is no MIN of truth values
-        if isinstance(node, exp.Round):
-            node.set("this", exp.cast(node.this.copy(), "DECIMAL"))  # there is no other, and a half is rounded up
-        if isinstance(node, exp.Like) and not isinstance(node.parent, exp.Escape):
-            return _without_escape(cast("exp.Like", super().adapt(node)), self)
-        return super().adapt(node)
+        change = _CHANGES.get(type(node))
+        changed = change(node, self) if change is not None else node
+        return super().adapt(node) if changed is node else changed
 
     def is_aggregate(self, function: str) -> bool:
-        sql = f"SELECT 1 FROM pg_proc WHERE prokind = 'a' AND proname = lower({_literal(function)}) LIMIT 1"
+        sql = f"SELECT 1 FROM pg_proc WHERE prokind = 'a' AND proname = lower({_quoted(function)}) LIMIT 1"
         return bool(self.fetch(sql))
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
@@ -153,19 +139,59 @@ class PostgreSQL(Alchemy):
             queue.__exit__(None, None, None)
 
 
-def _any(value: exp.Expr) -> exp.Expr:
-    """One of a group's values, of any type."""
-    return exp.Bracket(
-        this=exp.Paren(this=exp.ArrayAgg(this=value.copy())), expressions=[exp.Literal.number(1)], offset=1
-    )
+# What becomes of the parts of a statement ------------------------------------------------------------------------------
 
 
-def _without_escape(like: exp.Like, database: PostgreSQL) -> exp.Expr:
+def _name(name: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    if len(name.name.encode()) <= NAME_BYTES:
+        return name
+    raise Refused(f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {name.name!r} a shorter one with AS")
+
+
+def _literal(literal: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """1.5 is a NUMERIC in PostgreSQL, a DOUBLE elsewhere."""
+    is_double = not literal.args["is_string"] and not literal.name.isdigit()
+    return exp.cast(literal.copy(), "DOUBLE") if is_double else literal
+
+
+def _type(kind: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """A text is TEXT, as what || gives: recursive statements want one type."""
+    return exp.DataType.build("TEXT") if kind.this == exp.DataType.Type.VARCHAR else kind
+
+
+def _averaged(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """It would answer with a NUMERIC."""
+    take_doubles(call)
+    return call
+
+
+def _rounded(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """Half a DOUBLE is rounded to the even one, half a NUMERIC up; and only these have digits after the point."""
+    call.set("this", exp.cast(call.this.copy(), "DECIMAL"))
+    return call
+
+
+def _least(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """There is no MIN of truth values; the values of helpers are all the same."""
+    if not isinstance(call.this, exp.Column) or not call.this.name.startswith(HELPER):
+        return call
+    values = exp.Paren(this=exp.ArrayAgg(this=call.this.copy()))
+    return exp.Bracket(this=values, expressions=[exp.Literal.number(1)], offset=1)
+
+
+def _like(like: exp.Expr, database: PostgreSQL) -> exp.Expr:
     r"""A backslash in a pattern is itself, as elsewhere."""
-    for part in ("this", "expression"):
-        like.set(part, like.args[part].transform(database.adapt))
-    return exp.Escape(this=like.copy(), expression=exp.Literal.string(""))
+    if isinstance(like.parent, exp.Escape):
+        return like
+    parts = {part: like.args[part].transform(database.adapt) for part in ("this", "expression")}
+    return exp.Escape(this=exp.Like(**parts), expression=exp.Literal.string(""))
 
 
-def _literal(text: str) -> str:
+_CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
+    exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
+    exp.Min: _least, exp.Like: _like,
+}  # fmt: skip
+
+
+def _quoted(text: str) -> str:
     return exp.Literal.string(text).sql("postgres")

@@ -38,6 +38,10 @@ class Database:
         """The URL of an empty database."""
         return servers.emptied(self.name, self.variable).fresh() if self.variable else self.url
 
+    def present_url(self) -> str:
+        """The URL of the database as it is."""
+        return servers.emptied(self.name, self.variable).url if self.variable else self.url
+
     def connect(self, **options: Any) -> Any:
         """A bridge on an empty database."""
         import bridge

@@ -127,7 +127,7 @@ class MySQL(Alchemy):
         found = _INDEX.fullmatch(sql)
         assert found is not None
         head, table, columns = found.groups()
-        listed = "SELECT column_name FROM information_schema.columns WHERE data_type = 'longtext' AND table_name = "
+        listed = "SELECT column_name FROM information_schema.columns WHERE data_type LIKE '%text' AND table_name = "
         for (name,) in self.fetch(f"{listed}'{table}' AND table_schema = DATABASE()"):
             columns = columns.replace(self.quoted(name), f"{self.quoted(name)}({INDEXED})")
         return f"{head}({columns})"
@@ -174,6 +174,14 @@ def _rounded(call: exp.Expr, _: MySQL) -> exp.Expr:
     """Half a DOUBLE is rounded to the even one, half a DECIMAL up."""
     call.set("this", exp.cast(call.this.copy(), "DECIMAL(65, 20)"))
     return call
+
+
+def _like(like: exp.Expr, _: MySQL) -> exp.Expr:
+    r"""A backslash in a pattern is itself, as elsewhere: it is doubled."""
+    if not isinstance(like.parent, exp.Escape):
+        slashes = [exp.Literal.string("\\" * count) for count in (1, 2)]
+        like.set("expression", exp.Anonymous(this="REPLACE", expressions=[like.expression.copy(), *slashes]))
+    return like
 
 
 def _windowed(window: exp.Expr, database: MySQL) -> exp.Expr:
@@ -251,7 +259,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.Cast: _cast, exp.Div: _divided, exp.Round: _rounded,
     exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
     exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
-    exp.Create: _created, exp.Select: _selected,
+    exp.Like: _like, exp.Create: _created, exp.Select: _selected,
 }  # fmt: skip
 
 

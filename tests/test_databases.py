@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 import sqlglot
+from conftest import DATABASES, one_of
 
 import bridge
 from bridge import Bridge
@@ -126,12 +127,13 @@ def test_a_transaction_is_all_or_nothing(opened: Any) -> None:
 # Any database of SQLAlchemy -------------------------------------------------------------------------------------------
 
 
+known = one_of([database for database in DATABASES if database.name in ("postgresql", "sqlite")])
+
+
 @pytest.fixture
-def generic(database: Database) -> Iterator[Alchemy]:
-    """PostgreSQL and SQLite as if nothing was known of them."""
-    if database.name not in ("postgresql", "sqlite"):
-        pytest.skip("the generic way is tried on PostgreSQL and SQLite")
-    with contextlib.closing(Alchemy(sa.create_engine(database.fresh(), poolclass=sa.StaticPool))) as found:
+def generic(known: Database) -> Iterator[Alchemy]:
+    """A database as if nothing was known of it."""
+    with contextlib.closing(Alchemy(sa.create_engine(known.fresh(), poolclass=sa.StaticPool))) as found:
         yield found
 
 

@@ -266,13 +266,8 @@ def value_of(cell: Cell, kind: str) -> Any:
 
 
 def declared(kind: str, database: Any) -> str:
-    """A type as a table's column has it in a database's SQL.
-
-    >>> from windows.databases import open_database
-    >>> declared("DOUBLE", open_database("sqlite://"))
-    'REAL'
-    """
-    return exp.DataType.build(kind).sql(database.dialect)
+    """A type as a table's column has it in a database's SQL; DuckDB and SQLite take it as it is written."""
+    return kind if database.dialect in ("duckdb", "sqlite") else exp.DataType.build(kind).sql(database.dialect)
 
 
 # Comparing ------------------------------------------------------------------------------------------------------------

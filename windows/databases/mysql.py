@@ -56,9 +56,12 @@ class MySQL(Alchemy):
         driver = self._driver = cast("Any", self.connection.driver_connection)
         self.connection.detach()  # with settings of ours it goes back to no pool
         driver.autocommit(True)  # transactions are ours
-        self.collation = "utf8mb4_nopad_bin" if "MariaDB" in driver.get_server_info() else "utf8mb4_0900_bin"
+        is_mariadb = "MariaDB" in driver.get_server_info()
+        self.collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
         driver.set_character_set("utf8mb4", self.collation)
         self.execute(f"SET sql_mode = '{MODE}', max_sort_length = 65536, group_concat_max_len = 1073741824")
+        if is_mariadb:
+            self.execute("SET join_cache_level = 4")  # joins by equality are by hash; MySQL's are so anyway
         self._created: list[str] = []
 
     def execute(self, sql: str) -> None:

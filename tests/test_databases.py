@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import decimal
 import pathlib
 import re
 from collections.abc import Iterator
@@ -200,6 +201,30 @@ def test_an_error_in_a_push_is_told_and_the_next_push_goes_on(cep: Bridge) -> No
             cep.push_events("s", events)
     cep.push_event("s", [3], 3)
     assert rows == [1, 2]
+
+
+def test_an_error_that_no_answer_follows_is_told_on_commit(cep: Bridge) -> None:
+    cep.create_query("q", "SELECT SUM(x) AS n FROM (SELECT a * a AS x FROM s[a: BIGINT] WINDOW(ROWS 2)) WINDOW(ROWS 2)")
+    cep.create_query("r", "SELECT COUNT(*) AS n FROM q WINDOW(ROWS 2)")
+    for events in ([([2**62], 2)], [([2**62], 2)] * 500):
+        with pytest.raises(bridge.DatabaseError, match="out of range"):
+            cep.push_events("s", events)
+    assert cep.now is None
+    assert cep.query("SELECT a FROM s") == []
+    cep.push_event("s", [3], 3)
+    assert cep.now == 3
+
+
+def test_a_number_of_any_size_in_a_table_of_the_users_is_as_it_is(cep: Bridge) -> None:
+    cep.database.execute("CREATE TABLE r (k INTEGER, x NUMERIC(20, 10))")
+    cep.database.execute("INSERT INTO r VALUES (1, 0.123456789)")
+    if cep.database.dialect == "postgres":
+        cep.database.execute("ALTER TABLE r ALTER COLUMN x TYPE NUMERIC")
+    cep.create_query("q", "SELECT x FROM s[k: INTEGER], r WHERE s.k = r.k")
+    found: list[Any] = []
+    cep.add_output_processor("q", lambda event: found.append(event.payload["x"]))
+    cep.push_event("s", [1], 1)
+    assert found == [decimal.Decimal("0.123456789")]
 
 
 def test_a_lost_connection_is_told(server: Database) -> None:

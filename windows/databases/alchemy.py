@@ -165,9 +165,13 @@ def decimal_of(scale: int) -> Convert:
 def spelled(kind: str, dialect: str) -> str:
     """A type as the database's catalogue has it in the words that every database's types are known by.
 
+    A NUMERIC without a size has as many digits as each value wants, which is none of our types.
+
     >>> spelled("character varying(20)", "postgres"), spelled("timestamp without time zone", "postgres")
     ('VARCHAR(20)', 'TIMESTAMP')
     """
+    if kind == "numeric":
+        return "UNKNOWN"
     try:
         return exp.DataType.build(kind, dialect=dialect).sql()
     except SqlglotError:

@@ -55,10 +55,11 @@ class PostgreSQL(Alchemy):
         self.execute("SET standard_conforming_strings = on")
 
     def execute(self, sql: str) -> None:
+        """Within a transaction an error may be that of a statement before, so this one is not blamed for it."""
         try:
             self._cursor = self._driver.execute(sql, prepare=False if self._many else None)
         except self._errors as error:
-            raise self._refused(error, sql) from None
+            raise self._refused(error, sql if self._queue is None else "") from None
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         try:
@@ -67,11 +68,8 @@ class PostgreSQL(Alchemy):
             else:
                 self._copy(table, rows)
         except self._errors as error:
-            if wrong := next(
-                (value for row in rows for value in row if isinstance(value, str) and "\0" in value), None
-            ):
-                raise TypeMismatch(f"{wrong!r}: PostgreSQL's texts hold no NUL: leave it out, or use DuckDB") from None
-            raise self._refused(error, table) from None
+            _refuse_nul(rows)
+            raise self._refused(error) from None
 
     def relation(self, name: str) -> Schema | None:
         regclass = _quoted(exp.to_table(name).sql(self.dialect, identify=True))
@@ -111,9 +109,8 @@ class PostgreSQL(Alchemy):
         return bool(self.fetch(sql))
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
-        return (
-            Refused(f"the connection to the database is lost: {error}") if self._driver.closed else Refused(error, sql)
-        )
+        lost = "the connection to the database is lost: "
+        return Refused(f"{lost}{error}") if self._driver.closed else Refused(error, sql)
 
     def _insert_few(self, sql: str, rows: Sequence[Row]) -> None:
         if len(rows) == 1:
@@ -191,6 +188,11 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
     exp.Min: _least, exp.Like: _like,
 }  # fmt: skip
+
+
+def _refuse_nul(rows: Sequence[Row]) -> None:
+    for value in (value for row in rows for value in row if isinstance(value, str) and "\0" in value):
+        raise TypeMismatch(f"{value!r}: PostgreSQL's texts hold no NUL: leave it out, or use DuckDB") from None
 
 
 def _quoted(text: str) -> str:

@@ -39,7 +39,10 @@ def _alchemy(target: Any) -> Database:
     try:
         engine = target if isinstance(target, sa.Engine) else _engine(sa.make_url(target))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
-        raise Refused(f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, …)", str(target)) from None
+        raise Refused(
+            f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…)",
+            str(target),
+        ) from None
     match engine.dialect.name:
         case "sqlite":
             from windows.databases.sqlite import SQLite

@@ -262,9 +262,10 @@ def test_an_unreachable_server_is_told(server: Database) -> None:
         bridge.connect(url.render_as_string(hide_password=False))
 
 
-def test_the_password_is_not_told() -> None:
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "mariadb+pymysql", "mysql", "nonsense"])
+def test_the_password_is_not_told(scheme: str) -> None:
     with pytest.raises(bridge.DatabaseError) as raised:
-        bridge.connect("postgresql+psycopg://user:hidden@127.0.0.1:1/none")
+        bridge.connect(f"{scheme}://user:hidden@127.0.0.1:1/none")
     assert "hidden" not in str(raised.value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from windows.databases.base import Database, Refused
@@ -41,7 +42,7 @@ def _alchemy(target: Any) -> Database:
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise Refused(
             f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…)",
-            str(target),
+            _without_password(target),
         ) from None
     match engine.dialect.name:
         case "sqlite":
@@ -57,6 +58,14 @@ def _alchemy(target: Any) -> Database:
 
             return MySQL(engine)
     return Alchemy(engine)
+
+
+def _without_password(target: object) -> str:
+    """
+    >>> _without_password("mysql://me:secret@host/x")
+    'mysql://me:***@host/x'
+    """
+    return re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", str(target))
 
 
 def _engine(url: sa.URL) -> sa.Engine:

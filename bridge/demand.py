@@ -160,7 +160,7 @@ class _Asked:
         for item, content in found:
             if content is not None:
                 alias = item.alias or item.name
-                item.replace(exp.Subquery(this=content).as_(alias, quoted=True))
+                item.replace(exp.Subquery(this=content.transform(database.adapt)).as_(alias, quoted=True))
         return tree.sql(database.dialect)
 
     def _windows(self, sql: str) -> tuple[str, dict[int, query.Window]]:

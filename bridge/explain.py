@@ -89,7 +89,7 @@ def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Itera
     yield database.render(exp.Create(kind="TABLE", this=table(CLOCK), expression=clock), pretty=True) + ";"
     for name in sorted(entry.sources):
         stream = catalogue.streams[name]
-        key = "INTEGER PRIMARY KEY" if database.indexes else "BIGINT"
+        key = exp.DataType.build("BIGINT").sql(database.dialect) + (" PRIMARY KEY" if database.indexes else "")
         columns = [("ts", "BIGINT"), ("seq", key), *((a.name, database.column_type(a)) for a in stream.schema)]
         quoted = (f"{database.quoted(name)} {kind}" for name, kind in columns)
         yield f"CREATE TABLE {database.render(table(stream.inbox))} ({', '.join(quoted)});"

@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import yaml
+from sqlglot import exp
 
 from windows.schema import canonical_type
 
@@ -262,6 +263,11 @@ def value_of(cell: Cell, kind: str) -> Any:
         return _VALUES[kind.partition("(")[0]](cell.text)
     except (ValueError, KeyError, ArithmeticError):
         return cell.text
+
+
+def declared(kind: str, database: Any) -> str:
+    """A type as a table's column has it in a database's SQL; DuckDB and SQLite take it as it is written."""
+    return kind if database.dialect in ("duckdb", "sqlite") else exp.DataType.build(kind).sql(database.dialect)
 
 
 # Comparing ------------------------------------------------------------------------------------------------------------

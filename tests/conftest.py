@@ -5,14 +5,19 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+import servers
 
 
 @dataclasses.dataclass(frozen=True)
 class Database:
-    """A database to test on: its URL, or the environment variable that holds it, and the module that is its driver."""
+    """A database to test on: its URL, or the environment variable that may hold that of a server, and its driver's module.
+
+    Without the variable a server of our own is started, see `servers`.
+    """
 
     name: str
     url: str = ""
@@ -23,21 +28,32 @@ class Database:
         """Why it cannot be tested here, or None."""
         if self.driver and importlib.util.find_spec(self.driver) is None:
             return f"{self.name}: the driver {self.driver} is not installed"
-        if self.variable and not os.environ.get(self.variable):
-            return f"{self.name}: ${self.variable} holds no URL"
+        try:
+            self.fresh()
+        except servers.MissingError as error:
+            return f"{self.name}: {error} (or ${self.variable} holds the URL of a server)"
         return None
 
-    def connect(self) -> Any:
-        """A bridge on it; without a URL the one that `connect()` takes by itself."""
+    def fresh(self) -> str:
+        """The URL of an empty database."""
+        return servers.emptied(self.name, self.variable).fresh() if self.variable else self.url
+
+    def present_url(self) -> str:
+        """The URL of the database as it is."""
+        return servers.emptied(self.name, self.variable).url if self.variable else self.url
+
+    def connect(self, **options: Any) -> Any:
+        """A bridge on an empty database."""
         import bridge
 
-        url = os.environ.get(self.variable, self.url) if self.variable else self.url
-        return bridge.connect(*[url] if url else [])
+        return bridge.connect(self.fresh(), **options)
 
 
 DATABASES = (
-    Database("duckdb", driver="duckdb"),
+    Database("duckdb", "duckdb://", driver="duckdb"),
     Database("sqlite", "sqlite://", driver="sqlalchemy"),
+    Database("postgresql", driver="psycopg", variable="BRIDGE_TEST_POSTGRESQL"),
+    Database("mariadb", driver="pymysql", variable="BRIDGE_TEST_MARIADB"),
 )
 
 
@@ -45,13 +61,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-plans", action="store_true", help="write tests/plans anew from explain()")
 
 
-@pytest.fixture(params=DATABASES, ids=lambda database: database.name)
-def database(request: pytest.FixtureRequest) -> Database:
-    """Each database in turn; one that is missing is skipped, with the reason, but fails where CI is set."""
-    missing = request.param.missing()
+def present(request: pytest.FixtureRequest) -> Database:
+    """A database; one that is missing is skipped, with the reason, but fails where CI is set."""
+    found: Database = request.param
+    missing = found.missing()
     if missing and os.environ.get("CI"):
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
-    found: Database = request.param
     return found
+
+
+def one_of(databases: Sequence[Database]) -> Any:
+    """A fixture that is each of these in turn."""
+    return pytest.fixture(params=databases, ids=lambda database: database.name)(present)
+
+
+database = one_of(DATABASES)
+embedded = one_of([database for database in DATABASES if not database.variable])
+server = one_of([database for database in DATABASES if database.variable])

@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cases_format import ROOT, CaseError, Cell, Table, made, read_table, same, value_of
+from cases_format import ROOT, CaseError, Cell, Table, declared, made, read_table, same, value_of
 
 from windows.schema import canonical_type
 
@@ -120,11 +120,11 @@ def _is_ordered(sql: str) -> bool:
     return re.search(r"\bORDER BY [^()]*\Z", sql) is not None
 
 
-def statements(case: Case) -> list[str]:
+def statements(case: Case, database: Any) -> list[str]:
     """The SQL that makes the tables and the views."""
     made = []
     for name, table in case.tables.items():
-        columns = ", ".join(f'"{column}" {kind}' for column, kind in table.columns.items())
+        columns = ", ".join(f'"{column}" {declared(kind, database)}' for column, kind in table.columns.items())
         made.append(f"CREATE TABLE {name} ({columns})")
         made += [f"INSERT INTO {name} VALUES ({', '.join(map(_literal, row))})" for row in table.rows]
     return made + [f"CREATE VIEW {name} AS {sql}" for name, sql in case.views.items()]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cases_format import THE_QUERY, Advance, Case, Push, agree, load_all, report
+from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, report
 
 import bridge
 
@@ -89,7 +89,7 @@ def prepare(cep: Any, case: Case) -> None:
 
 
 def make_table(cep: Any, name: str, table: Any) -> None:
-    columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in table["columns"].items())
+    columns = ", ".join(f"{quoted(column)} {declared(kind, cep.database)}" for column, kind in table["columns"].items())
     cep.database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
     for row in table["rows"]:
         cep.database.execute(f"INSERT INTO {quoted(name)} VALUES ({', '.join(map(literal, row))})")

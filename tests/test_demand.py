@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-import bridge
 from bridge import Bridge, QueryError
 
+if TYPE_CHECKING:
+    from conftest import Database
 
-@pytest.fixture(params=["duckdb://", "sqlite://"])
-def cep(request: pytest.FixtureRequest) -> Iterator[Bridge]:
-    with bridge.connect(request.param) as opened:
+
+@pytest.fixture
+def cep(database: Database) -> Iterator[Bridge]:
+    with database.connect() as opened:
         opened.register_stream("s", "k VARCHAR, a INTEGER")
         opened.create_query("recent", "SELECT k, a FROM s WINDOW(RANGE 5 MS) WHERE a > 0")
         opened.create_query("total", "SELECT k, SUM(a) AS total FROM s WINDOW(RANGE 10 MS) GROUP BY k")
@@ -55,7 +58,7 @@ def test_a_correlation_gives_the_combinations_of_its_windows(cep: Bridge):
 
 
 def test_names_mix_with_tables_ctes_and_joins_of_the_database(cep: Bridge):
-    cep.database.execute("CREATE TABLE names (k VARCHAR, name VARCHAR)")
+    cep.database.execute("CREATE TABLE names (k TEXT, name TEXT)")
     cep.database.execute("INSERT INTO names VALUES ('p', 'Pam')")
     sql = "WITH t AS (SELECT * FROM total) SELECT n.name, t.total FROM t JOIN names AS n ON n.k = t.k"
     assert answer(cep, sql) == [("Pam", 3)]

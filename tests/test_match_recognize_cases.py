@@ -83,7 +83,7 @@ def cep(case: Case, database: Database, connections: dict[str, Any]) -> Iterator
     if database.name not in connections:
         connections[database.name] = database.connect()
     opened = connections[database.name]
-    for statement in statements(case):
+    for statement in statements(case, opened.database):
         opened.database.execute(statement)
     yield opened
     for statement in dropped(case):

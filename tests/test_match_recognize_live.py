@@ -7,7 +7,7 @@ import os
 import random
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +17,9 @@ from bridge.errors import Closed, DatabaseError, QueryError
 from tests.row_pattern_generate import COLUMNS, Example, generate
 from tests.row_patterns import NowhereError, recognize
 
-URLS = ("duckdb://", "sqlite://")
+if TYPE_CHECKING:
+    from conftest import Database
+
 V_SHAPE = """SELECT * FROM trades MATCH_RECOGNIZE (
     PARTITION BY symbol
     MEASURES FIRST(STRT.price) AS top, LAST(DOWN.price) AS bottom, LAST(UP.price) AS up, COUNT(*) AS n
@@ -28,8 +30,8 @@ V_SHAPE = """SELECT * FROM trades MATCH_RECOGNIZE (
 class Watched:
     """A bridge with a stream of trades and what its queries told."""
 
-    def __init__(self, url: str, **options: Any) -> None:
-        self.cep = bridge.connect(url, **options)
+    def __init__(self, cep: bridge.Bridge) -> None:
+        self.cep = cep
         self.cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
         self.told: list[tuple[Any, ...]] = []
 
@@ -50,9 +52,9 @@ class Watched:
         return told
 
 
-@pytest.fixture(params=URLS)
-def live(request: pytest.FixtureRequest) -> Iterator[Watched]:
-    watched = Watched(request.param)
+@pytest.fixture
+def live(database: Database) -> Iterator[Watched]:
+    watched = Watched(database.connect())
     yield watched
     watched.cep.close()
 
@@ -74,7 +76,7 @@ def test_what_is_open_comes_out_at_the_end(live: Watched) -> None:
 
 def test_close_tells_the_rest_only_if_it_is_final() -> None:
     for final, count in ((False, 0), (True, 1)):
-        live = Watched("sqlite://")
+        live = Watched(bridge.connect("sqlite://"))
         live.watch("v", V_SHAPE.format(within=""))
         live.push((1, 10), (2, 8), (3, 9))
         live.cep.close(final=final)
@@ -223,7 +225,7 @@ def test_partitions_that_are_over_leave_nothing(live: Watched) -> None:
 
 
 def test_events_out_of_order_are_matched_in_order() -> None:
-    live = Watched("sqlite://", lateness=5)
+    live = Watched(bridge.connect("sqlite://", lateness=5))
     live.watch("v", V_SHAPE.format(within=""))
     assert live.push((1, 10), (3, 6), (2, 8), (5, 9), (4, 7), (6, 5)) == []
     live.cep.finish()
@@ -309,13 +311,13 @@ def in_time(example: Example) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["t"], row["u"]))
 
 
-def told(example: Example, url: str, drive: str) -> list[tuple[int, dict[str, Any]]]:
+def told(example: Example, database: Database, drive: str) -> list[tuple[int, dict[str, Any]]]:
     """What the continuous query reports, in order."""
     found: list[tuple[int, dict[str, Any]]] = []
     chance = random.Random(drive)
     clause = dataclasses.replace(example.clause, order_by=())
     events = [({name: row[name] for name in COLUMNS}, row["t"]) for row in in_time(example)]
-    with bridge.connect(url) as cep:
+    with database.connect() as cep:
         cep.register_stream("s", ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
         cep.create_query("m", query.MatchRecognize(query.Stream("s"), clause))
         cep.add_output_processor("m", lambda e: found.append((e.timestamp, dict(e.payload))))
@@ -332,13 +334,13 @@ def shape(row: dict[str, Any]) -> str:
     return repr(sorted(numbers.items()))
 
 
-def check(seed: int, url: str) -> None:
+def check(seed: int, database: Database) -> None:
     example = generate(seed)
     try:
         expected = bounded(example)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            first, *others = (told(example, url, drive) for drive in DRIVES)
+            first, *others = (told(example, database, drive) for drive in DRIVES)
     except NowhereError:
         return  # SKIP leads nowhere: refused in either way, told by other tests
     except QueryError as error:
@@ -349,17 +351,15 @@ def check(seed: int, url: str) -> None:
         assert other == first, (seed, drive, example.text)
 
 
-@pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize("block", range(4))
-def test_live_is_bounded(block: int, url: str) -> None:
+def test_live_is_bounded(block: int, database: Database) -> None:
     first = int(os.environ.get("CEP_SEEDS", "0").split(":")[0])
     for seed in range(first + 15 * block, first + 15 * block + 15):
-        check(seed, url)
+        check(seed, database)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize("block", range(50))
-def test_live_is_bounded_for_long(block: int, url: str) -> None:
+def test_live_is_bounded_for_long(block: int, database: Database) -> None:
     for seed in range(10_000 + 100 * block, 10_000 + 100 * block + 100):
-        check(seed, url)
+        check(seed, database)

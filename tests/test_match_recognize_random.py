@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cases_format import declared
 
 from bridge.errors import BridgeError
 from tests.row_pattern_generate import COLUMNS, Example, generate, shrink
@@ -23,7 +24,7 @@ Outcome = tuple[tuple[str, ...], list[tuple]] | str
 def cep(database: Database) -> Iterator[Any]:
     pytest.importorskip("bridge.recognize.demand")
     with database.connect() as opened:
-        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        columns = ", ".join(f"{name} {declared(kind, opened.database)}" for name, kind in COLUMNS.items())
         opened.database.execute(f"CREATE TABLE events ({columns})")
         yield opened
 

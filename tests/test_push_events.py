@@ -42,7 +42,7 @@ SCHEMA = "k VARCHAR, a INTEGER, d DOUBLE, b BOOLEAN, n DECIMAL(9, 2), y DATE, m 
 EVENTS = [
     (5, "x", 1, 0.5, True, D("1.25"), datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12, 0, 0, 1)),
     (5, None, None, None, None, None, None, None),
-    (7, "'\0\"", -(2**31), -1e300, False, D("-0.01"), datetime.date(1, 1, 1), datetime.datetime(1, 1, 1)),
+    (7, "'\\\"", -(2**31), -1e300, False, D("-0.01"), datetime.date(1, 1, 1), datetime.datetime(1, 1, 1)),
 ]
 ARROW = pa.table(
     {name: [row[place] for row in EVENTS] for place, name in enumerate(["ts", *"kadbnym"])},
@@ -240,8 +240,8 @@ def test_gaps_in_a_pandas_column_of_integers_are_null(cep: Bridge) -> None:
 def test_nan_in_a_column(cep: Bridge) -> None:
     rows = watch(cep, "d DOUBLE")
     table = pa.table({"ts": [1, 2], "d": [float("inf"), float("nan")]})
-    if cep.database.dialect == "sqlite":
-        with pytest.raises(bridge.SchemaError, match="NaN"):
+    if cep.database.dialect in ("sqlite", "mariadb"):
+        with pytest.raises(bridge.SchemaError, match=r"NaN|inf"):
             cep.push_events("s", table)
         assert rows == []
     else:
@@ -329,12 +329,12 @@ QUERIES = {
 
 @pytest.mark.parametrize("carrier", ["pairs", "table"])
 def test_more_than_a_chunk_gives_what_single_events_give(database: Database, carrier: str) -> None:
-    count = 1100
+    count, size = (400, 250) if database.variable else (1100, 500)  # single events take their time on a server
     rows = [(ts // 3 * 5, f"k{ts % 4}", ts * 7 % 1000) for ts in range(count)]
     results = []
     for single in (True, False):
         with contextlib.closing(database.connect()) as cep:
-            chunked(cep, 500)
+            chunked(cep, size)
             cep.register_stream("s", "k VARCHAR, a INTEGER")
             found: dict[str, list[Any]] = {}
             for name, text in QUERIES.items():

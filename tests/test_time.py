@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import random
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import bridge
 from bridge import OrderError, SchemaError
 
-URLS = ["duckdb://", "sqlite://"]
+if TYPE_CHECKING:
+    from conftest import Database
+
 QUERIES = {
     "counted": "SELECT k, COUNT(*) AS n, SUM(a) AS total FROM s WINDOW(RANGE 7 MS) GROUP BY k",
     "boundaries": "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 6 MS SLIDE 3 MS)",
@@ -21,8 +23,8 @@ QUERIES = {
 }
 
 
-def opened(url: str, **options: Any) -> tuple[bridge.Bridge, dict[str, list[tuple]]]:
-    cep = bridge.connect(url, **options)
+def opened(database: Database, **options: Any) -> tuple[bridge.Bridge, dict[str, list[tuple]]]:
+    cep = database.connect(**options)
     cep.register_stream("s", "k VARCHAR, a INTEGER")
     cep.register_stream("t", "a INTEGER")
     rows: dict[str, list[tuple]] = {name: [] for name in QUERIES}
@@ -51,22 +53,21 @@ def shuffled(ordered: list[tuple[str, tuple, int]], lateness: int, seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("url", URLS)
-def test_events_out_of_order_give_the_rows_of_the_ordered_stream(url: str, seed: int):
+def test_events_out_of_order_give_the_rows_of_the_ordered_stream(database: Database, seed: int):
     ordered = events(seed)
     end = ordered[-1][2] + 50
-    plain, expected = opened(url)
+    plain, expected = opened(database)
     with plain:
         plain.push_all(ordered)
         plain.advance_time(end)
     late = shuffled(ordered, 10, seed)
     assert late != ordered
-    singly, found = opened(url, lateness=10)
+    singly, found = opened(database, lateness=10)
     with singly:
         for stream, payload, ts in late:
             singly.push_event(stream, payload, ts)
         singly.advance_time(end)
-    batched, also = opened(url, lateness="10 MS")
+    batched, also = opened(database, lateness="10 MS")
     with batched:
         batched.push_all(late)
         batched.advance_time(end)
@@ -76,9 +77,8 @@ def test_events_out_of_order_give_the_rows_of_the_ordered_stream(url: str, seed:
     assert all(expected.values())
 
 
-@pytest.mark.parametrize("url", URLS)
-def test_an_event_waits_until_the_watermark_reaches_it(url: str):
-    cep, rows = opened(url, lateness=5)
+def test_an_event_waits_until_the_watermark_reaches_it(database: Database):
+    cep, rows = opened(database, lateness=5)
     with cep:
         cep.push_event("s", ("p", 1), 10)
         assert rows["counted"] == []
@@ -90,9 +90,8 @@ def test_an_event_waits_until_the_watermark_reaches_it(url: str):
         assert rows["counted"] == [(10, "p", 1, 1), (14, "p", 2, 3), (15, "p", 3, 6)]
 
 
-@pytest.mark.parametrize("url", URLS)
-def test_what_comes_too_late_is_kept_with_its_reason(url: str):
-    cep, rows = opened(url, lateness=5)
+def test_what_comes_too_late_is_kept_with_its_reason(database: Database):
+    cep, rows = opened(database, lateness=5)
     told: list[bridge.LateEvent] = []
     with cep:
         cep.add_late_processor(told.append)
@@ -108,9 +107,8 @@ def test_what_comes_too_late_is_kept_with_its_reason(url: str):
     assert rows["counted"] == [(15, "p", 1, 2), (20, "p", 2, 3)]
 
 
-@pytest.mark.parametrize("url", URLS)
-def test_a_push_that_fails_leaves_the_buffer_as_it_was(url: str):
-    cep, rows = opened(url, lateness=5)
+def test_a_push_that_fails_leaves_the_buffer_as_it_was(database: Database):
+    cep, rows = opened(database, lateness=5)
     with cep:
         cep.push_event("s", ("p", 1), 20)
         with pytest.raises(SchemaError):
@@ -120,9 +118,8 @@ def test_a_push_that_fails_leaves_the_buffer_as_it_was(url: str):
         assert rows["counted"] == [(20, "p", 1, 1)]
 
 
-@pytest.mark.parametrize("url", URLS)
-def test_without_lateness_time_does_not_go_back_on_any_stream(url: str):
-    cep, rows = opened(url)
+def test_without_lateness_time_does_not_go_back_on_any_stream(database: Database):
+    cep, rows = opened(database)
     with cep:
         cep.push_event("t", (1,), 20)
         with pytest.raises(OrderError, match="19 is before 20"):
@@ -134,9 +131,8 @@ def test_without_lateness_time_does_not_go_back_on_any_stream(url: str):
         assert rows["counted"] == []
 
 
-@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
-def test_the_wall_clock_lets_time_pass(url: str):
-    cep, rows = opened(url, clock="system")
+def test_the_wall_clock_lets_time_pass(database: Database):
+    cep, rows = opened(database, clock="system")
     with cep:
         before = time.time() * 1000
         cep.push_event("s", ("p", 1))

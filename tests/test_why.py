@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -21,6 +21,9 @@ from tests.row_pattern_generate import COLUMNS, generate
 from tests.row_pattern_values import Scene, Step, value
 from tests.row_patterns import NowhereError, _partitions, matches_of
 
+if TYPE_CHECKING:
+    from conftest import Database
+
 ROWS_OF_A_CASE = 3
 CASES = [case for case in load_all() if case.expect and alone(case) and "duckdb" not in case.not_yet]
 
@@ -32,7 +35,7 @@ def check_cases(cases: list[Case]) -> int:
     told = 0
     for case in cases:
         with bridge.connect() as cep:
-            for statement in statements(case):
+            for statement in statements(case, cep.database):
                 cep.database.execute(statement)
             (table,) = case.tables.values()
             told += check(cep, case.sql, read(case), rows_of(table), case.id)
@@ -120,10 +123,10 @@ def holds(clause: RowPattern, rows: list[dict[str, Any]], start: int, step: Any,
 # What it says ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["duckdb://", "sqlite://"])
-def cep(request: pytest.FixtureRequest) -> Iterator[Bridge]:
-    with bridge.connect(request.param) as opened:
-        opened.database.execute("CREATE TABLE t (k VARCHAR, ts INTEGER, a INTEGER)")
+@pytest.fixture
+def cep(database: Database) -> Iterator[Bridge]:
+    with database.connect() as opened:
+        opened.database.execute("CREATE TABLE t (k TEXT, ts INTEGER, a INTEGER)")
         rows = [("p", 1, 9), ("p", 2, 7), ("q", 2, 1), ("p", 3, 5), ("p", 4, None), ("p", 5, 6), ("p", 6, 4)]
         for k, ts, a in rows:
             opened.database.execute(f"INSERT INTO t VALUES ('{k}', {ts}, {literal(a)})")

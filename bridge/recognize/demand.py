@@ -226,7 +226,8 @@ def pointing(sql: str) -> Iterator[None]:
 
 def _input(sql: str, part: Part, before: str, database: Database, rendered: Callable[[str], str]) -> Input:
     """One clause's input; `before` is the WITH that its table needs."""
-    select = f"{before}SELECT * FROM {part.table}"
+    alias = " AS _cep_input" if part.table.startswith("(") else ""  # some databases want one of each sub-query
+    select = f"{before}SELECT * FROM {part.table}{alias}"
     try:
         source = rendered(select)
         fields = database.columns_of(source)

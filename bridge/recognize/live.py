@@ -209,6 +209,8 @@ class Live:
         self._count = 0
         self._changed: dict[Key, None] = {}
         self._version = 0
+        shape = database.arrow(f"SELECT * FROM ({self.texts.arrived}) AS q WHERE 1 = 0")
+        self._kinds = shape.schema.types if shape is not None else []
         stands = {row[: self._width]: row[self._width :] for row in database.fetch(self.texts.places)}
         now = {row[: self._width + 3] for row in database.fetch(self.texts.arrived)}
         come = collections.Counter(row[: self._width] for row in now)
@@ -217,6 +219,14 @@ class Live:
             if (*key, *moment) not in now and not self._waits(row, come[key]):
                 self._retake(key, moment, row, stands.get(key))
         self._ready = True
+
+    def array(self, values: list[Any], place: int) -> Array:
+        """Values of a column of the statement; where none is known, in the column's type."""
+        array = pa.array(values)
+        return array.cast(self._kinds[place]) if self._kinds and pa.types.is_null(array.type) else array
+
+    def array_of(self, expression: exp.Expr, values: list[Any]) -> Array:
+        return self.array(values, self._width + 4 + self.expressions.index(expression))
 
     def _waits(self, row: tuple[Any, ...], come: int) -> bool:
         """Whether a row was waiting for others before so many came to its partition."""
@@ -439,13 +449,13 @@ class _Answer:
         return len(self.numbers)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
-        values = [self.live.store.values_of(expression) for expression in expressions]
-        return [pa.array([known[number] for number in self.numbers]) for known in values]
+        known = {expression: self.live.store.values_of(expression) for expression in expressions}
+        return [self.live.array_of(e, [known[e][number] for number in self.numbers]) for e in expressions]
 
     def key(self, name: str, rows: Ints) -> Array:
         place = [key.name for key in self.live.clause.partition_by].index(name)
         report = np.searchsorted(self.ends, rows, side="right")
-        return pa.array([self.reports[at].key[place] for at in report.tolist()])
+        return self.live.array([self.reports[at].key[place] for at in report.tolist()], place)
 
 
 def _by_row(which: Shown) -> Shown:

@@ -62,8 +62,8 @@ def _origins(parts: list[Part]) -> list[Origin]:
 
 def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:
     if isinstance(node, query.Relation):
-        columns = network.source(node.name).names
-        return Part(f"p{place}", name, Selection.of(exp.to_table(node.name), columns), None)
+        columns = network.database.relation_columns(node.name, network.source(node.name).names)
+        return Part(f"p{place}", name, Selection(exp.to_table(node.name), columns), None)
     flow = network.rewrite(node, Need.CONTENT if windowed else Need.ARRIVALS)
     return Part(f"p{place}", name, flow.arrivals, flow)
 

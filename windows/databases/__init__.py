@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from windows.databases.base import Database, Refused
@@ -39,12 +40,32 @@ def _alchemy(target: Any) -> Database:
     try:
         engine = target if isinstance(target, sa.Engine) else _engine(sa.make_url(target))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
-        raise Refused(f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, …)", str(target)) from None
-    if engine.dialect.name == "sqlite":
-        from windows.databases.sqlite import SQLite
+        raise Refused(
+            f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…)",
+            _without_password(target),
+        ) from None
+    match engine.dialect.name:
+        case "sqlite":
+            from windows.databases.sqlite import SQLite
 
-        return SQLite(engine)
+            return SQLite(engine)
+        case "postgresql":
+            from windows.databases.postgresql import PostgreSQL
+
+            return PostgreSQL(engine)
+        case "mysql" | "mariadb":
+            from windows.databases.mysql import MySQL
+
+            return MySQL(engine)
     return Alchemy(engine)
+
+
+def _without_password(target: object) -> str:
+    """
+    >>> _without_password("mysql://me:secret@host/x")
+    'mysql://me:***@host/x'
+    """
+    return re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", str(target))
 
 
 def _engine(url: sa.URL) -> sa.Engine:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+import contextlib
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from windows.databases.base import Database, Refused, Row, schema_of
+from windows.databases.base import Convert, Database, Refused, Row, scale_of, schema_of
 from windows.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PYTHON: dict[str, Convert] = {"BOOLEAN": bool, "SMALLINT": int, "INTEGER": int, "BIGINT": int, "DOUBLE": float}
 
 _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
 """sqlglot's names where they differ from SQLAlchemy's."""
@@ -20,7 +29,8 @@ class Alchemy(Database):
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
-        self.dialect = _DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
+        if not hasattr(type(self), "dialect"):
+            self.dialect = _DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
         self._errors: type[Exception] = engine.dialect.dbapi.Error  # type: ignore[union-attr]
         try:
             self.connection = engine.raw_connection()
@@ -33,25 +43,46 @@ class Alchemy(Database):
         try:
             self._cursor.execute(sql)
         except self._errors as error:
-            raise Refused(error, sql) from None
+            raise self._refused(error, sql) from None
+
+    arrow_types: ClassVar[Mapping[int, str]] = {}
+    """Arrow's names of the driver's type codes; "decimal" of those for sums, too."""
 
     def fetch(self, sql: str) -> list[Row]:
         self.execute(sql)
         try:
             return list(self._cursor.fetchall())
         except self._errors as error:  # some databases compute a row when it is asked for
-            raise Refused(error, sql) from None
+            raise self._refused(error, sql) from None
 
     def columns_of(self, sql: str) -> list[str]:
-        self.execute(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
+        self.fetch(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
         return [column[0] for column in self._cursor.description]
+
+    def arrow(self, sql: str) -> pa.Table | None:
+        """In the types that the answer's columns have, where these are known."""
+        if not self.arrow_types:
+            return None
+        import pyarrow as pa
+
+        rows = self.fetch(sql)
+        described = self._cursor.description
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)
+        kinds = [self.arrow_types.get(column[1]) for column in described]
+        arrays = [_typed(values, kind) for values, kind in zip(columns, kinds, strict=True)]
+        return pa.Table.from_arrays(arrays, names=[column[0] for column in described])
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         sql = self._inserts.get((table, width)) or self._insert_text(table, width)
         try:
             self._cursor.executemany(sql, rows)
         except (*self._overflows, self._errors) as error:
-            raise Refused(error, sql) from None
+            raise self._refused(error, sql) from None
+
+    def decoder(self, type_name: str) -> Convert | None:
+        """Sums of whole numbers and averages are decimals in many databases, truth values numbers."""
+        scale = scale_of(type_name)
+        return decimal_of(scale) if scale is not None else _PYTHON.get(type_name)
 
     def relation(self, name: str) -> Schema | None:
         *schema, table = name.split(".")
@@ -70,14 +101,27 @@ class Alchemy(Database):
         """The driver opens a transaction with the first statement."""
 
     def commit(self) -> None:
-        self.connection.commit()
+        self._asked(self.connection.commit)
 
     def rollback(self) -> None:
-        self.connection.rollback()
+        self._asked(self.connection.rollback)
 
     def close(self) -> None:
-        self._cursor.close()
-        self.connection.close()
+        """Also where the connection is lost, or was closed by somebody else."""
+        with contextlib.suppress(SQLAlchemyError, self._errors):
+            self._cursor.close()
+            self.connection.close()
+
+    def _asked(self, do: Callable[[], object]) -> None:
+        """Does something over the connection; what goes wrong is an error of ours."""
+        try:
+            do()
+        except self._errors as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: Exception, sql: str = "") -> Refused:
+        """What the driver raised, in an error of ours."""
+        return Refused(error, sql)
 
     _overflows: ClassVar[tuple[type[Exception], ...]] = (OverflowError,)
 
@@ -89,3 +133,59 @@ class Alchemy(Database):
         sql = f"INSERT INTO {table} VALUES ({', '.join([marks[style]] * width)})"
         self._inserts[table, width] = sql
         return sql
+
+
+def _typed(values: Sequence[Any], kind: str | None) -> Any:
+    """An array of this type. Decimals without a fraction are sums of whole numbers; what does not fit has its own type."""
+    import pyarrow as pa
+
+    if kind == "decimal":
+        known = [value for value in values if value is not None]
+        whole = all(value.as_tuple().exponent == 0 and abs(value) < 2**63 for value in known)
+        if whole:
+            return pa.array([value if value is None else int(value) for value in values], pa.int64())
+        kind = None
+    try:
+        return pa.array(values, pa.type_for_alias(cast("Any", kind)) if kind else None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array(values)
+
+
+def decimal_of(scale: int) -> Convert:
+    """Numbers as decimals of so many digits after the point."""
+    unit = decimal.Decimal(1).scaleb(-scale)
+    context = decimal.Context(prec=80)
+
+    def decode(value: Any) -> decimal.Decimal:
+        return decimal.Decimal(str(value)).quantize(unit, context=context)
+
+    return decode
+
+
+def spelled(kind: str, dialect: str) -> str:
+    """A type as the database's catalogue has it in the words that every database's types are known by.
+
+    A NUMERIC without a size has as many digits as each value wants, which is none of our types.
+
+    >>> spelled("character varying(20)", "postgres"), spelled("timestamp without time zone", "postgres")
+    ('VARCHAR(20)', 'TIMESTAMP')
+    """
+    if kind == "numeric":
+        return "UNKNOWN"
+    try:
+        return exp.DataType.build(kind, dialect=dialect).sql()
+    except SqlglotError:
+        return kind
+
+
+def as_double(value: exp.Expr) -> exp.Expr:
+    """The value as a DOUBLE."""
+    return exp.Cast(this=value.copy(), to=exp.DataType.build("DOUBLE"))
+
+
+def take_doubles(call: exp.Expr) -> None:
+    """Makes an aggregate one over doubles."""
+    if isinstance(call.this, exp.Distinct):
+        call.this.set("expressions", [as_double(value) for value in call.this.expressions])
+    else:
+        call.set("this", as_double(call.this))

@@ -66,6 +66,10 @@ class Database(abc.ABC):
     def relation(self, name: str) -> Schema | None:
         """The columns of a table or view, None where there is none; a type we have no name for reads `UNKNOWN`."""
 
+    def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
+        """How statements read the columns of a table of the user's, so that its values compare as those of our own do."""
+        return {column: exp.column(column, quoted=True) for column in columns}
+
     @abc.abstractmethod
     def table_names(self) -> list[str]:
         """The names of all tables and views there are: those that a new table cannot have."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, cast
 import sqlalchemy as sa
 from sqlglot import exp
 
-from windows.databases.alchemy import Alchemy
+from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import Convert, scale_of, schema_of
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 
@@ -66,7 +65,7 @@ class SQLite(Alchemy):
     def decoder(self, type_name: str) -> Convert | None:
         scale = scale_of(type_name)
         if scale is not None:
-            return _decimal(scale)
+            return decimal_of(scale)
         decoders: dict[str, Callable[[Any], Any]] = {
             "BOOLEAN": bool,
             "DOUBLE": float,
@@ -113,12 +112,3 @@ def _no_nan(name: str) -> Convert:
         return value
 
     return encode
-
-
-def _decimal(scale: int) -> Convert:
-    unit = decimal.Decimal(1).scaleb(-scale)
-
-    def decode(value: Any) -> decimal.Decimal:
-        return decimal.Decimal(repr(value)).quantize(unit)
-
-    return decode

@@ -1,0 +1,279 @@
+"""What MariaDB and MySQL do otherwise: quotes, texts that ignore case, DDL that ends transactions, decimals for quotients."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, cast
+
+import sqlalchemy as sa
+from sqlglot import exp
+from sqlglot.dialects.mysql import MySQL as _MySQL
+
+from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
+from windows.databases.base import Convert, Refused, schema_of
+from windows.schema import Attribute, Schema, TypeMismatch
+
+MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
+"""Names in double quotes and texts without escapes, as in every other database here; what does not fit is an error."""
+
+TEXT_LENGTH = 4_000_000
+"""Of texts made by CAST: a recursive statement cuts off what is longer than the type that the texts begin with."""
+
+INDEXED = 100
+"""Letters of a text in an index."""
+
+_INDEX = re.compile(r"(CREATE INDEX .* ON `(.+?)`)\((.*)\)", re.DOTALL)
+_NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
+_CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
+
+
+class MariaDB(_MySQL):
+    """The SQL of a connection in this mode, as sqlglot reads and writes it."""
+
+    class Tokenizer(_MySQL.Tokenizer):
+        QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["'"]
+
+
+class MySQL(Alchemy):
+    """MariaDB, or MySQL, through PyMySQL."""
+
+    dialect: ClassVar[str] = "mariadb"
+    chunk: ClassVar[int] = 1_000
+    arrow_types: ClassVar[dict[int, str]] = {
+        1: "int8", 2: "int16", 3: "int32", 4: "float", 5: "double", 8: "int64", 9: "int32", 10: "date32",
+        12: "timestamp[us]", 15: "string", 246: "decimal", 249: "string", 250: "string", 251: "string", 252: "string",
+        253: "string", 254: "string",
+    }  # fmt: skip
+
+    def __init__(self, engine: sa.Engine) -> None:
+        if engine.dialect.driver != "pymysql":
+            raise Refused(f"this database is driven by PyMySQL: mariadb+pymysql://…, not {engine.dialect.driver}")
+        super().__init__(engine)
+        driver = self._driver = cast("Any", self.connection.driver_connection)
+        self.connection.detach()  # with settings of ours it goes back to no pool
+        driver.autocommit(True)  # transactions are ours
+        is_mariadb = "MariaDB" in driver.get_server_info()
+        self.collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
+        driver.set_character_set("utf8mb4", self.collation)
+        self.execute(f"SET sql_mode = '{MODE}', max_sort_length = 65536, group_concat_max_len = 1073741824")
+        if is_mariadb:
+            self.execute("SET join_cache_level = 4")  # joins by equality are by hash; MySQL's are so anyway
+        self._created: list[str] = []
+
+    def execute(self, sql: str) -> None:
+        super().execute(self._index(sql) if sql.startswith("CREATE INDEX") else sql)
+        if found := _CREATE.match(sql):
+            self._created.append(found[1])
+
+    def begin(self) -> None:
+        self._created.clear()
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+        self._created.clear()
+
+    def rollback(self) -> None:
+        """What was created is taken back by hand: CREATE TABLE ended the transaction before it."""
+        self.execute("ROLLBACK")
+        for name in self._created:
+            self.execute(f"DROP TABLE IF EXISTS {name}")
+        self._created.clear()
+
+    def column_type(self, attribute: Attribute) -> str:
+        types = {"VARCHAR": "LONGTEXT", "TIMESTAMP": "DATETIME(6)"}
+        return types.get(attribute.type) or super().column_type(attribute)
+
+    def encoder(self, attribute: Attribute) -> Convert | None:
+        return _finite(attribute.name) if attribute.type == "DOUBLE" else None
+
+    def relation(self, name: str) -> Schema | None:
+        rows = self._columns(name, "column_name, column_type")
+        return schema_of([(column, _kind(kind)) for column, kind in rows]) if rows else None
+
+    def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
+        """Texts of every table compare as those of our own do, however they were declared."""
+        collations = dict(self._columns(name, "column_name, collation_name"))
+        plain = super().relation_columns(name, columns)
+        differs = [column for column in columns if collations.get(column) not in (None, self.collation)]
+        return {**plain, **{column: self._binary(plain[column]) for column in differs}}
+
+    def table_names(self) -> list[str]:
+        rows = self.fetch("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
+        return [name for (name,) in rows]
+
+    def adapt(self, node: exp.Expr) -> exp.Expr:
+        change = _CHANGES.get(type(node))
+        changed = change(node, self) if change is not None else node
+        return super().adapt(node) if changed is node else changed
+
+    def _refused(self, error: Exception, sql: str = "") -> Refused:
+        return Refused(error, sql) if self._driver.open else Refused(f"the connection to the database is lost: {error}")
+
+    def _binary(self, column: exp.Expr) -> exp.Expr:
+        utf8 = exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4"))
+        return exp.Collate(this=exp.Cast(this=column, to=utf8), expression=exp.var(self.collation))
+
+    def _columns(self, name: str, wanted: str) -> list[Any]:
+        table = exp.to_table(name)
+        schema = exp.Literal.string(table.db).sql(self.dialect) if table.db else "DATABASE()"
+        named = exp.Literal.string(table.name).sql(self.dialect)
+        where = f"table_schema = {schema} AND table_name = {named} ORDER BY ordinal_position"
+        return self.fetch(f"SELECT {wanted} FROM information_schema.columns WHERE {where}")
+
+    def _index(self, sql: str) -> str:
+        """An index holds the beginnings of long texts, and wants to be told of how many letters."""
+        found = _INDEX.fullmatch(sql)
+        assert found is not None
+        head, table, columns = found.groups()
+        listed = "SELECT column_name FROM information_schema.columns WHERE data_type LIKE '%text' AND table_name = "
+        for (name,) in self.fetch(f"{listed}'{table}' AND table_schema = DATABASE()"):
+            columns = columns.replace(self.quoted(name), f"{self.quoted(name)}({INDEXED})")
+        return f"{head}({columns})"
+
+
+# What becomes of the parts of a statement ------------------------------------------------------------------------------
+
+
+def _name(name: exp.Expr, _: MySQL) -> exp.Expr:
+    if _NAME.fullmatch(name.name):
+        return name
+    raise Refused(f"{name.name!r} is no name for MariaDB: these have at most 64 letters and no blank around them")
+
+
+def _literal(literal: exp.Expr, _: MySQL) -> exp.Expr:
+    """1.5 is a DECIMAL in MariaDB, a DOUBLE elsewhere."""
+    is_double = not literal.args["is_string"] and "." in literal.name and "e" not in literal.name.lower()
+    return exp.Literal.number(literal.name + "e0") if is_double else literal
+
+
+def _cast(cast: exp.Expr, _: MySQL) -> exp.Expr:
+    """The types that a CAST may name. An INT made a BIGINT would be an INT as a column."""
+    kind, value = cast.args["to"].this, cast.this
+    if kind == exp.DataType.Type.BIGINT and isinstance(value, exp.Literal) and value.name.isdigit():
+        cast.set("this", exp.Literal.number(f"{value.name}e0") if len(value.name) < 16 else value)
+    elif kind in _CASTS:
+        cast.set("to", exp.DataType.build(_CASTS[kind], dialect="mysql"))
+    return cast
+
+
+def _divided(quotient: exp.Expr, _: MySQL) -> exp.Expr:
+    """A quotient of whole numbers would have four digits."""
+    quotient.set("this", as_double(quotient.this))
+    return quotient
+
+
+def _of_doubles(call: exp.Expr, _: MySQL) -> exp.Expr:
+    """These would answer with four digits more than they are given."""
+    take_doubles(call)
+    return call
+
+
+def _rounded(call: exp.Expr, _: MySQL) -> exp.Expr:
+    """Half a DOUBLE is rounded to the even one, half a DECIMAL up."""
+    call.set("this", exp.cast(call.this.copy(), "DECIMAL(65, 20)"))
+    return call
+
+
+def _like(like: exp.Expr, _: MySQL) -> exp.Expr:
+    r"""A backslash in a pattern is itself, as elsewhere: it is doubled."""
+    if not isinstance(like.parent, exp.Escape):
+        slashes = [exp.Literal.string("\\" * count) for count in (1, 2)]
+        like.set("expression", exp.Anonymous(this="REPLACE", expressions=[like.expression.copy(), *slashes]))
+    return like
+
+
+def _windowed(window: exp.Expr, database: MySQL) -> exp.Expr:
+    """LEAD and LAG have no default; what they look at is never NULL where we give one."""
+    if not isinstance(window.this, (exp.Lead, exp.Lag)) or window.this.args.get("default") is None:
+        return window
+    bare = window.copy()
+    default = bare.this.args["default"].transform(database.adapt)
+    bare.this.set("default", None)
+    return exp.Coalesce(this=bare.transform(database.adapt), expressions=[default])
+
+
+def _filtered(filtered: exp.Expr, database: MySQL) -> exp.Expr:
+    """`AGG(x) FILTER (WHERE c)` as `AGG(CASE WHEN c THEN x END)`."""
+    call, condition = filtered.this.copy(), filtered.expression.this
+
+    def kept(value: exp.Expr) -> exp.Expr:
+        shown = exp.Literal.number(1) if isinstance(value, exp.Star) else value.copy()
+        return exp.Case().when(condition.copy(), shown)
+
+    if isinstance(call.this, exp.Distinct):
+        call.this.set("expressions", [kept(value) for value in call.this.expressions])
+    else:
+        call.set("this", kept(call.this))
+    changed: exp.Expr = call.transform(database.adapt)
+    return changed
+
+
+def _created(create: exp.Expr, database: MySQL) -> exp.Expr:
+    """Tables that take part in transactions, and whose texts compare byte by byte."""
+    if create.args["kind"] != "TABLE":
+        return create
+    properties = create.args.get("properties") or exp.Properties(expressions=[])
+    properties.append("expressions", exp.EngineProperty(this=exp.to_identifier("InnoDB")))
+    properties.append("expressions", exp.CharacterSetProperty(this=exp.var("utf8mb4"), default=True))
+    properties.append("expressions", exp.CollateProperty(this=exp.var(database.collation)))
+    create.set("properties", properties)
+    where = create.expression.args.get("where") if isinstance(create.expression, exp.Select) else None
+    if where is not None and isinstance(where.this, exp.Boolean):
+        _let_be_null(create.expression)
+    return create
+
+
+def _let_be_null(shape: exp.Select) -> None:
+    """The columns of an outer join may be NULL, also those that are not in the rows that give a table its shape."""
+    rows = shape.args["from_"].this
+    one = exp.select(exp.alias_(exp.Literal.number(1), "_one", quoted=True)).subquery("_n")
+    shape.from_(one, copy=False).join(rows, on=exp.false(), join_type="left", copy=False)
+
+
+def _selected(select: exp.Expr, _: MySQL) -> exp.Expr:
+    """The columns in OVER () by their table: MariaDB would take those of the same name that the SELECT gives."""
+    source = select.args.get("from_")
+    given = {one.alias for one in select.expressions if isinstance(one, exp.Alias)}
+    for found in (column for one in select.expressions for column in _columns_over(one)):
+        if not found.table and found.name in given and source is not None:
+            found.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
+    return select
+
+
+def _columns_over(expression: exp.Expr) -> Iterator[exp.Column]:
+    """The columns in the window function calls of an expression, those of its sub-queries left out."""
+    for node in expression.walk(prune=lambda node: isinstance(node, (exp.Window, exp.Query))):
+        if isinstance(node, exp.Window):
+            yield from node.find_all(exp.Column)
+
+
+_TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT, exp.DataType.Type.LONGTEXT)
+_CASTS = {
+    **dict.fromkeys(_TEXTS, f"CHAR({TEXT_LENGTH})"),
+    **dict.fromkeys((exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME), "DATETIME(6)"),
+    exp.DataType.Type.BOOLEAN: "SIGNED",
+}
+_CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
+    exp.Identifier: _name, exp.Literal: _literal, exp.Cast: _cast, exp.Div: _divided, exp.Round: _rounded,
+    exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
+    exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
+    exp.Like: _like, exp.Create: _created, exp.Select: _selected,
+}  # fmt: skip
+
+
+def _kind(column_type: str) -> str:
+    return "BOOLEAN" if column_type == "tinyint(1)" else spelled(re.sub(r"int\(\d+\)", "int", column_type), "mysql")
+
+
+def _finite(name: str) -> Convert:
+    def encode(value: float) -> float:
+        if not math.isfinite(value):
+            raise TypeMismatch(f"attribute {name!r}: MariaDB has no {value}: push NULL, or use DuckDB or PostgreSQL")
+        return value
+
+    return encode

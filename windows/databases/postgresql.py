@@ -1,0 +1,199 @@
+"""What PostgreSQL does otherwise: statements sent ahead of their answers, COPY, and a type for every literal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
+
+import sqlalchemy as sa
+from sqlglot import exp
+
+from windows.databases.alchemy import Alchemy, spelled, take_doubles
+from windows.databases.base import Refused, Row, schema_of
+from windows.schema import Schema, TypeMismatch
+
+BULK = 200
+"""From so many rows on, COPY is faster than INSERT."""
+
+KEPT = 1_000
+"""So many statements are kept prepared at most."""
+
+HELPER = "_helper"
+"""Begins the names of columns that have one value a group."""
+
+NAME_BYTES = 63
+"""What is longer PostgreSQL cuts off without a word."""
+
+
+class PostgreSQL(Alchemy):
+    """PostgreSQL through psycopg 3.
+
+    Within a transaction statements without an answer are only queued (libpq's pipeline); an error among them shows when
+    the next answer is wanted, at the latest on commit. COPY cannot be queued, so a push of many rows does without.
+    """
+
+    dialect: ClassVar[str] = "postgres"
+    chunk: ClassVar[int] = 1_000
+    arrow_types: ClassVar[dict[int, str]] = {
+        16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
+        1043: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",
+    }  # fmt: skip
+
+    def __init__(self, engine: sa.Engine) -> None:
+        if engine.dialect.driver != "psycopg":
+            raise Refused(f"PostgreSQL is driven by psycopg: postgresql+psycopg://…, not {engine.dialect.driver}")
+        super().__init__(engine)
+        self._driver = cast("Any", self.connection.driver_connection)
+        self.connection.detach()  # with settings of ours it goes back to no pool
+        self._driver.autocommit = True  # transactions are ours
+        self._driver.prepare_threshold = 2
+        self._driver.prepared_max = KEPT
+        self._queue: Any = None
+        self._many = False
+        self.execute("SET jit = off")  # compiling takes longer than our statements
+        self.execute("SET standard_conforming_strings = on")
+
+    def execute(self, sql: str) -> None:
+        """Within a transaction an error may be that of a statement before, so this one is not blamed for it."""
+        try:
+            self._cursor = self._driver.execute(sql, prepare=False if self._many else None)
+        except self._errors as error:
+            raise self._refused(error, sql if self._queue is None else "") from None
+
+    def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
+        try:
+            if len(rows) < BULK:
+                self._insert_few(self._inserts.get((table, width)) or self._insert_text(table, width), rows)
+            else:
+                self._copy(table, rows)
+        except self._errors as error:
+            _refuse_nul(rows)
+            raise self._refused(error) from None
+
+    def relation(self, name: str) -> Schema | None:
+        regclass = _quoted(exp.to_table(name).sql(self.dialect, identify=True))
+        rows = self.fetch(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            f"WHERE attrelid = to_regclass({regclass}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        )
+        return schema_of([(column, spelled(kind, self.dialect)) for column, kind in rows]) if rows else None
+
+    def table_names(self) -> list[str]:
+        """Those of the schema in which new tables are made."""
+        sql = "SELECT relname FROM pg_class WHERE relnamespace = CAST(current_schema() AS regnamespace)"
+        return [name for (name,) in self.fetch(sql)]
+
+    def begin(self) -> None:
+        self._many = False
+        self._queue = self._driver.pipeline()
+        self._asked(self._queue.__enter__)
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+        self._asked(self._end_queue)
+
+    def rollback(self) -> None:
+        with contextlib.suppress(*(self._errors,)):  # what was queued after the error
+            self._end_queue()
+        self.execute("ROLLBACK")
+
+    def adapt(self, node: exp.Expr) -> exp.Expr:
+        change = _CHANGES.get(type(node))
+        changed = change(node, self) if change is not None else node
+        return super().adapt(node) if changed is node else changed
+
+    def is_aggregate(self, function: str) -> bool:
+        sql = f"SELECT 1 FROM pg_proc WHERE prokind = 'a' AND proname = lower({_quoted(function)}) LIMIT 1"
+        return bool(self.fetch(sql))
+
+    def _refused(self, error: Exception, sql: str = "") -> Refused:
+        lost = "the connection to the database is lost: "
+        return Refused(f"{lost}{error}") if self._driver.closed else Refused(error, sql)
+
+    def _insert_few(self, sql: str, rows: Sequence[Row]) -> None:
+        if len(rows) == 1:
+            self._driver.execute(sql, rows[0])
+        elif rows:
+            self._driver.cursor().executemany(sql, rows)
+
+    def _copy(self, table: str, rows: Sequence[Row]) -> None:
+        """In binary, in the types of the columns. The statements that follow are planned for so many rows."""
+        self._end_queue()
+        self._many = True
+        kinds = self._driver.execute(
+            "SELECT atttypid FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 ORDER BY attnum", [table]
+        ).fetchall()
+        with self._driver.cursor().copy(f"COPY {table} FROM STDIN (FORMAT BINARY)") as copy:
+            copy.set_types([kind for (kind,) in kinds])
+            for row in rows:
+                copy.write_row(row)
+
+    def _end_queue(self) -> None:
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.__exit__(None, None, None)
+
+
+# What becomes of the parts of a statement ------------------------------------------------------------------------------
+
+
+def _name(name: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    if len(name.name.encode()) <= NAME_BYTES:
+        return name
+    raise Refused(f"PostgreSQL's names have at most {NAME_BYTES} bytes: give {name.name!r} a shorter one with AS")
+
+
+def _literal(literal: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """1.5 is a NUMERIC in PostgreSQL, a DOUBLE elsewhere."""
+    is_double = not literal.args["is_string"] and not literal.name.isdigit()
+    return exp.cast(literal.copy(), "DOUBLE") if is_double else literal
+
+
+def _type(kind: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """A text is TEXT, as what || gives: recursive statements want one type."""
+    return exp.DataType.build("TEXT") if kind.this == exp.DataType.Type.VARCHAR else kind
+
+
+def _averaged(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """It would answer with a NUMERIC."""
+    take_doubles(call)
+    return call
+
+
+def _rounded(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """Half a DOUBLE is rounded to the even one, half a NUMERIC up; and only these have digits after the point."""
+    call.set("this", exp.cast(call.this.copy(), "DECIMAL"))
+    return call
+
+
+def _least(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """There is no MIN of truth values; the values of helpers are all the same."""
+    if not isinstance(call.this, exp.Column) or not call.this.name.startswith(HELPER):
+        return call
+    values = exp.Paren(this=exp.ArrayAgg(this=call.this.copy()))
+    return exp.Bracket(this=values, expressions=[exp.Literal.number(1)], offset=1)
+
+
+def _like(like: exp.Expr, database: PostgreSQL) -> exp.Expr:
+    r"""A backslash in a pattern is itself, as elsewhere."""
+    if isinstance(like.parent, exp.Escape):
+        return like
+    parts = {part: like.args[part].transform(database.adapt) for part in ("this", "expression")}
+    return exp.Escape(this=exp.Like(**parts), expression=exp.Literal.string(""))
+
+
+_CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
+    exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
+    exp.Min: _least, exp.Like: _like,
+}  # fmt: skip
+
+
+def _refuse_nul(rows: Sequence[Row]) -> None:
+    for value in (value for row in rows for value in row if isinstance(value, str) and "\0" in value):
+        raise TypeMismatch(f"{value!r}: PostgreSQL's texts hold no NUL: leave it out, or use DuckDB") from None
+
+
+def _quoted(text: str) -> str:
+    return exp.Literal.string(text).sql("postgres")

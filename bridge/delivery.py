@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -38,20 +37,18 @@ class LateEvent(NamedTuple):
     reason: str
 
 
-def deliver(results: Sequence[tuple[QueryEntry, list[tuple[Any, ...]]]]) -> None:
+def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
     """Hands each processor its results in order; raises ProcessorError at the end if any of them raised."""
-    calls = [
-        (functools.partial(_call, entry, processor), event)
-        for entry, rows in results
-        for processor in list(entry.processors)
-        for event in events_for(processor, entry, rows)
-    ]
-    call_all(calls)
-
-
-def _call(entry: QueryEntry, processor: Processor, event: Any) -> None:
-    if processor in entry.processors:  # another one, or itself, may have removed it since
-        processor.function(event)
+    takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
+    errors: list[Exception] = []
+    for entry, processor, rows in takers:
+        for event in events_for(processor, entry, rows):
+            if processor in entry.processors:  # another one, or itself, may have removed it since
+                try:
+                    processor.function(event)
+                except Exception as error:
+                    errors.append(error)
+    _raise(errors)
 
 
 def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
@@ -62,6 +59,10 @@ def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
             function(argument)
         except Exception as error:
             errors.append(error)
+    _raise(errors)
+
+
+def _raise(errors: list[Exception]) -> None:
     if errors:
         raise failure(errors) from errors[0]
 
@@ -88,7 +89,7 @@ def events_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
         from bridge.rows import arrow_table
 
         return [arrow_table(entry.fields, rows)]
-    if hasattr(rows, "to_pylist"):  # this processor came while the results were under way
+    if not isinstance(rows, list):  # Arrow: this processor came while the results were under way
         rows = [tuple(row.values()) for row in rows.to_pylist()]
     names = entry.names
     return [Event(dict(zip(names, row[1:], strict=True)), row[0]) for row in rows]

@@ -33,18 +33,26 @@ class Report:
         self.arrow = as_arrow(members[0])
         self.timed, self.sources = members[0].timed, members[0].sources
 
-    def read(self, database: Database, count: int) -> Iterator[tuple[QueryEntry, Any]]:
+    def read(self, database: Database, count: int) -> Results:
         """The results of a push of so many events; many of them as Arrow, where all who take them want them so."""
         rows: Any = database.arrow(self.text) if self.arrow and count >= ARROW_FROM else None
         if rows is None:
             rows = database.fetch(self.text if count > FEW else self.few)
         if len(self.members) == 1:
-            yield from [(self.members[0], rows)] if rows else []
-        elif isinstance(rows, list):
-            for member, found in itertools.groupby(rows, key=lambda row: row[0]):
-                yield self.members[member], [row[1:] for row in found]
-        else:
-            yield from self._split(rows)
+            return [(self.members[0], rows)] if rows else []
+        return self._grouped(rows) if isinstance(rows, list) else list(self._split(rows))
+
+    def _grouped(self, rows: list[tuple[Any, ...]]) -> Results:
+        """The rows, which are ordered by the member's number, member by member."""
+        found: Results = []
+        last: int | None = None
+        own: list[tuple[Any, ...]] = []
+        for row in rows:
+            if row[0] != last:
+                last, own = row[0], []
+                found.append((self.members[row[0]], own))
+            own.append(row[1:])
+        return found
 
     def _split(self, rows: Any) -> Iterator[tuple[QueryEntry, Any]]:
         """The slices of an Arrow table that is ordered by its first column, the member's number."""
@@ -89,5 +97,6 @@ class Reports:
         for report in self:
             if final or report.timed or not report.sources.isdisjoint(streams):
                 found += report.read(database, count)
-        found.sort(key=lambda result: result[0].number)
+        if len(found) > 1:
+            found.sort(key=lambda result: result[0].number)
         return found

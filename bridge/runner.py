@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
@@ -33,6 +33,8 @@ LENT_FROM = 1_000
 
 TIDY_EVERY = 200_000
 """Events between two times that the database may tidy up behind all the rows that came and went."""
+
+NOTHING: Mapping[str, Any] = {}
 
 BEGINNING = -(2**60)
 """The time before every event."""
@@ -87,7 +89,7 @@ class Runner:
 
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
-        self._filled.discard(entry.inbox)
+        self._filled = self._filled - {entry.inbox}
         self._take_back()
         with self.transaction():
             self._drop(entry.inbox)
@@ -129,7 +131,7 @@ class Runner:
             gone = [made.name for operator in self._forget_unused() for made in operator.tables]
             used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
             gone += self.network.keep_derived(used)
-            self._filled -= set(gone)
+            self._filled = self._filled - set(gone)
             for name in gone:
                 self._drop(name)
 
@@ -224,21 +226,11 @@ class Runner:
 
     # A push -----------------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def pushing(self) -> Iterator[None]:
+    def pushing(self) -> contextlib.AbstractContextManager[None]:
         """The transaction of a push. What reports is settled before: not every database can take a new table back."""
         if self.reports.stale:
             self._regroup()
-        before = self._take_back()
-        try:
-            with self.transaction():
-                yield
-        except BaseException:
-            with contextlib.suppress(Refused):
-                self._take_back()
-                for name, rows in before.items():
-                    self._lend(name, rows)
-            raise
+        return self.transaction(self._take_back())
 
     def _lend(self, inbox: str, rows: pa.Table) -> None:
         """Lets the statements read an inbox's rows where they are, instead of from its table."""
@@ -342,9 +334,9 @@ class Runner:
         return self._texts[key]
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All of the block or nothing: on an error also what this object remembers goes back."""
-        remembered = (set(self._filled), self._since_purge, self.seq, self.now, list(self._tables))
+    def transaction(self, lent: Mapping[str, pa.Table] = NOTHING) -> Iterator[None]:
+        """All of the block or nothing: on an error also what this object remembers goes back, and what was `lent`."""
+        remembered = (self._filled, self._since_purge, self.seq, self.now, list(self._tables))
         tidied = self.seq // TIDY_EVERY
         self.database.begin()
         try:
@@ -358,6 +350,9 @@ class Runner:
                         step.forget()
             with contextlib.suppress(Refused):
                 self.database.rollback()
+                self._take_back()
+                for name, rows in lent.items():
+                    self._lend(name, rows)
             raise
         if self.seq // TIDY_EVERY > tidied:
             self.database.tidy()

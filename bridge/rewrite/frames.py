@@ -75,6 +75,8 @@ def _final(expression: exp.Expr, node: query.Aggregate, frame: Callable[[exp.Exp
     if expression in node.group_by:
         return column(f"_key{node.group_by.index(expression)}")
     if isinstance(expression, exp.AggFunc):
+        if isinstance(expression, exp.Count) and isinstance(expression.this, exp.Star):
+            return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
         call = expression.copy()
         if isinstance(call, exp.First):
             call = exp.FirstValue(this=call.this)

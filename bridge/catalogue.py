@@ -77,9 +77,10 @@ class QueryEntry:
         return any(self.decoders)
 
     @functools.cached_property
-    def signature(self) -> tuple[str, ...]:
-        """What queries have in common that differ in constants alone."""
-        return (*map(signature, self.emissions), *(field.type for field in self.fields))
+    def signatures(self) -> list[tuple[str, ...]]:
+        """For each statement, what it has in common with those that differ in constants alone."""
+        types = tuple(field.type for field in self.fields)
+        return [(signature(emission), *types) for emission in self.emissions]
 
     def concerned(self, streams: frozenset[str]) -> bool:
         return self.timed or not self.sources.isdisjoint(streams)

@@ -30,9 +30,9 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
     lines += ["", "-- state", *_state(entry, catalogue, database)]
     for number, operator in enumerate(entry.operators, 1):
         lines += ["", *_operator(number, operator, database)]
-    lines += ["", "-- results of this push", *_family(entry, catalogue), f"{_prettily(entry.emit, database)};"]
-    for few in entry.emissions[1:]:
-        lines += ["", f"-- the same, of a push of at most {FEW} events", f"{database.render(few, pretty=True)};"]
+    heads = ["-- results of this push", f"-- the same, of a push of at most {FEW} events"]
+    for form, emission in enumerate(entry.emissions):
+        lines += ["", heads[form], *_family(entry, form, catalogue), f"{database.render(emission, pretty=True)};"]
     purges = [step for operator in entry.operators for step in operator.purges]
     if purges:
         lines += ["", "-- purge, now and then", *_statements(purges, database)]
@@ -124,9 +124,10 @@ def _prettily(text: str, database: Database) -> str:
     return sqlglot.parse_one(text, dialect=database.dialect).sql(database.dialect, identify=True, pretty=True)
 
 
-def _family(entry: QueryEntry, catalogue: Catalogue) -> Iterator[str]:
+def _family(entry: QueryEntry, form: int, catalogue: Catalogue) -> Iterator[str]:
     """Which queries differ in constants alone, so that one statement reports for all that have a processor."""
-    alike = [other.name for other in catalogue.queries.values() if other.signature == entry.signature]
+    others = [other for other in catalogue.queries.values() if len(other.emissions) > form]
+    alike = [other.name for other in others if other.signatures[form] == entry.signatures[form]]
     if len(alike) > 1:
         yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
 

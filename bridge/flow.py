@@ -82,8 +82,8 @@ class Flow:
     `OUT`: which row pushed a row out of a ROWS window. `timed` rows may come with time alone and
     then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content;
     `jump` names the columns that tell apart the jumps of one (ts, seq).
-    `size` is the one time for which every row is valid, where there is one. `few`: the same arrivals by a statement that
-    is faster for few events, where there is one.
+    `size` is the one time for which every row is valid, where there is one. `few` and `many`: the same arrivals by a
+    statement that is faster for so many events, where there is one.
     """
 
     names: tuple[str, ...]
@@ -97,6 +97,7 @@ class Flow:
     hidden: tuple[str, ...] = ()
     size: int | None = None
     few: Selection | None = None
+    many: Selection | None = None
 
     @property
     def system(self) -> tuple[str, ...]:
@@ -124,12 +125,20 @@ class Flow:
             content=mapped(self.content),
             hidden=(),
             few=mapped(self.few),
+            many=mapped(self.many),
         )
 
     def where(self, condition: exp.Expr) -> Flow:
-        content = None if self.content is None else self.content.where(condition)
-        few = None if self.few is None else self.few.where(condition)
-        return dataclasses.replace(self, arrivals=self.arrivals.where(condition), content=content, few=few)
+        def filtered(selection: Selection | None) -> Selection | None:
+            return selection and selection.where(condition)
+
+        return dataclasses.replace(
+            self,
+            arrivals=self.arrivals.where(condition),
+            content=filtered(self.content),
+            few=filtered(self.few),
+            many=filtered(self.many),
+        )
 
 
 OUT = ("_out_ts", "_out", "_out_place")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bridge.catalogue import QueryEntry
@@ -21,15 +20,12 @@ Results = list[tuple[QueryEntry, Any]]
 
 
 class Report:
-    """One statement and the queries whose results it gives, in the order of their numbers; `tables`: their constants.
+    """One statement and the queries whose results it gives, in the order of their numbers; `table`: their constants."""
 
-    There may be a second text, for few events.
-    """
-
-    def __init__(self, members: Sequence[QueryEntry], texts: Sequence[str], tables: Sequence[str] = ()) -> None:
+    def __init__(self, members: Sequence[QueryEntry], text: str, table: str | None = None) -> None:
         self.members = members
-        self.text, self.few = texts[0], texts[-1]
-        self.tables = tables
+        self.text = text
+        self.table = table
         self.arrow = as_arrow(members[0])
         self.timed, self.sources = members[0].timed, members[0].sources
 
@@ -37,7 +33,7 @@ class Report:
         """The results of a push of so many events; many of them as Arrow, where all who take them want them so."""
         rows: Any = database.arrow(self.text) if self.arrow and count >= ARROW_FROM else None
         if rows is None:
-            rows = database.fetch(self.text if count > FEW else self.few)
+            rows = database.fetch(self.text)
         if len(self.members) == 1:
             return [(self.members[0], rows)] if rows else []
         return self._grouped(rows) if isinstance(rows, list) else list(self._split(rows))
@@ -65,36 +61,48 @@ class Report:
             begin = end
 
 
+Make = Callable[[Sequence[QueryEntry], int], list[Report]]
+"""Makes the reports of a group of queries, by the form of their statements that has this place."""
+
+
 class Reports:
-    """All reports there are; `stale` when queries or processors have come or gone since they were made."""
+    """All reports there are; `stale` when queries or processors have come or gone since they were made.
+
+    For a push of few events other statements may do than for many, and other queries may then be alike.
+    """
 
     def __init__(self) -> None:
         self.stale = False
+        self.many: list[Report] = []
+        self.few: list[Report] = []
         self._made: dict[tuple[object, ...], list[Report]] = {}
 
-    def __iter__(self) -> Iterator[Report]:
-        return itertools.chain.from_iterable(self._made.values())
+    def regroup(self, entries: Iterable[QueryEntry], make: Make) -> list[str]:
+        """Groups those that have a processor; gives the tables of constants that nobody needs any more."""
+        reported = [entry for entry in entries if entry.processors]
+        before, self._made = self._made, {}
+        self.many, self.few = ([*self._grouped(reported, form, before, make)] for form in (0, -1))
+        self.stale = False
+        kept = {id(report) for report in (*self.many, *self.few)}
+        gone = (report for reports in before.values() for report in reports if id(report) not in kept)
+        return [report.table for report in gone if report.table is not None]
 
-    def regroup(self, entries: Iterable[QueryEntry], make: Callable[[Sequence[QueryEntry]], list[Report]]) -> list[str]:
-        """Groups those that have a processor by their signature; `make` makes the reports of a group that is new.
-
-        Gives the tables of constants that nobody needs any more.
-        """
+    def _grouped(
+        self, entries: Iterable[QueryEntry], form: int, before: Mapping[tuple[object, ...], list[Report]], make: Make
+    ) -> Iterator[Report]:
         groups: dict[tuple[object, ...], list[QueryEntry]] = {}
         for entry in entries:
-            if entry.processors:
-                groups.setdefault((entry.signature, as_arrow(entry)), []).append(entry)
-        before, self._made = self._made, {}
+            groups.setdefault((entry.signatures[form], as_arrow(entry)), []).append(entry)
         for key, members in groups.items():
             same = (*key, *(entry.number for entry in members))
-            self._made[same] = before.pop(same, []) or make(members)
-        self.stale = False
-        return [table for reports in before.values() for report in reports for table in report.tables]
+            if same not in self._made:
+                self._made[same] = before.get(same) or make(members, form)
+            yield from self._made[same]
 
     def read(self, database: Database, streams: frozenset[str], count: int, final: bool) -> Results:
         """What a push of so many events into these streams has given, query by query as they were created."""
         found: Results = []
-        for report in self:
+        for report in self.many if count > FEW else self.few:
             if final or report.timed or not report.sources.isdisjoint(streams):
                 found += report.read(database, count)
         if len(found) > 1:

@@ -171,7 +171,9 @@ class Runner:
     def _emissions(self, flow: Flow, names: Sequence[str]) -> tuple[exp.Expr, ...]:
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
         columns = [exp.column(c, quoted=True) for c in ("ts", *names)]
-        forms = [flow.arrivals] if flow.few is None else [flow.arrivals, flow.few]
+        forms = [flow.many or flow.arrivals, flow.few or flow.arrivals]
+        if not flow.many and not flow.few:
+            forms.pop()
         rows = (exp.Subquery(this=form.select(["ts", "seq", *flow.order, *names])) for form in forms)
         return tuple(prune(exp.select(*columns).from_(form.as_("r", quoted=True)).order_by(*order)) for form in rows)
 
@@ -197,23 +199,21 @@ class Runner:
             with self.transaction():
                 self._drop(name)
 
-    def _reports(self, members: Sequence[QueryEntry]) -> list[Report]:
+    def _reports(self, members: Sequence[QueryEntry], form: int) -> list[Report]:
         if len(members) > 1:
             with contextlib.suppress(NotAlike, Refused):
-                return [self._family(members)]
-        return [Report([entry], [self.database.render(emission) for emission in entry.emissions]) for entry in members]
+                return [self._family(members, form)]
+        return [Report([entry], self.database.render(entry.emissions[form])) for entry in members]
 
-    def _family(self, members: Sequence[QueryEntry]) -> Report:
+    def _family(self, members: Sequence[QueryEntry], form: int) -> Report:
         """One statement for all members; the database must accept it before it counts."""
-        names = [self.network.name("family", Stream("")) for _ in members[0].emissions]
-        forms = zip(*(entry.emissions for entry in members), strict=True)
-        families = [lifted(form, name) for form, name in zip(forms, names, strict=True)]
-        texts = [self.database.render(family.statement) for family in families]
+        name = self.network.name("family", Stream(""))
+        family = lifted([entry.emissions[form] for entry in members], name)
+        text = self.database.render(family.statement)
         with self.transaction():
-            for name, family, text in zip(names, families, texts, strict=True):
-                self._create_constants(name, family)
-                self.database.fetch(text)
-        return Report(members, texts, names)
+            self._create_constants(name, family)
+            self.database.fetch(text)
+        return Report(members, text, name)
 
     def _create_constants(self, name: str, family: Family) -> None:
         kinds = [(column, self.database.column_type(Attribute(column, kind))) for column, kind in family.columns]

@@ -7,11 +7,13 @@ import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, report
 
 import bridge
+from bridge import reports
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -33,11 +35,18 @@ def push_one_by_one(cep: Any, items: Items) -> None:
 
 
 def push_batches_of_3(cep: Any, items: Items) -> None:
-    push_batches(cep, items, 3)
+    with few_are(2):
+        push_batches(cep, items, 3)
 
 
 def push_at_once(cep: Any, items: Items) -> None:
-    push_batches(cep, items, max(1, len(items)))
+    with few_are(0):
+        push_batches(cep, items, max(1, len(items)))
+
+
+def few_are(events: int) -> Any:
+    """So many events are taken as few: what is for many is tried on small cases, too."""
+    return mock.patch.object(reports, "FEW", events)
 
 
 def push_batches(cep: Any, items: Items, size: int) -> None:

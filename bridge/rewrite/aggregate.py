@@ -7,7 +7,7 @@ expire in the order they came and the database can compute a frame's bound per r
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -34,6 +34,7 @@ from bridge.plan import Operator
 from bridge.rewrite.counted import can_count, counted
 from bridge.rewrite.frames import framed
 from bridge.rewrite.network import Network, clock, derived_content, rewrite
+from bridge.rewrite.ranged import can_range, ranged
 from bridge.rewrite.stream import pushed_out
 from windows.window import NEVER
 
@@ -57,19 +58,12 @@ def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
 def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.CONTENT)
-        few = None
-        if below.jumping:
-            select, form = per_jump(node, below, network), "once per jump of its window"
-        elif network.database.frames and below.size is not None and not below.timed and not node.on_change:
-            select, form = framed(node, below), "window frames, as its rows expire in order; of few events by join"
-            few = joined(node, below, network)
-        elif network.database.indexes and can_count(node, below):
-            select, form = counted(node, below, network), "row numbers"
-        else:
-            select, form = joined(node, below, network), "join of arrivals and window"
-        operator.notes.append(f"aggregate by {form}")
+        forms = _forms(node, below, network)
+        told = (f"of {push} events by {form}" if push else f"by {form}" for push, (_, form) in forms.items())
+        operator.notes.append(f"aggregate {', '.join(told)}")
+        selects = {push: select for push, (select, _) in forms.items()}
         jump = ("ts", "seq", *below.jump) if below.counted and below.jumping else ()
-        operator.result = _flow(node, below, select, few, (*jump, FROM) if jump else ())
+        operator.result = _flow(node, below, selects, (*jump, FROM) if jump else ())
         if below.counted:
             operator.keys = (*jump, FROM) if jump else below.key
             operator.origins = lambda: [(below, {key: key for key in jump or below.key})]
@@ -78,15 +72,31 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     return network.give(operator, node, need)
 
 
-def _flow(node: query.Aggregate, below: Flow, select: exp.Expr, few: exp.Expr | None, kept: Sequence[str]) -> Flow:
+def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[exp.Select, str]]:
+    """The statement for any push, and another for `few` or `many` events where there is one; each with its name."""
+    if below.jumping:
+        return {"": (per_jump(node, below, network), "once per jump of its window")}
+    by_number = network.database.indexes and can_count(node, below)
+    if by_number:
+        single = counted(node, below, network), "row numbers"
+    else:
+        single = joined(node, below, network), "join of arrivals and window"
+    if network.database.frames and below.size is not None and not below.timed and not node.on_change:
+        return {"": (framed(node, below), "window frames, as its rows expire in order"), "few": single}
+    if can_range(node, below):
+        return {"": single, "many": (ranged(node, below), "two window frames, of the instants before and its own")}
+    return {"": single}
+
+
+def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, exp.Select], kept: Sequence[str]) -> Flow:
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
     order = ("_place",) if below.order or below.jumping or node.on_change else ()
     system = dict.fromkeys(("ts", "seq", "_expires", *order, *kept))
     columns = [*system, *groups, *names]
-    fewer = None if few is None else Selection.of(exp.Subquery(this=few), columns)
-    arrivals = Selection.of(exp.Subquery(this=select), columns)
-    return Flow(names, arrivals, order=order, timed=below.timed or node.on_change, few=fewer)
+    forms = {push: Selection.of(exp.Subquery(this=select), columns) for push, select in selects.items()}
+    timed = below.timed or node.on_change
+    return Flow(names, forms[""], order=order, timed=timed, few=forms.get("few"), many=forms.get("many"))
 
 
 @derived_content.register

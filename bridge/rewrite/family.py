@@ -87,7 +87,7 @@ def constants(statement: exp.Expr) -> Iterator[exp.Literal]:
 
 def _is_free(constant: exp.Literal) -> bool:
     """Whether a column's value may stand in its place."""
-    if _kind(constant) is int and int(constant.name) > _LARGEST:
+    if constant.meta.get("fixed") or (_kind(constant) is int and int(constant.name) > _LARGEST):
         return False
     node: exp.Expr = constant
     while isinstance(node.parent, _THROUGH) or _is_argument(node):

@@ -26,15 +26,14 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     order: list[exp.Expr] = [column(name) for name in below.key]
     back = named(_back(partition, order, below.size), "_back")
     source = exp.select(*(column(name) for name in rows.named_selects), back)
-    source = source.from_(exp.Subquery(this=rows).as_("w", quoted=True)).where(*_near(below))
+    source = source.from_(exp.Subquery(this=rows).as_("w", quoted=True)).where(*near(below))
     columns = [
         named(_final(item.this, node, lambda call: _over(call, partition, order)), item.alias) for item in node.columns
     ]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
     computed = exp.select(*system, *columns).from_(exp.Subquery(this=source).as_("f", quoted=True))
-    arrived = exp.GTE(this=column("seq"), expression=_first_arrival("seq", below))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    return outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived)
+    return outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived(below))
 
 
 def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Expr:
@@ -49,7 +48,12 @@ def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Ex
     return exp.Sub(this=place, expression=gone)
 
 
-def _near(below: Flow) -> list[exp.Expr]:
+def arrived(below: Flow) -> exp.Expr:
+    """Whether a row of the window has come with this push."""
+    return exp.GTE(this=column("seq"), expression=_first_arrival("seq", below))
+
+
+def near(below: Flow) -> list[exp.Expr]:
     """Only rows that some arrival can still see take part, however many wait to be purged."""
     assert below.size is not None
     if below.size == NEVER:

@@ -30,7 +30,7 @@ def split(condition: exp.Expr, part_of: PartOf, part: str) -> tuple[exp.Expr, ex
     if len(terms) == 2 and all(isinstance(term, exp.Column) for _, term in terms) and terms[1][0] < 0:
         mine, other = terms if of[0] == part else reversed(terms)
         return mine[1].copy(), other[1].copy()
-    if not all(_is_whole(term) for _, term in terms):
+    if not all(is_whole(term) for _, term in terms):
         return None
     moved = [(sign, term) for (sign, term), its in zip(terms, of, strict=True) if its == part]
     others = [(-sign, term) for (sign, term), its in zip(terms, of, strict=True) if its != part]
@@ -51,7 +51,8 @@ def _terms(value: exp.Expr, sign: int) -> Iterator[tuple[int, exp.Expr]]:
             yield sign, value
 
 
-def _is_whole(term: exp.Expr) -> bool:
+def is_whole(term: exp.Expr) -> bool:
+    """Whether a column or literal is of whole numbers."""
     if isinstance(term, exp.Column):
         return term.meta.get("type") in _WHOLE
     return isinstance(term, exp.Literal) and not term.is_string and term.name.isdigit()

@@ -46,7 +46,13 @@ def with_expiry(below: Flow, node: query.Window) -> Flow:
     """The arrivals with the expiry that this window gives them."""
     columns = row_columns(below, expiry(node))
     return dataclasses.replace(
-        below, arrivals=below.arrivals.project(columns), size=size_of(node), counted=False, jumping=False, few=None
+        below,
+        arrivals=below.arrivals.project(columns),
+        size=size_of(node),
+        counted=False,
+        jumping=False,
+        few=None,
+        many=None,
     )
 
 

@@ -1,0 +1,107 @@
+"""Aggregates of many events where a frame's bound is a constant: two frames instead of one with a bound for each row.
+
+RANGE frames over ts also count the rows of the same ts that come later, which a row does not see (O2). So one frame
+takes the instants before, up to the window's length back, and another the rows of the same instant that have come.
+Only what is exact when put together from two parts is: counts, sums of whole numbers, the least and the greatest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.flow import Flow, named, over
+from bridge.rewrite.frames import arrived, near
+from bridge.rewrite.sides import is_whole
+from windows.window import NEVER
+
+Frames = tuple[Callable[[exp.Expr], exp.Expr], Callable[[exp.Expr], exp.Expr]]
+"""What makes of an aggregate that over the instants before, and that over the instant itself."""
+
+
+def can_range(node: query.Aggregate, below: Flow) -> bool:
+    """Whether the rows expire in the order they came, and all aggregates can be put together from two parts."""
+    if below.size in (None, NEVER) or below.timed or below.order or below.counted or node.on_change:
+        return False
+    called = [call for item in node.columns for call in item.find_all(exp.AggFunc)]
+    return all(_has_parts(call) for call in called)
+
+
+def _has_parts(call: exp.Expr) -> bool:
+    argument = call.this
+    if isinstance(argument, exp.Distinct):
+        return False
+    if isinstance(call, exp.Sum):
+        return all(is_whole(part) for part in argument.find_all(exp.Column, exp.Literal)) and is_sum(argument)
+    return isinstance(call, (exp.Count, exp.Min, exp.Max)) and not call.expressions
+
+
+def is_sum(value: exp.Expr) -> bool:
+    """Whether a value of whole numbers is whole itself."""
+    through = (exp.Add, exp.Sub, exp.Neg, exp.Paren, exp.Column, exp.Literal, exp.Identifier)
+    return all(isinstance(part, through) for part in value.walk())
+
+
+def ranged(node: query.Aggregate, below: Flow) -> exp.Select:
+    """The arrivals with their aggregates over the rows of their windows."""
+    assert below.content is not None and below.size is not None
+    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    names = ("ts", "seq", "_expires", *below.names)
+    rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
+    frames = _frames([column(name) for name in keys], below.size)
+    columns = [named(_final(item.this, node, frames), item.alias) for item in node.columns]
+    system = [column(name) for name in ("ts", "seq", "_expires", *keys)]
+    computed = exp.select(*system, *columns).from_(exp.Subquery(this=rows).as_("w", quoted=True)).where(*near(below))
+    outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
+    return outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived(below))
+
+
+def _frames(keys: list[exp.Expr], size: int) -> Frames:
+    before = exp.WindowSpec(
+        kind="RANGE", start=_fixed(size - 1), start_side="PRECEDING", end=_fixed(1), end_side="PRECEDING"
+    )
+    same = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+    return (
+        lambda call: over(call.copy(), keys, [column("ts")], before.copy()) if size > 1 else exp.null(),
+        lambda call: over(call.copy(), [*keys, column("ts")], [column("seq")], same.copy()),
+    )
+
+
+def _fixed(value: int) -> exp.Expr:
+    """A number that must stand in the text: most databases take no other bound."""
+    bound = exp.Literal.number(value)
+    bound.meta["fixed"] = True
+    return bound
+
+
+def _final(expression: exp.Expr, node: query.Aggregate, frames: Frames) -> exp.Expr:
+    """The expression with its aggregates put together, and its group keys as the rows have them."""
+    if expression in node.group_by:
+        return column(f"_key{node.group_by.index(expression)}")
+    if isinstance(expression, exp.AggFunc):
+        return _joined(expression, *(frame(expression) for frame in frames))
+    result = expression.copy()
+    for child in list(result.iter_expressions()):
+        child.replace(_final(child, node, frames))
+    return result
+
+
+def _joined(call: exp.Expr, before: exp.Expr, same: exp.Expr) -> exp.Expr:
+    """Both parts together; NULL is the value of no rows, but for counts."""
+    if isinstance(before, exp.Null):
+        return same
+    if isinstance(call, exp.Count):
+        return exp.paren(exp.Add(this=before, expression=same))
+    both: dict[type, exp.Expr] = {
+        exp.Sum: exp.Add(this=before, expression=same),
+        exp.Min: exp.Least(this=before, expressions=[same]),
+        exp.Max: exp.Greatest(this=before, expressions=[same]),
+    }
+    lacking = [(before, same), (same, before)]
+    cases = exp.Case()
+    for missing, other in lacking:
+        cases = cases.when(exp.Is(this=missing.copy(), expression=exp.null()), other.copy())
+    return cases.else_(both[type(call)])

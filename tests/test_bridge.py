@@ -20,7 +20,7 @@ from bridge import Bridge, Event
 from windows.databases import open_database
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 
 @pytest.fixture

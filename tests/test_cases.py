@@ -16,7 +16,7 @@ import bridge
 from bridge import reports
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 CASES = load_all()
 PLANS = pathlib.Path(__file__).parent / "plans"

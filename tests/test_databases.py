@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 import sqlglot
-from conftest import DATABASES, one_of
+from databases import DATABASES, one_of
 
 import bridge
 from bridge import Bridge
@@ -21,7 +21,7 @@ from windows.databases import Refused, open_database
 from windows.databases.alchemy import Alchemy
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "databases.md"
 

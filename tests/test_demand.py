@@ -10,7 +10,7 @@ import pytest
 from bridge import Bridge, QueryError
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 
 @pytest.fixture

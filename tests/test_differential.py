@@ -22,7 +22,7 @@ from tests.reference import Results
 from windows.schema import Schema
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:150").split(":")))
 ON_SERVERS = 25

@@ -20,7 +20,7 @@ from tests.test_differential import DRIVES, difference
 from windows.window import Range, Rows
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:15").split(":")))
 

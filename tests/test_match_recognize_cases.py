@@ -15,7 +15,7 @@ from bridge.frontends.cursor import Cursor
 from tests.row_patterns import NowhereError, recognize
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
     from bridge.recognize.clause import RowPattern
 

@@ -18,7 +18,7 @@ from tests.row_pattern_generate import COLUMNS, Example, generate
 from tests.row_patterns import NowhereError, recognize
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 V_SHAPE = """SELECT * FROM trades MATCH_RECOGNIZE (
     PARTITION BY symbol

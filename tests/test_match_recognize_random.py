@@ -15,7 +15,7 @@ from tests.row_pattern_generate import COLUMNS, Example, generate, shrink
 from tests.row_patterns import NowhereError
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 Outcome = tuple[tuple[str, ...], list[tuple]] | str
 

@@ -17,7 +17,7 @@ import bridge
 from bridge import Bridge
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 D = decimal.Decimal
 EAST = datetime.timezone(datetime.timedelta(hours=2))

@@ -13,7 +13,7 @@ import bridge
 from bridge import OrderError, SchemaError
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUERIES = {
     "counted": "SELECT k, COUNT(*) AS n, SUM(a) AS total FROM s WINDOW(RANGE 7 MS) GROUP BY k",

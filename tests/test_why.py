@@ -22,7 +22,7 @@ from tests.row_pattern_values import Scene, Step, value
 from tests.row_patterns import NowhereError, _partitions, matches_of
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 ROWS_OF_A_CASE = 3
 CASES = [case for case in load_all() if case.expect and alone(case) and "duckdb" not in case.not_yet]

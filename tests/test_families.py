@@ -135,6 +135,12 @@ def test_texts_as_constants_stay_texts(cep):
     assert told == {"q0": [(0, 1)], "q1": [(1, 2)]}
 
 
+@pytest.mark.parametrize("name", ["_query", "_K1", "_member", "_within", "_n", "_back"])
+def test_the_columns_of_families_are_the_bridges_own(cep, name):
+    with pytest.raises(bridge.SchemaError, match="bridge's own"):
+        cep.register_stream("t", {name: "INTEGER"})
+
+
 # The lifting ----------------------------------------------------------------------------------------------------------
 
 

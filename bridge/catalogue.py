@@ -43,8 +43,8 @@ class StreamEntry:
 class QueryEntry:
     """A continuous query: its resolved tree, the flow of its results, and how they are read.
 
-    `emissions`: the statement that reads them, and another for few events where there is one; `emit`: the first one's
-    text. `number` counts the queries as they come.
+    `emissions`: the statement that reads them, and another for few events where there is one; `texts`: these in the
+    database's SQL. `number` counts the queries as they come.
     """
 
     name: str
@@ -57,7 +57,7 @@ class QueryEntry:
     sources: frozenset[str]
     timed: bool
     emissions: tuple[exp.Expr, ...]
-    emit: str
+    texts: tuple[str, ...]
     number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
     processors: list[Processor] = dataclasses.field(default_factory=list)

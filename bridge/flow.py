@@ -174,6 +174,12 @@ def table(name: str) -> exp.Table:
     return exp.to_table(exp.Table(this=exp.to_identifier(name, quoted=True)))
 
 
+def items(select: exp.Select) -> list[exp.Expr]:
+    """The items of its FROM."""
+    source = select.args.get("from_")
+    return [source.this, *(join.this for join in select.args.get("joins") or [])] if source else []
+
+
 def number(value: int) -> exp.Expr:
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 

@@ -111,14 +111,14 @@ class Runner:
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), 0))
         emissions = self._emissions(flow, [field.name for field in resolved.visible])
-        emit, *others = map(self.database.render, emissions)
-        for statement in (emit, *others):  # a name or type that only the database knows is wrong here, not at an event
+        texts = tuple(map(self.database.render, emissions))
+        for statement in texts:  # a name or type that only the database knows is wrong here, not at an event
             self.database.fetch(statement)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
         self._created += 1
         return QueryEntry(
-            name, text, resolved, self.seq, flow, operators, derived, sources, timed, emissions, emit, self._created,
+            name, text, resolved, self.seq, flow, operators, derived, sources, timed, emissions, texts, self._created,
             decoders,
         )  # fmt: skip
 
@@ -203,7 +203,7 @@ class Runner:
         if len(members) > 1:
             with contextlib.suppress(NotAlike, Refused):
                 return [self._family(members, form)]
-        return [Report([entry], self.database.render(entry.emissions[form])) for entry in members]
+        return [Report([entry], entry.texts[form]) for entry in members]
 
     def _family(self, members: Sequence[QueryEntry], form: int) -> Report:
         """One statement for all members; the database must accept it before it counts."""

@@ -32,7 +32,7 @@ from bridge.flow import (
 )
 from bridge.plan import Operator
 from bridge.rewrite.counted import can_count, counted
-from bridge.rewrite.frames import framed
+from bridge.rewrite.frames import framed, listed
 from bridge.rewrite.network import Network, clock, derived_content, rewrite
 from bridge.rewrite.ranged import can_range, ranged
 from bridge.rewrite.stream import pushed_out
@@ -250,7 +250,11 @@ class Aggregation:
 
     def select(self, source: exp.Select, network: Network) -> exp.Select:
         helpers: dict[str, exp.Expr] = {}
-        columns = [_called(self._final(item.this, helpers, network), item.alias) for item in self.node.columns]
+
+        def value(call: exp.Expr) -> exp.Expr:
+            return self._aggregate(call, helpers, network)
+
+        columns = [_called(listed(item.this, self.node, self.keys, value), item.alias) for item in self.node.columns]
         system: list[exp.Expr] = [_called(part.copy(), part.name) for part in self.trigger]
         if self.order:
             rank = numbered([part.copy() for part in self.trigger[:2]], self.order)
@@ -262,17 +266,6 @@ class Aggregation:
         if helpers:
             source = _with_helpers(source, helpers, [*columns, *system, *groups, *by])
         return source.select(*system, *groups, *columns).group_by(*by)
-
-    def _final(self, expression: exp.Expr, helpers: dict[str, exp.Expr], network: Network) -> exp.Expr:
-        """An expression of the list: group keys become the trigger's, aggregates run over the window's rows."""
-        if expression in self.node.group_by:
-            return self.keys[self.node.group_by.index(expression)].copy()
-        if isinstance(expression, exp.AggFunc):
-            return self._aggregate(expression, helpers, network)
-        result = expression.copy()
-        for child in list(result.iter_expressions()):
-            child.replace(self._final(child, helpers, network))
-        return result
 
     def _aggregate(self, call: exp.Expr, helpers: dict[str, exp.Expr], network: Network) -> exp.Expr:
         if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):

@@ -143,24 +143,25 @@ def _branch(
             kind = "inner" if on else "cross"
             select = select.join(items[part.alias][0], on=exp.and_(*on) if on else None, join_type=kind)
     conditions += [_replaced(part, value) for part, side in zip(asked, sides, strict=True) if side is None]
-    columns = [
-        named(qualified(rows[trigger.alias].columns[name].copy(), trigger.alias), name) for name in ("ts", "seq")
-    ]
-    columns.append(named(_earliest(parts, rows), "_expires"))
-    columns += [
-        named(qualified(rows[part.alias].columns[key].copy(), part.alias), f"_{part.alias}_{key}")
-        for part in parts
-        if part.flow
-        for key in part.flow.key
-    ]
-    columns += [
-        named(qualified(rows[part.alias].columns[name].copy(), part.alias), f"{BY_VALUE}{part.alias}_{name}")
-        for part in parts
-        if not part.flow
-        for name in part.source.columns
-    ]
+    columns = _columns(parts, trigger, rows)
     columns += [named(value(name), name) for name in outputs]
     return select.select(*columns).where(*conditions)
+
+
+def _columns(parts: list[Part], trigger: Part, rows: dict[str, Selection]) -> list[exp.Expr]:
+    """The bridge's own columns of a combination: its time and end, and what orders it among others."""
+
+    def own(part: Part, name: str, called: str) -> exp.Expr:
+        return named(qualified(rows[part.alias].columns[name].copy(), part.alias), called)
+
+    flowing = [(part, key) for part in parts if part.flow for key in part.flow.key]
+    related = [(part, name) for part in parts if not part.flow for name in part.source.columns]
+    return [
+        *(own(trigger, name, name) for name in ("ts", "seq")),
+        named(_earliest(parts, rows), "_expires"),
+        *(own(part, key, f"_{part.alias}_{key}") for part, key in flowing),
+        *(own(part, name, f"{BY_VALUE}{part.alias}_{name}") for part, name in related),
+    ]
 
 
 def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str, Selection]) -> list[exp.Expr]:

@@ -6,26 +6,17 @@ doubles have none, and sums of whole numbers over all history may grow out of 64
 
 from __future__ import annotations
 
-import dataclasses
-
 from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
 from bridge.flow import Flow, Need, named, number, numbered, of, table
-from bridge.plan import Insert, Operator, Purge
-from bridge.query import Node
-from bridge.rewrite.network import Network, add_table, ago
+from bridge.plan import Insert, Operator
+from bridge.rewrite.frames import aggregates
+from bridge.rewrite.network import Network, add_table, keep_for
 from windows.window import NEVER
 
 NUMBER = "_n"
-
-
-@dataclasses.dataclass(frozen=True)
-class Numbered:
-    """What the operator that numbers the rows of an input is known by."""
-
-    input: Node
 
 
 def can_count(node: query.Aggregate, below: Flow) -> bool:
@@ -34,8 +25,7 @@ def can_count(node: query.Aggregate, below: Flow) -> bool:
         return False
     if below.size in (None, NEVER) or below.timed or below.order:
         return False
-    called = [call for item in node.columns for call in item.find_all(exp.AggFunc)]
-    return all(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in called)
+    return all(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in aggregates(node))
 
 
 def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
@@ -73,12 +63,8 @@ def _numbers(window: query.Window, size: int, network: Network) -> str:
         numbers = exp.Add(this=place.copy(), expression=known)
         operator.steps.append(Insert(name, rows.select(named(numbers, NUMBER))))
 
-    operator = network.operator(window.input, build, "Row numbers", key=Numbered(window.input))
-    name = operator.tables[0].name
-    if size > operator.longest:
-        operator.longest = size
-        operator.purges = [Purge(name, exp.LTE(this=column("ts"), expression=ago(size)))]
-    return name
+    operator = network.operator(window.input, build, "Row numbers", key=("Numbers", window.input))
+    return keep_for(operator, size)
 
 
 def _newest(name: str) -> exp.Ordered:

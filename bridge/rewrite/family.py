@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from bridge.flow import named, number, of, table
+from bridge.flow import items, named, number, of, table
 
 QUERY = "_query"
 """The column that tells the members of a family apart."""
@@ -53,15 +53,10 @@ def signature(statement: exp.Expr) -> str:
     return bare.sql()
 
 
-def varying(members: Sequence[Sequence[exp.Literal]]) -> list[int]:
-    """Which of the constants, in their order, are not the same for all members."""
-    return [place for place, values in enumerate(zip(*members, strict=True)) if len({v.name for v in values}) > 1]
-
-
 def lifted(statements: Sequence[exp.Expr], name: str) -> Family:
     """The family of statements of one signature, with its table called `name`; raises `NotAlike`."""
     literals = [list(constants(statement)) for statement in statements]
-    places = varying(literals)
+    places = [place for place, values in enumerate(zip(*literals, strict=True)) if len({v.name for v in values}) > 1]
     statement = statements[0].copy()
     own = [constant for place, constant in enumerate(constants(statement)) if place in set(places)]
     values = [tuple(_value(members[place]) for members in literals) for place in places]
@@ -165,7 +160,7 @@ class Lift:
         return any(lifted)
 
     def _lift(self, select: exp.Select) -> bool:
-        below = [item for item in _items(select) if isinstance(item, exp.Subquery) and self.query(item.this)]
+        below = [item for item in items(select) if isinstance(item, exp.Subquery) and self.query(item.this)]
         own = [found for found in _nested(select) if id(found) in self.marks]
         if not below and not own:
             return False
@@ -227,22 +222,12 @@ def _select(query: exp.Expr) -> exp.Select:
     return query
 
 
-def _items(select: exp.Select) -> Iterator[exp.Expr]:
-    """The items of FROM."""
-    source = select.args.get("from_")
-    if source is None:
-        raise NotAlike("a SELECT without FROM")
-    yield source.this
-    for join in select.args.get("joins") or []:
-        yield join.this
-
-
 def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
     """What stands in the SELECT itself, in no item of its FROM and no sub-query."""
-    items = {id(item) for item in _items(select)}
+    within = {id(item) for item in items(select)}
     for clause in select.iter_expressions():
         for node in clause.walk(prune=lambda node: isinstance(node, exp.Query)):
-            if id(node) not in items:
+            if id(node) not in within:
                 yield node
 
 
@@ -258,6 +243,8 @@ def _nested(select: exp.Select) -> Iterator[exp.Expr]:
 
 def _join(select: exp.Select, item: exp.Expr, on: exp.Expr) -> None:
     """Joins an item right behind the first one."""
+    if not items(select):
+        raise NotAlike("a SELECT without FROM")
     select.set("joins", [exp.Join(this=item, on=on, kind="INNER"), *(select.args.get("joins") or [])])
 
 

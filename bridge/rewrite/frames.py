@@ -5,7 +5,7 @@ A frame's bound is computed per row: RANGE frames over ts would also count rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -27,9 +27,11 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     back = named(_back(partition, order, below.size), "_back")
     source = exp.select(*(column(name) for name in rows.named_selects), back)
     source = source.from_(exp.Subquery(this=rows).as_("w", quoted=True)).where(*near(below))
-    columns = [
-        named(_final(item.this, node, lambda call: _over(call, partition, order)), item.alias) for item in node.columns
-    ]
+
+    def framed_value(call: exp.Expr) -> exp.Expr:
+        return _over(call, partition, order)
+
+    columns = [named(listed(item.this, node, partition, framed_value), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
     computed = exp.select(*system, *columns).from_(exp.Subquery(this=source).as_("f", quoted=True))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
@@ -70,24 +72,30 @@ def _first_arrival(name: str, below: Flow) -> exp.Expr:
 
 def _over(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
     """An aggregate over the frame of a row: it and the rows before it that are still valid."""
+    if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
+        return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
+    if isinstance(call, exp.First):
+        function: exp.Expr = exp.FirstValue(this=call.this.copy())
+    else:
+        function = exp.LastValue(this=call.this.copy()) if isinstance(call, exp.Last) else call.copy()
     spec = exp.WindowSpec(kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW")
-    return over(call, partition, order, spec)
+    return over(function, partition, order, spec)
 
 
-def _final(expression: exp.Expr, node: query.Aggregate, frame: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """The expression with its aggregates over the frame and its group keys as the rows have them."""
+def aggregates(node: query.Aggregate) -> list[exp.Expr]:
+    """The calls of aggregates in the select list."""
+    return [call for item in node.columns for call in item.find_all(exp.AggFunc)]
+
+
+def listed(
+    expression: exp.Expr, node: query.Aggregate, keys: Sequence[exp.Expr], value: Callable[[exp.Expr], exp.Expr]
+) -> exp.Expr:
+    """An expression of the select list: its group keys are these, its aggregates what `value` makes of them."""
     if expression in node.group_by:
-        return column(f"_key{node.group_by.index(expression)}")
+        return keys[node.group_by.index(expression)].copy()
     if isinstance(expression, exp.AggFunc):
-        if isinstance(expression, exp.Count) and isinstance(expression.this, exp.Star):
-            return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
-        call = expression.copy()
-        if isinstance(call, exp.First):
-            call = exp.FirstValue(this=call.this)
-        elif isinstance(call, exp.Last):
-            call = exp.LastValue(this=call.this)
-        return frame(call)
+        return value(expression)
     result = expression.copy()
     for child in list(result.iter_expressions()):
-        child.replace(_final(child, node, frame))
+        child.replace(listed(child, node, keys, value))
     return result

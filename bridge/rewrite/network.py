@@ -342,6 +342,15 @@ def ago(milliseconds: int) -> exp.Expr:
     return exp.Sub(this=clock("now"), expression=number(milliseconds))
 
 
+def keep_for(operator: Operator, milliseconds: int) -> str:
+    """The table of an operator whose rows are kept for so long at least; it may serve longer windows, too."""
+    name = operator.tables[0].name
+    if milliseconds > operator.longest:
+        operator.longest = milliseconds
+        operator.purges = [Purge(name, exp.LTE(this=column("ts"), expression=ago(milliseconds)))]
+    return name
+
+
 def expired(name: str) -> Purge:
     return Purge(name, exp.LTE(this=column("_expires"), expression=clock("now")))
 

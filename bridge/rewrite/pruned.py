@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
+from bridge.flow import items
+
 
 def prune(select: exp.Select) -> exp.Select:
     """The SELECT (in place), its sub-queries in FROM giving only what it reads of them."""
@@ -43,9 +45,7 @@ def _selects(query: exp.Expr) -> Iterator[exp.Select]:
 
 
 def _sub_queries(select: exp.Select) -> list[exp.Subquery]:
-    source = select.args.get("from_")
-    items = [source.this if source else None, *(join.this for join in select.args.get("joins") or [])]
-    return [item for item in items if isinstance(item, exp.Subquery) and list(_selects(item.this))]
+    return [item for item in items(select) if isinstance(item, exp.Subquery) and list(_selects(item.this))]
 
 
 def _columns(select: exp.Select, item: exp.Subquery) -> Iterator[exp.Column]:

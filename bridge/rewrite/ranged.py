@@ -14,8 +14,8 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import column
 from bridge.flow import Flow, named, over
-from bridge.rewrite.frames import arrived, near
-from bridge.rewrite.sides import is_whole
+from bridge.rewrite.frames import aggregates, arrived, listed, near
+from bridge.rewrite.sides import is_whole, terms
 from windows.window import NEVER
 
 Frames = tuple[Callable[[exp.Expr], exp.Expr], Callable[[exp.Expr], exp.Expr]]
@@ -26,8 +26,7 @@ def can_range(node: query.Aggregate, below: Flow) -> bool:
     """Whether the rows expire in the order they came, and all aggregates can be put together from two parts."""
     if below.size in (None, NEVER) or below.timed or below.order or below.counted or node.on_change:
         return False
-    called = [call for item in node.columns for call in item.find_all(exp.AggFunc)]
-    return all(_has_parts(call) for call in called)
+    return all(map(_has_parts, aggregates(node)))
 
 
 def _has_parts(call: exp.Expr) -> bool:
@@ -35,14 +34,8 @@ def _has_parts(call: exp.Expr) -> bool:
     if isinstance(argument, exp.Distinct):
         return False
     if isinstance(call, exp.Sum):
-        return all(is_whole(part) for part in argument.find_all(exp.Column, exp.Literal)) and is_sum(argument)
+        return all(is_whole(term) for _, term in terms(argument))
     return isinstance(call, (exp.Count, exp.Min, exp.Max)) and not call.expressions
-
-
-def is_sum(value: exp.Expr) -> bool:
-    """Whether a value of whole numbers is whole itself."""
-    through = (exp.Add, exp.Sub, exp.Neg, exp.Paren, exp.Column, exp.Literal, exp.Identifier)
-    return all(isinstance(part, through) for part in value.walk())
 
 
 def ranged(node: query.Aggregate, below: Flow) -> exp.Select:
@@ -51,8 +44,13 @@ def ranged(node: query.Aggregate, below: Flow) -> exp.Select:
     keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
     names = ("ts", "seq", "_expires", *below.names)
     rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
-    frames = _frames([column(name) for name in keys], below.size)
-    columns = [named(_final(item.this, node, frames), item.alias) for item in node.columns]
+    partition: list[exp.Expr] = [column(name) for name in keys]
+    frames = _frames(partition, below.size)
+
+    def joined(call: exp.Expr) -> exp.Expr:
+        return _joined(call, *(frame(call) for frame in frames))
+
+    columns = [named(listed(item.this, node, partition, joined), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *keys)]
     computed = exp.select(*system, *columns).from_(exp.Subquery(this=rows).as_("w", quoted=True)).where(*near(below))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
@@ -75,18 +73,6 @@ def _fixed(value: int) -> exp.Expr:
     bound = exp.Literal.number(value)
     bound.meta["fixed"] = True
     return bound
-
-
-def _final(expression: exp.Expr, node: query.Aggregate, frames: Frames) -> exp.Expr:
-    """The expression with its aggregates put together, and its group keys as the rows have them."""
-    if expression in node.group_by:
-        return column(f"_key{node.group_by.index(expression)}")
-    if isinstance(expression, exp.AggFunc):
-        return _joined(expression, *(frame(expression) for frame in frames))
-    result = expression.copy()
-    for child in list(result.iter_expressions()):
-        child.replace(_final(child, node, frames))
-    return result
 
 
 def _joined(call: exp.Expr, before: exp.Expr, same: exp.Expr) -> exp.Expr:

@@ -23,30 +23,30 @@ def split(condition: exp.Expr, part_of: PartOf, part: str) -> tuple[exp.Expr, ex
         return split(condition.this, part_of, part)
     if not isinstance(condition, exp.EQ):
         return None
-    terms = [*_terms(condition.this, 1), *_terms(condition.expression, -1)]
-    of = [part_of(term.name) if isinstance(term, exp.Column) else part for _, term in terms]
+    found = [*terms(condition.this), *terms(condition.expression, -1)]
+    of = [part_of(term.name) if isinstance(term, exp.Column) else part for _, term in found]
     if len({*of, part}) != 2 or part not in of:
         return None
-    if len(terms) == 2 and all(isinstance(term, exp.Column) for _, term in terms) and terms[1][0] < 0:
-        mine, other = terms if of[0] == part else reversed(terms)
+    if len(found) == 2 and all(isinstance(term, exp.Column) for _, term in found) and found[1][0] < 0:
+        mine, other = found if of[0] == part else reversed(found)
         return mine[1].copy(), other[1].copy()
-    if not all(is_whole(term) for _, term in terms):
+    if not all(is_whole(term) for _, term in found):
         return None
-    moved = [(sign, term) for (sign, term), its in zip(terms, of, strict=True) if its == part]
-    others = [(-sign, term) for (sign, term), its in zip(terms, of, strict=True) if its != part]
+    moved = [(sign, term) for (sign, term), its in zip(found, of, strict=True) if its == part]
+    others = [(-sign, term) for (sign, term), its in zip(found, of, strict=True) if its != part]
     return _sum(moved), _sum(others)
 
 
-def _terms(value: exp.Expr, sign: int) -> Iterator[tuple[int, exp.Expr]]:
+def terms(value: exp.Expr, sign: int = 1) -> Iterator[tuple[int, exp.Expr]]:
     """The terms of a sum, each with its sign."""
     match value:
         case exp.Paren():
-            yield from _terms(value.this, sign)
+            yield from terms(value.this, sign)
         case exp.Neg():
-            yield from _terms(value.this, -sign)
+            yield from terms(value.this, -sign)
         case exp.Add() | exp.Sub():
-            yield from _terms(value.this, sign)
-            yield from _terms(value.expression, sign if isinstance(value, exp.Add) else -sign)
+            yield from terms(value.this, sign)
+            yield from terms(value.expression, sign if isinstance(value, exp.Add) else -sign)
         case _:
             yield sign, value
 
@@ -58,9 +58,9 @@ def is_whole(term: exp.Expr) -> bool:
     return isinstance(term, exp.Literal) and not term.is_string and term.name.isdigit()
 
 
-def _sum(terms: Sequence[tuple[int, exp.Expr]]) -> exp.Expr:
+def _sum(signed: Sequence[tuple[int, exp.Expr]]) -> exp.Expr:
     """The sum, computed with so many digits that what was moved cannot overflow."""
     total: exp.Expr = exp.cast(number(0), "HUGEINT")
-    for sign, term in terms:
+    for sign, term in signed:
         total = exp.Add(this=total, expression=term.copy()) if sign > 0 else exp.Sub(this=total, expression=term.copy())
     return total

@@ -11,7 +11,7 @@ from bridge.check import column
 from bridge.flow import Flow, Need, Selection, named, number, over, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.jumping import rewrite_jumping
-from bridge.rewrite.network import Network, add_table, ago, indexed_by, is_jumping, rewrite, row_columns
+from bridge.rewrite.network import Network, add_table, indexed_by, is_jumping, keep_for, rewrite, row_columns
 from windows.window import NEVER, Now, Range, Rows, Unbounded
 
 
@@ -94,13 +94,6 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
     operator.arrivals = dataclasses.replace(arrivals, content=content, counted=isinstance(node.extent, Rows))
 
 
-@dataclasses.dataclass(frozen=True)
-class Kept:
-    """What the operator that keeps the rows of an input is known by."""
-
-    input: query.Node
-
-
 def _kept(node: query.Window, network: Network, below: Flow) -> str:
     """The table that holds an input's rows for all its sliding windows of time, as long as the longest of them wants."""
 
@@ -110,13 +103,10 @@ def _kept(node: query.Window, network: Network, below: Flow) -> str:
         add_table(operator, name, rows, indexed_by("ts", rows, network))
         operator.steps.append(Insert(name, rows))
 
-    operator = network.operator(node.input, build, "Rows for sliding windows", key=Kept(node.input))
-    name, size = operator.tables[0].name, size_of(node)
+    operator = network.operator(node.input, build, "Rows for sliding windows", key=("Window", node.input))
+    size = size_of(node)
     assert size is not None
-    if size > operator.longest:
-        operator.longest = size
-        operator.purges = [Purge(name, exp.LTE(this=column("ts"), expression=ago(size)))]
-    return name
+    return keep_for(operator, size)
 
 
 def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr]) -> Selection:

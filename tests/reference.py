@@ -2,9 +2,9 @@
 
 A node of a query tree has one *history*: all rows it ever reports, in order. Each row has
 
-- a *place* in that history: (moment, index). A moment is (time, kind, seq): an event is (ts, EVENT, seq), what a
-  boundary of a jumping window triggers is (B, JUMP, 0), what expiry triggers is (x, EXPIRY, 0); so time works before
-  events of equal ts (W3). The index orders the rows of one moment (O6): they enter the next operator one by one.
+- a *place* in that history: (moment, index). A moment is (time, kind, seq): an event is (ts, EVENT, seq), what time
+  alone triggers (a boundary of a jumping window, an expiry) is (x, TIME, 0); so time works before events of equal ts
+  (W3). The index orders the rows of one moment (O6): they enter the next operator one by one.
 - the place from which it is *out*: the row counts at places p with `place <= p < out`; None where no window was
   written (W4).
 """
@@ -31,8 +31,8 @@ Values = tuple[Any, ...]
 Results = dict[str, list[tuple[int, Values]]]
 Relations = Mapping[str, tuple[Sequence[str], Sequence[Values]]]
 
-EXPIRY, JUMP, EVENT = 0, 1, 2
-NEVER: Place = ((math.inf, EXPIRY, 0), ())
+TIME, EVENT = 0, 1
+NEVER: Place = ((math.inf, TIME, 0), ())
 
 
 class MeaningError(ValueError):
@@ -272,7 +272,7 @@ class Truth:
 # Windows ---------------------------------------------------------------------------------------------------------
 
 
-THERE: Place = ((-math.inf, EXPIRY, 0), ())
+THERE: Place = ((-math.inf, TIME, 0), ())
 """The place of a relation's rows."""
 
 
@@ -309,7 +309,7 @@ def range_jumps(rows: list[Row], size: int, slide: int, now: float) -> Iterator[
             contents[boundary].append(row)
     for boundary, content in contents.items():
         if boundary <= now:
-            yield from renewed(content, ((boundary, JUMP, 0), ()), start_of(boundary + slide))
+            yield from renewed(content, ((boundary, TIME, 0), ()), start_of(boundary + slide))
 
 
 def rows_jumps(rows: list[Row], count: int, slide: int) -> Iterator[Row]:
@@ -406,7 +406,7 @@ class Aggregation:
     def expiries(self) -> Iterator[Report]:
         """EMIT ON CHANGE: at x, groups that lost a row at x and still have one (without GROUP BY: also when empty)."""
         for time in sorted({row.out[0][0] for row in self.input if row.out[0][0] <= self.now}):
-            at = ((time, EXPIRY, 0), (0,))
+            at = ((time, TIME, 0), (0,))
             lost = {self.group_of(row): None for row in self.input if row.out == start_of(time)}
             contents = [(group, self.content(group, at)) for group in lost]
             kept = [(group, content) for group, content in contents if content or not self.node.group_by]

@@ -16,7 +16,7 @@ import sqlglot
 from databases import DATABASES, one_of
 
 import bridge
-from bridge import Bridge
+from bridge import Aggregate, Bridge, Stream, Window
 from windows.databases import Refused, open_database
 from windows.databases.alchemy import Alchemy
 
@@ -330,3 +330,16 @@ def test_many_rows_come_in_and_go_out_as_they_are(cep: Bridge) -> None:
 def test_refused_is_told_with_the_statement(cep: Bridge) -> None:
     with pytest.raises(Refused, match="SELECT nothing FROM nowhere"):
         cep.database.fetch("SELECT nothing FROM nowhere")
+
+
+def test_sqlite_takes_a_query_deeper_than_its_parser_goes():
+    """SQLite's parser has a stack of 100 entries: what is nested deeper stands in WITH, one after the other."""
+    node: Any = Stream("s", "a INTEGER")
+    for _ in range(12):
+        node = Aggregate(Window(node, "RANGE 5 MS"), ["MAX(a) AS a"], [], having="MAX(a) > 0")
+    with bridge.connect("sqlite://") as cep:
+        found: list[bridge.Event] = []
+        cep.create_query("deep", node)
+        cep.add_output_processor("deep", found.append)
+        cep.push_events("s", [([3], 1), ([2], 2)])
+    assert [(event.timestamp, event.payload["a"]) for event in found] == [(1, 3), (2, 3)]

@@ -18,6 +18,9 @@ _AFFINITY = {"BOOLEAN": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE": 
 _EXACT_DIGITS = 15
 """SQLite computes decimals as doubles, exact to so many digits."""
 
+DEEP = 8
+"""Sub-queries within each other up to which a statement stays as it is: SQLite's parser has a stack of 100 entries."""
+
 
 class SQLite(Alchemy):
     """SQLite, the fastest back end for event-at-a-time work."""
@@ -74,6 +77,9 @@ class SQLite(Alchemy):
         }
         return decoders.get(type_name)
 
+    def render(self, statement: exp.Expr, pretty: bool = False) -> str:
+        return super().render(_flat(statement) if _depth(statement) > DEEP else statement, pretty)
+
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
             kind = node.to.this
@@ -94,6 +100,55 @@ class SQLite(Alchemy):
 
     def is_aggregate(self, function: str) -> bool:
         return function.lower() in ("group_concat", "total", "json_group_array", "json_group_object")
+
+
+def _depth(statement: exp.Expr) -> int:
+    """How deep sub-queries stand in each other."""
+    deepest = [0]
+    waiting: list[tuple[exp.Expr, int]] = [(statement, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        depth += isinstance(node, exp.Subquery)
+        deepest[0] = max(deepest[0], depth)
+        waiting += [(child, depth) for child in node.iter_expressions()]
+    return deepest[0]
+
+
+def _flat(statement: exp.Expr) -> exp.Expr:
+    """The same statement, the sub-queries of FROM written one after the other in WITH instead of in each other."""
+    whole = statement.copy()
+    query = whole if isinstance(whole, exp.Query) else whole.expression
+    if not isinstance(query, exp.Query) or query.args.get("with_"):
+        return whole
+    found = [
+        node for node in query.walk(bfs=False) if isinstance(node, exp.Subquery) and _can_stand_before(node, query)
+    ]
+    parts = []
+    for place, node in enumerate(reversed(found), 1):  # inner ones before those they stand in
+        name = f"cep_part_{place}"
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+        node.replace(exp.Table(this=exp.to_identifier(name, quoted=True), alias=alias))
+        called = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+        parts.append(exp.CTE(this=node.this, alias=called))
+    if parts:
+        query.set("with_", exp.With(expressions=parts))
+    return whole
+
+
+def _can_stand_before(node: exp.Subquery, query: exp.Query) -> bool:
+    """Whether a sub-query is one of FROM, within nothing else that has names of its own or reads those around it."""
+    if not isinstance(node.parent, (exp.From, exp.Join)) or not isinstance(node.this, exp.Query):
+        return False
+    above: exp.Expr | None = node.parent
+    while above is not None and above is not query:
+        if isinstance(above, exp.With) or not isinstance(above, (exp.From, exp.Join, exp.Subquery, exp.Query)):
+            return False
+        if isinstance(above, exp.Subquery) and not isinstance(above.parent, (exp.From, exp.Join)):
+            return False
+        if isinstance(above, exp.Query) and above.args.get("with_"):
+            return False
+        above = above.parent
+    return True
 
 
 def _quoted(name: str) -> str:

@@ -248,6 +248,12 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
         yield _Merged([part for part in (columns.within(start, start + size) for columns in whole) if part]).numbered
 
 
+def interleaved(parts: list[tuple[StreamEntry, pa.Table, Any]]) -> Chunk:
+    """One chunk of tables (`ts`, then the attributes in their types) of several streams, each with the places of its
+    rows in the chunk, from 0."""
+    return _Merged([_Columns(*part) for part in parts]).numbered
+
+
 @dataclasses.dataclass
 class _Merged:
     """Rows of several streams, one chunk."""

@@ -17,7 +17,6 @@ from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
 
 if TYPE_CHECKING:
-    import pyarrow as pa
 
     from bridge.results import Results
     from bridge.sources import Rejects, Source
@@ -82,7 +81,8 @@ def replay(
     relations: Mapping[str, Any] | None = None,
     end: Any = None,
     out: str | os.PathLike[str] | None = None,
-) -> dict[str, pa.Table]:
+    spark: Any = None,
+) -> dict[str, Any]:
     """Runs queries over history, with the results that pushing it would have had; gives them by query.
 
     `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
@@ -92,6 +92,10 @@ def replay(
     is read up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by
     query, each complete when it appears, and the tables returned are views of these files.
 
+    With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
+    (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
+    or, with `out`, in directories of Parquet. `database` is not used then: executors have a DuckDB each.
+
     Raises what `push_events` and `create_query` raise, and SourceError for what cannot be read.
 
     >>> import pyarrow
@@ -99,13 +103,17 @@ def replay(
     >>> replay({"trades": trades}, {"high": "SELECT price FROM trades WHERE price > 10"})["high"].to_pylist()
     [{'ts': 2, 'price': 11.0}]
     """
+    if engine == "spark":
+        from bridge.spark import replay as on_spark
+
+        options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end}
+        return on_spark(source, queries, out=None if out is None else os.fspath(out), spark=spark, **options)
     if engine != "local":
-        known = "engine='spark' is not there yet in this version" if engine == "spark" else f"unknown engine {engine!r}"
-        raise BridgeError(f"{known}; engine='local' is")
+        raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
     from bridge.results import Results, Tables
 
     script = Script.of(queries)
-    script.streams.update({name: _schema(name, schema) for name, schema in (schemas or {}).items()})
+    script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
     results: Results | Tables = Tables() if out is None else Results(Path(out), "parquet")
     with contextlib.ExitStack() as stack:
         cep = stack.enter_context(_opened(database))
@@ -140,7 +148,7 @@ def open_sources(
 
     opened = {}
     for name, what in sources.items():
-        stream = _known(name, script)
+        stream = known_stream(name, script)
         column = timestamp if isinstance(timestamp, str) or timestamp is None else timestamp.get(name)
         schema = next((s for n, s in script.declared.items() if n.lower() == name.lower()), None)
         opened[stream] = open_source(stream, what, schema, column, format, note)
@@ -191,8 +199,8 @@ def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:
         yield event
 
 
-def _known(name: str, script: Script) -> str:
-    """The stream as the script writes it."""
+def known_stream(name: str, script: Script) -> str:
+    """The stream as the script writes it; raises UnknownName where no query reads it."""
     found = next((read for read in script.reads if read.lower() == name.lower()), None)
     if found is None:
         hint = nearest(name, script.reads)
@@ -232,7 +240,8 @@ def _mapping(source: Any) -> Script:
     return Script({}, queries)
 
 
-def _schema(name: str, schema: Any) -> Schema:
+def schema_for(name: str, schema: Any) -> Schema:
+    """A schema of the caller's; raises SourceError for what is none."""
     try:
         return Schema.of(schema)
     except TypeMismatch as error:

@@ -56,6 +56,8 @@ class Runner:
         self.catalogue = Catalogue(database)
         self.network = Network(database, self.catalogue.source)
         self.reports = Reports()
+        self.told: tuple[str, ...] = ("ts",)
+        """What results say of their time and place before their columns."""
         self.now = BEGINNING
         self.seq = 0
         self._tables: list[str] = []
@@ -170,7 +172,7 @@ class Runner:
 
     def _emissions(self, flow: Flow, names: Sequence[str]) -> tuple[exp.Expr, ...]:
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
-        columns = [exp.column(c, quoted=True) for c in ("ts", *names)]
+        columns = [exp.column(c, quoted=True) for c in (*self.told, *names)]
         forms = [flow.many or flow.arrivals, flow.few or flow.arrivals]
         if not flow.many and not flow.few:
             forms.pop()

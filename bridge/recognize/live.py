@@ -186,9 +186,12 @@ class Live:
         if not self._ready:
             self._restore(database)
         arrived = database.fetch(self.texts.kept if final and self.ahead else self.texts.arrived)
-        reports = list(self._reports(self._fresh(arrived, (now, seq, 0) if final else None), now))
+        end = (now, seq, 0) if final else None
+        fresh = self._fresh(arrived, end)
+        waiting = [row for row in fresh if row.known == end]  # until now, for rows that will not come
+        reports = sorted(self._reports(fresh[: len(fresh) - len(waiting)], now), key=self._when)
         if final:
-            reports += self._finished(now, seq)
+            reports += sorted([*self._reports(waiting, now), *self._finished(now, seq)], key=self._first_row)
         if reports:
             self._write(database, reports)
         self._advance(database)
@@ -337,11 +340,17 @@ class Live:
 
     def _finished(self, now: int, seq: int) -> list[Report]:
         found: list[Report] = []
-        for key in sorted(self.parts, key=_nulls_first):
-            part = self.parts[key]
+        for key, part in self.parts.items():
             self.asked.ask_for(part.matcher)
             found += self._told(key, part, part.matcher.finish(), now, seq)
         return found
+
+    def _first_row(self, report: Report) -> Moment:
+        return self.store.moment_of[self.parts[report.key].row(report.first)]
+
+    def _when(self, report: Report) -> tuple[int, int, Moment]:
+        """When a report is made; those that time alone makes come in the order of their first rows."""
+        return report.ts, report.seq, BEGINNING if report.seq else self._first_row(report)
 
     def _told(self, key: Key, part: Part, matches: list[Match], ts: int, seq: int) -> Iterator[Report]:
         """The matches, with the rows of none where these are wanted; then what is over is forgotten."""
@@ -390,10 +399,6 @@ class Live:
         if lines:
             database.insert(self.texts.place_table, self._width + 7, lines)
         self._changed.clear()
-
-
-def _nulls_first(key: Key) -> tuple[tuple[bool, Any], ...]:
-    return tuple((value is not None, value) for value in key)
 
 
 class _Answer:

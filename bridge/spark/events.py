@@ -1,0 +1,196 @@
+"""Streams as Spark frames: time, where each row stands among rows of equal time, and the columns of the attributes."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bridge.errors import SourceError
+from bridge.intake import EARLIEST, as_arrow
+from bridge.replay import Script, known_stream
+from bridge.sources.layout import Layout, layout_of
+from bridge.sources.source import open_source, paths_of
+from windows.schema import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+TIME, FILE, ROW = "ts", "file", "row"
+"""Columns of a frame of events: milliseconds, then what orders the rows of equal ones."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Events:
+    """The events of one stream: a frame of TIME, FILE, ROW and `c0`, `c1` …, whose `layout` says what they are."""
+
+    stream: str
+    schema: Schema
+    layout: Layout
+    frame: DataFrame
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the frame that hold what the layout reads."""
+        return [f"c{place}" for place in range(len(self.layout.columns))]
+
+    def column(self, attribute: str) -> str:
+        """The column of an attribute."""
+        name = next(column for found, column in self.layout.attributes if found.name == attribute)
+        return self.columns[self.layout.columns.index(name)]
+
+
+def open_events(
+    spark: SparkSession, script: Script, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
+) -> list[Events]:
+    """The events of each stream, in the order of the mapping; nothing is read yet but what tells the columns."""
+    opened = []
+    for name, source in sources.items():
+        stream = known_stream(name, script)
+        schema = next((s for n, s in script.declared.items() if n.lower() == name.lower()), None)
+        column = timestamp if isinstance(timestamp, str) or timestamp is None else timestamp.get(name)
+        opened.append(_opened(spark, stream, source, schema, column))
+    return opened
+
+
+def _opened(spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None) -> Events:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame, file, row = _frame(spark, stream, source, schema, timestamp)
+    layout = layout_of(stream, _arrow_columns(frame), schema, timestamp, lambda text: None, typed=True)
+    found = schema or Schema(tuple(attribute for attribute, _ in layout.attributes))
+    columns = [_named(name).alias(f"c{place}") for place, name in enumerate(layout.columns)]
+    time = _milliseconds(frame, layout.timestamp)
+    # a row without a time comes first, so that the reader refuses it, as it does everywhere
+    first = F.coalesce(time, F.lit(EARLIEST)).cast("long").alias(TIME)
+    selected = frame.select(first, file.cast("int").alias(FILE), row.cast("long").alias(ROW), *columns)
+    return Events(stream, found, layout, selected)
+
+
+def _frame(
+    spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None
+) -> tuple[DataFrame, Column, Column]:
+    """The rows of a source, and the columns that tell where each stands."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F  # noqa: N812
+
+    position = F.monotonically_increasing_id()
+    if isinstance(source, DataFrame):
+        return source, F.lit(0), position
+    if isinstance(source, str) and not _is_path(source):
+        return _table(spark, source), F.lit(0), position
+    if isinstance(source, (str, os.PathLike)):
+        return _files(spark, stream, os.fspath(source), schema, timestamp)
+    tables = as_arrow(source)
+    if tables is None:
+        opened = open_source(stream, source, schema, timestamp)
+        tables = opened.tables()
+    whole = pa.concat_tables(list(tables))
+    placed = whole.append_column("_place", pa.array(range(whole.num_rows), pa.int64()))
+    return spark.createDataFrame(placed), F.lit(0), F.col("_place")
+
+
+def _files(
+    spark: SparkSession, stream: str, path: str, schema: Schema | None, timestamp: str | None
+) -> tuple[DataFrame, Column, Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if "://" in path or os.path.isdir(path) or path.endswith((".parquet", ".pq")) or _all_parquet(path):
+        frame = _read(spark, path)
+        names = sorted(frame.inputFiles())
+        number = F.lit(0)
+        if len(names) > 1:
+            numbers = spark.createDataFrame(
+                [(name, place) for place, name in enumerate(names)], "_name string, _at int"
+            )
+            frame = frame.withColumn("_name", F.col("_metadata.file_path")).withColumn("_row", _row_index())
+            frame = frame.join(F.broadcast(numbers), "_name", "left")
+            return frame.drop("_name"), F.col("_at"), F.col("_row")
+        return frame, number, _row_index()
+    return _texts(spark, stream, path, schema, timestamp)
+
+
+def _texts(
+    spark: SparkSession, stream: str, path: str, schema: Schema | None, timestamp: str | None
+) -> tuple[DataFrame, Column, Column]:
+    """CSV and NDJSON, read file by file by the reader of every replay, so that a value means the same everywhere."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from bridge.spark.texts import Texts
+
+    paths = [os.path.abspath(name) for name in paths_of(path)]
+    first = open_source(stream, paths[0], schema, timestamp)
+    first.close()
+    reader = Texts(stream, first.schema, timestamp)
+    files = spark.createDataFrame(list(enumerate(paths)), "file int, path string").repartitionById(
+        len(paths), F.col("file")
+    )
+    return files.mapInArrow(reader.read, reader.schema), F.col("_file"), F.col("_row")
+
+
+def _row_index() -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col("_metadata.row_index")
+
+
+def _read(spark: SparkSession, path: str) -> DataFrame:
+    name = path if "://" in path else os.path.abspath(path)
+    if "://" not in path and not glob.glob(name):
+        raise SourceError(f"there is no file {path}")
+    try:
+        return spark.read.parquet(name)
+    except Exception as error:
+        raise SourceError(f"{path} cannot be read as Parquet: {_first_line(error)}") from None
+
+
+def _table(spark: SparkSession, name: str) -> DataFrame:
+    try:
+        return spark.table(name)
+    except Exception as error:
+        raise SourceError(f"there is neither a file nor a Spark table {name!r}: {_first_line(error)}") from None
+
+
+def _is_path(source: str) -> bool:
+    return any(letter in source for letter in "/\\*?") or os.path.exists(source) or "." in os.path.basename(source)
+
+
+def _all_parquet(path: str) -> bool:
+    found = glob.glob(path, recursive=True)
+    return bool(found) and all(name.endswith((".parquet", ".pq")) for name in found)
+
+
+def _arrow_columns(frame: DataFrame) -> dict[str, pa.DataType]:
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    hidden = {"_place", "_file", "_row", "_at"}
+    return {field.name: to_arrow_type(field.dataType) for field in frame.schema if field.name not in hidden}
+
+
+def _milliseconds(frame: DataFrame, name: str) -> Column:
+    """A time as milliseconds, as `to_times` has it: whole numbers are such, times without a zone are UTC."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import types as T  # noqa: N812
+
+    kind, column = frame.schema[name].dataType, _named(name)
+    if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
+        return F.unix_millis(column.cast("timestamp"))
+    if isinstance(kind, T.DateType):
+        return F.unix_date(column).cast("long") * 86_400_000
+    if isinstance(kind, T.IntegralType):
+        return column
+    raise SourceError(f"the timestamps {name!r} are {kind.simpleString()}: whole milliseconds or timestamps are wanted")
+
+
+def _named(name: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,254 @@
+"""How a query can be computed in pieces: by time, where its results look back a bounded while, or by key.
+
+Slices of time need no key and know no skew: each begins as much earlier as its results look back. Keys serve what looks
+back without bound, and only where every operator keeps rows of different keys apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from functools import singledispatchmethod
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.catalogue import Catalogue
+from bridge.check import resolve
+from bridge.query import Node
+from windows.window import Now, Range, Rows
+
+KEYS = 3
+"""So many columns at most make up a key: more would spread rows no better."""
+
+
+class Reach(NamedTuple):
+    """In milliseconds, None being without bound: how far `back` the events are that a result is made of, and how long
+    after its `ts` a row `lasts` in the windows of those that read it.
+
+    >>> Reach(5, 10).after
+    15
+    """
+
+    back: int | None
+    lasts: int | None
+
+    @property
+    def after(self) -> int | None:
+        """How far back a result looks that is made of the rows that last until now."""
+        return None if self.back is None or self.lasts is None else self.back + self.lasts
+
+
+class Way(NamedTuple):
+    """A column of each stream below by whose values rows can be kept apart; `shown`: the output columns equal to it."""
+
+    columns: frozenset[tuple[str, str]]
+    shown: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fanout:
+    """How one query is computed in pieces.
+
+    `back`: by slices of time that begin so many milliseconds earlier; None where results look back without bound.
+    `keys`: by these columns of each stream (lower-case names), which several inputs have in the same order.
+    `why`: the reason, for `explain`, where there is neither.
+    """
+
+    back: int | None
+    keys: Mapping[str, tuple[str, ...]]
+    why: str = ""
+
+
+def fanout(name: str, catalogue: Catalogue) -> Fanout:
+    """How a continuous query, by its name, can be computed in pieces."""
+    found = _Analysis(catalogue)
+    entry = catalogue.query_entry(name)
+    back = found.reach(entry.resolved.node).back
+    if entry.timed and not _by_first_row(entry.resolved.node, catalogue):
+        return Fanout(back, {}, "its results come through time alone, and several keys' at one instant have an order")
+    ways = found.ways(entry.resolved.node)
+    keys = _combined(ways, entry.sources)
+    why = "" if keys or back is not None else "it looks back without bound, over rows of all keys together"
+    return Fanout(back, keys, why)
+
+
+def _combined(ways: Iterable[Way], sources: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """All ways at once: rows that each keeps apart are kept apart by all together."""
+    chosen: dict[frozenset[tuple[str, str]], None] = {way.columns: None for way in ways}
+    columns = [dict(way) for way in sorted(chosen, key=sorted)[:KEYS]]
+    return {stream: tuple(way[stream] for way in columns) for stream in sorted(sources)} if columns else {}
+
+
+def _by_first_row(node: Node, catalogue: Catalogue) -> bool:
+    """Whether what time alone reports are matches of MATCH_RECOGNIZE, which are in the order of their first rows."""
+    while isinstance(node, (query.Filter, query.Map)):
+        node = node.input
+    if not isinstance(node, query.MatchRecognize):
+        return False
+    below = node.input
+    return stateless(below) and not any(
+        isinstance(stream, query.Stream) and stream.name.lower() in catalogue.queries for stream in query.walk(below)
+    )
+
+
+def stateless(node: Node) -> bool:
+    """Whether a tree is filters, maps and unions of streams."""
+    if isinstance(node, query.Stream):
+        return True
+    return isinstance(node, (query.Filter, query.Map, query.Union)) and all(map(stateless, node.inputs_of))
+
+
+class _Analysis:
+    """What follows from each operator for reach and ways, of resolved trees."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+
+    # Reach --------------------------------------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def reach(self, node: Node) -> Reach:
+        return Reach(None, None)
+
+    @reach.register
+    def _(self, node: query.Stream) -> Reach:
+        other = self.catalogue.queries.get(node.name.lower())
+        return self.reach(other.resolved.node) if other else Reach(0, 0)
+
+    @reach.register(query.Filter)
+    @reach.register(query.Map)
+    @reach.register(query.Union)
+    def _(self, node: Node) -> Reach:
+        backs, lasts = zip(*map(self.reach, node.inputs_of), strict=True)
+        return Reach(_longest(backs), _longest(lasts))
+
+    @reach.register
+    def _(self, node: query.Window) -> Reach:
+        back, extent = self.reach(node.input).back, node.extent
+        if isinstance(extent, Range) and extent.slide is not None:
+            return Reach(None if back is None else back + extent.size + 1, extent.slide)
+        if isinstance(extent, (Range, Now)):
+            return Reach(back, extent.size if isinstance(extent, Range) else 1)
+        return Reach(None if isinstance(extent, Rows) else back, None)
+
+    @reach.register
+    def _(self, node: query.Aggregate) -> Reach:
+        below = self.reach(node.input)
+        return Reach(below.after, None if node.on_change else below.lasts)
+
+    @reach.register
+    def _(self, node: query.Correlate) -> Reach:
+        parts = [self.reach(below) for below in node.inputs_of if not isinstance(below, query.Relation)]
+        bounded = [part.lasts for part in parts if part.lasts is not None]
+        back = parts[0].back if len(parts) == 1 else _longest(part.after for part in parts)
+        return Reach(back, min(bounded, default=None))
+
+    @reach.register
+    def _(self, node: query.Match) -> Reach:
+        back = self.reach(node.input).back
+        return Reach(None if back is None else back + node.within, node.within)
+
+    # Ways ---------------------------------------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def ways(self, node: Node) -> list[Way]:
+        return []
+
+    @ways.register
+    def _(self, node: query.Stream) -> list[Way]:
+        if other := self.catalogue.queries.get(node.name.lower()):
+            return self.ways(other.resolved.node)
+        entry = self.catalogue.stream_entry(node.name)
+        return [Way(frozenset([(entry.name.lower(), name)]), frozenset([name])) for name in entry.schema.names]
+
+    @ways.register
+    def _(self, node: query.Filter) -> list[Way]:
+        return self.ways(node.input)
+
+    @ways.register
+    def _(self, node: query.Map) -> list[Way]:
+        return [Way(way.columns, _shown(node.columns, way)) for way in self.ways(node.input)]
+
+    @ways.register
+    def _(self, node: query.Union) -> list[Way]:
+        return self._together([(self.ways(below), lambda name: name) for below in node.inputs], lambda a, b: a == b)
+
+    @ways.register
+    def _(self, node: query.Window) -> list[Way]:
+        below = self.ways(node.input)
+        return _kept_apart(below, node.partition_by) if isinstance(node.extent, Rows) else below
+
+    @ways.register
+    def _(self, node: query.Aggregate) -> list[Way]:
+        apart = _kept_apart(self.ways(node.input), node.group_by)
+        return [Way(way.columns, _shown(node.columns, way)) for way in apart]
+
+    @ways.register(query.Match)
+    def _(self, node: query.Match) -> list[Way]:
+        return [Way(way.columns, frozenset()) for way in _kept_apart(self.ways(node.input), node.partition_by)]
+
+    @ways.register(query.MatchRecognize)
+    def _(self, node: query.MatchRecognize) -> list[Way]:
+        apart = _kept_apart(self.ways(node.input), node.pattern.partition_by)
+        keys = {key.name for key in node.pattern.partition_by}
+        return [Way(way.columns, way.shown & keys) for way in apart]
+
+    @ways.register
+    def _(self, node: query.Correlate) -> list[Way]:
+        fields = resolve(node, self.catalogue).fields
+        names = {field.origin: field.name for field in fields if field.origin}
+        equal = _equalities(node.condition)
+        inputs = [
+            (self.ways(below), lambda name, alias=alias: names.get((alias, name), ""))
+            for alias, below in node.inputs
+            if not isinstance(below, query.Relation)
+        ]
+        return self._together(inputs, lambda a, b: a == b or b in equal.get(a, ()))
+
+    def _together(
+        self,
+        inputs: list[tuple[list[Way], Callable[[str], str]]],
+        equal: Callable[[str, str], bool],
+    ) -> list[Way]:
+        """The ways of several inputs that agree: their columns are equal wherever their rows meet."""
+        found = []
+        for ways in itertools.product(*(ways for ways, _ in inputs)):
+            columns = frozenset[tuple[str, str]]().union(*(way.columns for way in ways))
+            one_a_stream = len({stream for stream, _ in columns}) == len(columns)
+            shown = [{call(name) for name in way.shown} - {""} for way, (_, call) in zip(ways, inputs, strict=True)]
+            meets = {a for a in shown[0] if all(any(equal(a, b) for b in others) for others in shown[1:])}
+            if one_a_stream and meets:
+                everywhere = {b for names in shown for b in names if any(equal(a, b) for a in meets)}
+                found.append(Way(columns, frozenset(everywhere)))
+        return found
+
+
+def _kept_apart(ways: list[Way], keys: Iterable[exp.Expr]) -> list[Way]:
+    """The ways by which an operator that works per key keeps rows apart."""
+    names = {key.name for key in keys if isinstance(key, exp.Column)}
+    return [way for way in ways if way.shown & names]
+
+
+def _shown(columns: Iterable[exp.Expr], way: Way) -> frozenset[str]:
+    return frozenset(c.alias for c in columns if isinstance(c.this, exp.Column) and c.this.name in way.shown)
+
+
+def _equalities(condition: exp.Expr | None) -> dict[str, set[str]]:
+    """The columns that are equal wherever the condition holds, each with all it is equal to."""
+    classes: dict[str, set[str]] = {}
+    parts = condition.flatten() if isinstance(condition, exp.And) else [condition]
+    for part in parts:
+        part = part.unnest() if part is not None else None
+        if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column) and isinstance(part.expression, exp.Column):
+            left, right = part.this.name, part.expression.name
+            both = classes.get(left, {left}) | classes.get(right, {right})
+            classes.update(dict.fromkeys(both, both))
+    return classes
+
+
+def _longest(lengths: Iterable[int | None]) -> int | None:
+    listed = list(lengths)
+    return None if None in listed else max((length for length in listed if length is not None), default=0)

@@ -1,0 +1,159 @@
+"""Results as Parquet, one directory a query: written beside, and in their place all at once when they are complete."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from bridge.errors import SourceError
+from bridge.spark.replay import Group, Replay, column, spark_schema
+from bridge.spark.task import ORDER, Writer, folder_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+UNFINISHED = "_unfinished-"
+"""Directories of runs that are under way, or died."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What a run has written of one query: its rows, over all pieces and in the largest; the seconds of its pass."""
+
+    query: str
+    rows: int
+    pieces: int
+    largest: int
+    seconds: float
+    told: str
+
+    @property
+    def skew(self) -> float:
+        """The largest piece's rows, as a multiple of an average one's."""
+        return self.largest * self.pieces / self.rows if self.rows else 1.0
+
+
+class Directory:
+    """A directory of results on any file system that Arrow knows; one run writes at a time.
+
+    A query's results appear as `<query>.parquet` when they are complete; a run that died leaves what was there before.
+    """
+
+    def __init__(self, path: str) -> None:
+        import os
+
+        given = path if "://" in path else f"file://{os.path.abspath(path)}"
+        try:
+            self._system, self._base = fs.FileSystem.from_uri(given)
+            self._system.create_dir(self._base, recursive=True)
+            self._sweep()
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"results cannot be written to {path}: {error}") from None
+        self._root = given.rstrip("/")
+        self._run = f"{UNFINISHED}{uuid.uuid4().hex[:12]}"
+
+    @property
+    def under_way(self) -> str:
+        """The URI to which this run writes."""
+        return f"{self._root}/{self._run}"
+
+    def uri(self, name: str) -> str:
+        """Where a query's results are."""
+        return f"{self._root}/{folder_of(name)}"
+
+    def publish(self, names: Iterable[str]) -> None:
+        """Puts what was written in its place; what was there before goes."""
+        for name in names:
+            made, place = f"{self._base}/{self._run}/{folder_of(name)}", f"{self._base}/{folder_of(name)}"
+            before = f"{self._base}/{self._run}/before-{folder_of(name)}"
+            if self._is_there(place):
+                self._system.move(place, before)
+            self._system.move(made, place)
+        self._system.delete_dir(f"{self._base}/{self._run}")
+
+    def keep(self, files: Mapping[str, Iterable[str]], schemas: Mapping[str, pa.Schema]) -> None:
+        """Of what tasks wrote, only these files count: an attempt that failed may have left others. One at least each."""
+        import pyarrow.parquet as pq
+
+        for name, paths in files.items():
+            folder = f"{self._base}/{self._run}/{folder_of(name)}"
+            self._system.create_dir(folder, recursive=True)
+            wanted = {path.rsplit("/", 1)[-1] for path in paths}
+            for found in self._system.get_file_info(fs.FileSelector(folder)):
+                if found.base_name not in wanted:
+                    self._system.delete_file(found.path)
+            if not wanted:
+                pq.write_table(schemas[name].empty_table(), f"{folder}/part-00000.parquet", filesystem=self._system)
+
+    def discard(self) -> None:
+        """Removes what this run has written."""
+        if self._is_there(f"{self._base}/{self._run}"):
+            self._system.delete_dir(f"{self._base}/{self._run}")
+
+    def _sweep(self) -> None:
+        """Removes what runs that died have left; results they had moved away come back."""
+        for found in self._system.get_file_info(fs.FileSelector(self._base)):
+            if found.base_name.startswith(UNFINISHED):
+                for inside in self._system.get_file_info(fs.FileSelector(found.path)):
+                    place = f"{self._base}/{inside.base_name.removeprefix('before-')}"
+                    if inside.base_name.startswith("before-") and not self._is_there(place):
+                        self._system.move(inside.path, place)
+                self._system.delete_dir(found.path)
+
+    def _is_there(self, path: str) -> bool:
+        return bool(self._system.get_file_info(path).type != fs.FileType.NotFound)
+
+
+def write(replay: Replay, out: str) -> list[Written]:
+    """Computes all queries, those in the same pieces in one pass, and puts their results into a directory."""
+    directory = Directory(out)
+    try:
+        told = [line for group in replay.groups() for line in _write_group(replay, group, directory)]
+        directory.publish(replay.script.queries)
+    except BaseException:
+        directory.discard()
+        raise
+    return told
+
+
+def _write_group(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
+    began = time.monotonic()
+    task, pieces = replay.task(group)
+    ordered = task.bounds is not None
+    raw = directory.under_way if ordered else f"{directory.under_way}/raw"
+    files = pieces.mapInArrow(Writer(task, raw).write, Writer.COLUMNS).collect()
+    paths = {name: [file.path for file in files if file.query == name] for name in group.names}
+    if ordered:
+        directory.keep(paths, task.wanted)
+    for name in group.names:
+        rows = [file.rows for file in files if file.query == name]
+        if not ordered:
+            _sorted(replay, name, paths[name], task.wanted[name]).write.parquet(
+                f"{directory.under_way}/{folder_of(name)}"
+            )
+        yield Written(name, sum(rows), max(len(rows), 1), max(rows, default=0), time.monotonic() - began, group.told)
+
+
+def _sorted(replay: Replay, name: str, paths: list[str], schema: pa.Schema) -> DataFrame:
+    """The rows of all pieces in one order."""
+    found = spark_schema(schema)
+    frame = replay.spark.read.schema(found).parquet(*paths) if paths else replay.spark.createDataFrame([], found)
+    return frame.orderBy(*map(column, ORDER)).select(*map(column, replay.schemas[name].names))
+
+
+def read(replay: Replay, out: str) -> dict[str, Any]:
+    """The results in a directory as frames, in their order."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    directory = f"{out}" if "://" in out else out
+    found = {}
+    for name in replay.script.queries:
+        frame = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(f"{directory}/{folder_of(name)}")
+        found[name] = frame.orderBy(F.col("_metadata.file_name"), F.col("_metadata.row_index"))
+    return found

@@ -1,0 +1,349 @@
+"""Replay on Spark: the history in pieces, each through the bridge itself on an executor, results in one order.
+
+A piece is a slice of time, or all rows of some keys (`fanout`); `task` is what is done with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bridge.engine import Bridge
+from bridge.errors import BridgeError
+from bridge.intake import arrow_type, as_arrow, milliseconds
+from bridge.query import Node
+from bridge.replay import Script, schema_for
+from bridge.rows import arrow_table
+from bridge.sources.relations import create_relation
+from bridge.spark.events import FILE, ROW, TIME, Events, open_events
+from bridge.spark.fanout import Fanout, fanout
+from bridge.spark.firsts import with_first_row
+from bridge.spark.session import session
+from bridge.spark.task import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, Feed, Task
+from windows.schema import Attribute, Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+ROWS_A_PIECE = 2_000_000
+"""Events of a piece, where there are enough of them to keep all cores at work."""
+
+PIECES_A_CORE = 3
+"""Pieces for each core, so that no core waits long for the last one."""
+
+OVERLAP = 4
+"""A slice is so many times as long as its results look back, where there are slices enough then."""
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """What is known of all events together, before any query runs."""
+
+    count: int
+    first: int
+    last: int
+    quantiles: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Queries that are computed in the same pieces, in one pass."""
+
+    names: tuple[str, ...]
+    back: int | None
+    keys: Mapping[str, tuple[str, ...]]
+
+    @property
+    def told(self) -> str:
+        """How the pieces are made, in words."""
+        if self.back is not None:
+            return f"slices of time, each looking back {self.back} ms"
+        if self.keys:
+            return "by key: " + "; ".join(f"{stream} by {', '.join(columns)}" for stream, columns in self.keys.items())
+        return "in one piece"
+
+
+class Replay:
+    """Queries over a history on Spark, checked and laid out; nothing is read before its frames or files are wanted."""
+
+    def __init__(
+        self,
+        source: Mapping[str, Any],
+        queries: Any,
+        *,
+        spark: SparkSession | None = None,
+        timestamp: str | Mapping[str, str] | None = None,
+        schemas: Mapping[str, Any] | None = None,
+        relations: Mapping[str, Any] | None = None,
+        end: Any = None,
+        pieces: int | None = None,
+    ) -> None:
+        if not isinstance(source, Mapping):
+            raise BridgeError("engine='spark' wants a mapping of streams to their events: a path, a table, a frame")
+        self.script = Script.of(queries)
+        self.script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
+        self.spark = session(spark)
+        self.end = None if end is None else milliseconds(end)
+        self.events = [self._until_end(e) for e in open_events(self.spark, self.script, source, timestamp)]
+        self.relations = {name: _as_table(name, data) for name, data in (relations or {}).items()}
+        self._pieces = pieces
+        self._history: History | None = None
+        with self._checked() as cep:
+            self.fanouts = {name: fanout(name, cep._catalogue) for name in self.script.queries}
+            self.schemas = {name: _result_schema(cep, name) for name in self.script.queries}
+            self._nodes = {name: cep._catalogue.query_entry(name).resolved.node for name in self.script.queries}
+
+    # What is known before -----------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _checked(self) -> Iterator[Bridge]:
+        """A bridge without events that has all streams and queries: what is wrong with them, is wrong here."""
+        import bridge
+
+        with bridge.connect() as cep:
+            for name, table in self.relations.items():
+                create_relation(cep.database, name, table)
+            declared = {name.lower() for name in self.script.declared}
+            inferred = {e.stream: e.schema for e in self.events if e.stream.lower() not in declared}
+            self.script.install(cep, inferred)
+            self.streams = cep.streams
+            yield cep
+
+    def _until_end(self, events: Events) -> Events:
+        if self.end is None:
+            return events
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return dataclasses.replace(events, frame=events.frame.where(F.col(TIME) <= self.end))
+
+    @property
+    def history(self) -> History:
+        """One pass over the times of all events."""
+        if self._history is None:
+            self._history = _history([events.frame for events in self.events], self.end)
+        return self._history
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at a time."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    def groups(self) -> list[Group]:
+        """The queries by the pieces they are computed in."""
+        found: dict[tuple[Any, ...], list[str]] = {}
+        backs: dict[tuple[Any, ...], int] = {}
+        for name, way in self.fanouts.items():
+            keys = self._usable(way.keys)
+            sliced = way.back is not None and (not keys or self._slices(way.back) > 1 or self.history.count == 0)
+            key = ("time",) if sliced else ("keys", *sorted(keys.items()))
+            found.setdefault(key, []).append(name)
+            if sliced and way.back is not None:
+                backs[key] = max(backs.get(key, 0), way.back)
+        return [Group(tuple(names), backs.get(key), dict(key[1:])) for key, names in found.items()]
+
+    def _usable(self, keys: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """The columns of which Spark itself can tell whether values are equal."""
+        if not keys:
+            return {}
+        width = len(next(iter(keys.values())))
+        events = {e.stream.lower(): e for e in self.events}
+        kept = [
+            place
+            for place in range(width)
+            if all(s not in events or _comparable(events[s], columns[place]) for s, columns in keys.items())
+        ]
+        return {stream: tuple(columns[place] for place in kept) for stream, columns in keys.items()} if kept else {}
+
+    def _wanted_pieces(self) -> int:
+        enough = max(self.cores * PIECES_A_CORE, -(-self.history.count // ROWS_A_PIECE))
+        return self._pieces or max(1, min(enough, self.history.count))
+
+    def _slices(self, back: int) -> int:
+        """So many slices of time: fewer where each would read too much for what it looks back at."""
+        span = self.history.last - self.history.first + 1
+        wanted = self._wanted_pieces()
+        if self._pieces:
+            return wanted
+        long = max(1, span // (max(back, 1) * OVERLAP))
+        return wanted if long >= wanted else max(1, min(wanted, max(long, min(self.cores, span // max(back, 1)))))
+
+    # Computing ----------------------------------------------------------------------------------------------------------
+
+    def frame(self, name: str) -> DataFrame:
+        """The results of one query: `ts` and its columns, in their order; computed when they are asked for."""
+        group = next(group for group in self.groups() if name in group.names)
+        task, pieces = self.task(dataclasses.replace(group, names=(name,)))
+        frame = pieces.mapInArrow(task.frame(name), spark_schema(task.wanted[name]))
+        if task.bounds is not None:
+            return frame
+        return frame.orderBy(*map(column, ORDER)).select(*map(column, self.schemas[name].names))
+
+    def task(self, group: Group) -> tuple[Task, DataFrame]:
+        """What is done for these queries, and the pieces it is done with."""
+        bounds = self._bounds(group.back) if group.back is not None else None
+        queries = []
+        placed = False
+        for name in self.script.queries:
+            node = self.script.queries[name][0]
+            if name in group.names and bounds is None and (changed := with_first_row(self._nodes[name])) is not None:
+                node, placed = changed, True
+            queries.append((name, node))
+        order = [] if bounds is not None else [(c, pa.int64()) for c in ORDER]
+        wanted = {name: pa.schema([*order, *self.schemas[name]]) for name in group.names}
+        feeds = tuple(self._feed(number, events, placed) for number, events in enumerate(self.events))
+        task = Task(feeds, tuple(queries), wanted, self.relations, self.history.last, bounds)
+        return task, self._cut(group, bounds)
+
+    def _feed(self, number: int, events: Events, placed: bool) -> Feed:
+        schema = self.streams[next(name for name in self.streams if name.lower() == events.stream.lower())]
+        columns = tuple(f"s{number}{column}" for column in events.columns)
+        if placed:
+            schema = Schema((*schema, Attribute(PLACE, "BIGINT")))
+        return Feed(events.stream, schema, events.layout, columns, number, PLACE if placed else None)
+
+    def _bounds(self, back: int) -> tuple[int, ...]:
+        """The first instants of the slices, and the one after the last of all."""
+        history, slices = self.history, self._slices(back)
+        step = len(history.quantiles) / slices
+        inner = [history.quantiles[int(step * place)] for place in range(1, slices)] if history.quantiles else []
+        return (history.first, *sorted({at for at in inner if at > history.first}), history.last + 1)
+
+    def _cut(self, group: Group, bounds: tuple[int, ...] | None) -> DataFrame:
+        """The events of all streams, each with its piece, pieces in one Spark partition each and in their order."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        frames = [self._placed(number, events, group) for number, events in enumerate(self.events)]
+        whole = frames[0]
+        for other in frames[1:]:
+            whole = whole.unionByName(other, allowMissingColumns=True)
+        if bounds is not None:
+            assert group.back is not None
+            count = len(bounds) - 1
+            first, last = (_slice_of(F.col(TIME) + more, bounds) for more in (0, group.back + 1))
+            whole = whole.withColumn(PIECE, F.explode(F.sequence(first, last)))
+        else:
+            count = self._wanted_pieces() if group.keys else 1
+            whole = whole.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
+        columns = [PIECE, *(c for c in whole.columns if c != PIECE)]
+        cut = whole.select(*columns).repartitionById(count, F.col(PIECE))
+        return cut.sortWithinPartitions(PIECE, TIME, PLACE)
+
+    def _placed(self, number: int, events: Events, group: Group) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        file, row = F.col(FILE).cast("long"), F.col(ROW)
+        high, low = F.shiftright(row, 33), F.col(ROW).bitwiseAND((1 << 33) - 1)
+        wide = row >= (1 << FILE_BITS)  # of Spark's own numbers the upper half is the partition's
+        place = F.lit(number << STREAM_BITS) + F.when(wide, F.shiftleft(high, FILE_BITS) + low).otherwise(
+            F.shiftleft(file, FILE_BITS) + row
+        )
+        key = _key(events, group.keys.get(events.stream.lower(), ())) if group.back is None else F.lit(0)
+        own = [F.col(c).alias(f"s{number}{c}") for c in events.columns]
+        return events.frame.select(key.alias(PIECE), F.col(TIME), place.alias(PLACE), *own)
+
+
+def frames(replay: Replay) -> dict[str, DataFrame]:
+    """The results of all queries."""
+    return {name: replay.frame(name) for name in replay.script.queries}
+
+
+def _slice_of(at: Column, bounds: Sequence[int]) -> Column:
+    """The slice in which an instant is: a binary search, written out."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def within(low: int, high: int) -> Column:
+        if high - low == 1:
+            return F.lit(low)
+        middle = (low + high) // 2
+        return F.when(at < bounds[middle], within(low, middle)).otherwise(within(middle, high))
+
+    return within(0, len(bounds) - 1)
+
+
+def _key(events: Events, columns: Sequence[str]) -> Column:
+    """A number that rows of equal keys have in common, whatever the type of a number."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    parts = []
+    for name in columns:
+        attribute = events.schema.find(name)
+        assert attribute is not None
+        value = F.col(events.column(attribute.name))
+        parts.append(value.cast("double") + F.lit(0.0) if _is_number(attribute) else value)
+    return F.xxhash64(*parts) if parts else F.lit(0).cast("long")
+
+
+def _comparable(events: Events, name: str) -> bool:
+    """Whether a column has the very kind of values that the attribute has."""
+    attribute = events.schema.find(name)
+    if attribute is None:
+        return False
+    kind = events.frame.schema[events.column(attribute.name)].dataType.typeName()
+    if _is_number(attribute):
+        return kind in ("byte", "short", "integer", "long", "float", "double", "decimal")
+    return {"VARCHAR": "string", "BOOLEAN": "boolean", "DATE": "date"}.get(attribute.type) == kind
+
+
+def _is_number(attribute: Attribute) -> bool:
+    kind = arrow_type(attribute.type)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _history(frames: Sequence[DataFrame], end: int | None) -> History:
+    """The number of events, their first and last time, and times between which there are equally many."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    times = frames[0].select(TIME)
+    for frame in frames[1:]:
+        times = times.unionByName(frame.select(TIME))
+    shares = [place / 1000 for place in range(1000)]
+    found = times.agg(F.count(TIME), F.min(TIME), F.max(TIME), F.percentile_approx(TIME, shares, 20_000)).first()
+    assert found is not None
+    count, first, last, quantiles = found
+    last = max(last if last is not None else end or 0, end if end is not None else last or 0)
+    return History(count, first if first is not None else last, last, tuple(quantiles or ()))
+
+
+def _result_schema(cep: Bridge, name: str) -> pa.Schema:
+    """The columns of a query's results, in the types that the database gives where the query says none."""
+    entry = cep._catalogue.query_entry(name)
+    given = cep.database.arrow(entry.texts[0])
+    whole = arrow_table(entry.fields, [])
+    if given is None:
+        return whole.schema
+    fields = [
+        (f.name, g.type if pa.types.is_null(f.type) else f.type)
+        for f, g in zip(whole.schema, given.schema, strict=True)
+    ]
+    return pa.schema([(n, pa.string() if pa.types.is_null(kind) else kind) for n, kind in fields])
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """An Arrow schema in Spark's types; a time without a zone stays one."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def _as_table(name: str, data: Any) -> pa.Table:
+    """A relation as Arrow: it goes to every executor."""
+    if type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow"):
+        return data.toArrow()
+    tables = as_arrow(data)
+    if tables is None:
+        raise BridgeError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")
+    return pa.concat_tables(list(tables))
+
+
+def column(name: str) -> Column:
+    """A column by its exact name."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+__all__ = ["Fanout", "Group", "History", "Node", "Replay", "frames"]

@@ -1,0 +1,289 @@
+"""What runs on an executor: the bridge itself, on an embedded DuckDB, over the events of one piece of the history.
+
+So a piece gives the very rows that the live query gives. Its events come in order, as Arrow, and go through in batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.catalogue import QueryEntry
+from bridge.check import Field
+from bridge.engine import Bridge
+from bridge.errors import SourceError
+from bridge.intake import interleaved
+from bridge.query import Node
+from bridge.rows import arrow_table
+from bridge.sources.convert import Unfit
+from bridge.sources.layout import Layout
+from bridge.sources.relations import create_relation
+from windows.schema import Schema
+
+PIECE, TIME, PLACE = "piece", "ts", "cep:row"
+"""Columns of the events of a task: the piece's number, then what orders them."""
+
+FIRST = "cep:first row"
+"""A query's column of the PLACE of a match's first row, see `firsts`."""
+
+ORDER = ("cep:at", "cep:place", "cep:first", "cep:turn")
+"""Columns that order results of several pieces: time, the event that completed it, the first row of a match, and which
+of these it was."""
+
+BY_TIME, AT_THE_END = -1, 2**63 - 1
+"""The `place` of a result that time alone has brought, and of one that the end of the history has."""
+
+CHUNK = 100_000
+"""So many events go through at once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Feed:
+    """One stream of a task: `columns` of the task's events hold what `layout` reads; `place`: an attribute for PLACE."""
+
+    name: str
+    schema: Schema
+    layout: Layout
+    columns: tuple[str, ...]
+    number: int
+    place: str | None = None
+
+    def table(self, events: pa.Table) -> pa.Table:
+        """Its events as the bridge takes them: `ts`, then the attributes."""
+        raw = pa.Table.from_arrays([events.column(name) for name in self.columns], names=self.layout.columns)
+        try:
+            table = self.layout.conform(raw)
+        except Unfit as error:
+            raise SourceError(f"the events of {self.name!r}: {error}") from None
+        return table if self.place is None else table.append_column(self.place, events.column(PLACE))
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is done with each piece. `queries`: all in their order, those `wanted` give rows.
+
+    `bounds`: the first instant of each slice of time and the one after all, where pieces are slices. `now`: the newest
+    time of the whole history.
+    """
+
+    feeds: tuple[Feed, ...]
+    queries: tuple[tuple[str, Node], ...]
+    wanted: Mapping[str, pa.Schema]
+    relations: Mapping[str, pa.Table]
+    now: int
+    bounds: tuple[int, ...] | None = None
+
+    def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
+        """Of each piece in turn: its number, a query, and rows of it in their order."""
+        for piece, events in _pieces(batches):
+            with _Run(self, piece) as run:
+                for chunk in events:
+                    yield from run.push(chunk)
+                yield from run.end()
+
+    def frame(self, name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """The rows of one query, as `mapInArrow` wants them."""
+
+        def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for _, _, table in self.results(batches):
+                yield from self.shown(name, table).combine_chunks().to_batches()
+
+        return rows
+
+    def shown(self, name: str, table: pa.Table) -> pa.Table:
+        """The columns wanted of a query, in their types."""
+        wanted = self.wanted[name]
+        return table.select(wanted.names).cast(wanted)
+
+
+class _Run:
+    """One piece under way."""
+
+    def __init__(self, task: Task, piece: int) -> None:
+        import duckdb
+
+        from windows.databases.duckdb import DuckDB
+
+        self.task, self.piece = task, piece
+        self._connection = duckdb.connect(config={"threads": 1})
+        self.cep = Bridge(DuckDB(self._connection))
+        self.cep._runner.told = ("ts", "seq")
+        for name, relation in task.relations.items():
+            create_relation(self.cep.database, name, relation)
+        for feed in task.feeds:
+            self.cep.register_stream(feed.name, feed.schema)
+        for name, node in task.queries:
+            self.cep.create_query(name, node)
+            if name in task.wanted:
+                self.cep.add_output_processor(name, _nothing, batch=True)
+        self._turn = 0
+        self._first = 0
+        self._places = np.array([], np.int64)
+
+    def __enter__(self) -> _Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cep.close()
+        self._connection.close()
+
+    def push(self, events: pa.Table) -> Iterator[tuple[int, str, pa.Table]]:
+        """The results of the next events, which stand in their order."""
+        parts = []
+        for feed in self.task.feeds:
+            ranks = self._ranks(events, feed)
+            if len(ranks):
+                mine = events if len(ranks) == events.num_rows else events.take(pa.array(ranks))
+                parts.append((self.cep._catalogue.stream_entry(feed.name), feed.table(mine), ranks))
+        runner = self.cep._runner
+        batches, count, _, last = interleaved(parts)(runner.seq)
+        self._first, self._places = runner.seq + 1, events.column(PLACE).to_numpy()
+        yield from self._take(batches, count, last)
+
+    def end(self) -> Iterator[tuple[int, str, pa.Table]]:
+        """What time alone still brings in this piece, and in the end what waits for more."""
+        bounds = self.task.bounds
+        last_of_all = bounds is None or self.piece == len(bounds) - 2
+        until = self.task.now if last_of_all or bounds is None else min(self.task.now, bounds[self.piece + 1] - 1)
+        if until > self.cep._runner.now:
+            yield from self._take([], 0, until)
+        if last_of_all:
+            yield from self._take([], 0, max(until, self.cep._runner.now), final=True)
+
+    def _ranks(self, events: pa.Table, feed: Feed) -> Any:
+        if len(self.task.feeds) == 1:
+            return np.arange(events.num_rows)
+        return np.flatnonzero(events.column(PLACE).to_numpy() >> STREAM_BITS == feed.number)
+
+    def _take(self, batches: Sequence[Any], count: int, ts: int, final: bool = False) -> Iterator[Any]:
+        runner = self.cep._runner
+        with runner.pushing():
+            results = runner.take(list(batches), count, ts, final=final)
+        for entry, rows in results:
+            table = self._own(self._ordered(entry, rows, final))
+            if table.num_rows:
+                yield self.piece, entry.name, table
+
+    def _own(self, table: pa.Table) -> pa.Table:
+        """The rows of this slice: those before it were of events that it only looks back at."""
+        if self.task.bounds is None:
+            return table
+        first, after = self.task.bounds[self.piece], self.task.bounds[self.piece + 1]
+        at = table.column(0)
+        return table.filter(pc.and_(pc.greater_equal(at, first), pc.less(at, after)))
+
+    def _ordered(self, entry: QueryEntry, rows: Any, final: bool) -> pa.Table:
+        """The rows with ORDER's columns before their own."""
+        whole = arrow_table([Field("seq", "BIGINT"), *entry.fields], rows)
+        at, seq, own = whole.column(0), whole.column(1).to_numpy(), whole.columns[2:]
+        place = np.full(len(seq), AT_THE_END if final else BY_TIME)
+        if not final and len(self._places):
+            placed = seq >= self._first
+            place[placed] = self._places[seq[placed] - self._first]
+        shown = dict(zip(entry.names, own, strict=True))
+        first, alone = shown.pop(FIRST, None), shown.pop(PLACE, None)
+        if first is None:
+            first = pa.array(np.full(len(seq), BY_TIME))
+        elif alone is not None:
+            first = pc.coalesce(first, alone)
+        turn = np.arange(self._turn, self._turn + len(seq))
+        self._turn += len(seq)
+        columns = [at, pa.array(place), first, pa.array(turn), at, *shown.values()]
+        return pa.Table.from_arrays(columns, names=[*ORDER, "ts", *shown])
+
+
+STREAM_BITS, FILE_BITS = 58, 38
+"""A PLACE has from these bits on the stream's number and the file's; below, the row's place in the file."""
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
+    """The events piece by piece, each in tables of some CHUNK rows."""
+    waiting = _Tables(batches)
+    while (piece := waiting.next_piece()) is not None:
+        yield piece, waiting.tables(piece)
+
+
+class _Tables:
+    """Record batches regrouped: those of one piece together, in tables of some CHUNK rows."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._head: pa.RecordBatch | None = None
+
+    def next_piece(self) -> int | None:
+        """The piece of the next row."""
+        while self._head is None or not self._head.num_rows:
+            self._head = next(self._batches, None)
+            if self._head is None:
+                return None
+        return int(self._head.column(0)[0].as_py())
+
+    def tables(self, piece: int) -> Iterator[pa.Table]:
+        held: list[pa.RecordBatch] = []
+        while self.next_piece() == piece:
+            assert self._head is not None
+            count = int(np.searchsorted(self._head.column(0).to_numpy(), piece, side="right"))
+            held.append(self._head.slice(0, count))
+            self._head = self._head.slice(count)
+            if sum(batch.num_rows for batch in held) >= CHUNK:
+                yield pa.Table.from_batches(held)
+                held = []
+        if held:
+            yield pa.Table.from_batches(held)
+
+
+def _nothing(rows: pa.Table) -> None:
+    """Results are taken before they are delivered."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer:
+    """Writes what a task gives into files of Parquet, one a query and piece, and tells which."""
+
+    task: Task
+    directory: str
+
+    COLUMNS = "piece int, query string, path string, rows long, seconds double"
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The files written, as `mapInArrow` wants them."""
+        import uuid
+
+        import pyarrow.parquet as pq
+        from pyarrow import fs
+
+        system, base = fs.FileSystem.from_uri(self.directory)
+        began = time.monotonic()
+        files: dict[tuple[int, str], tuple[str, pq.ParquetWriter, list[int]]] = {}
+        attempt = uuid.uuid4().hex[:12]
+        try:
+            for piece, name, table in self.task.results(batches):
+                if (piece, name) not in files:
+                    folder = f"{base}/{folder_of(name)}"
+                    system.create_dir(folder, recursive=True)
+                    path = f"{folder}/part-{piece:05d}-{attempt}.parquet"
+                    made = pq.ParquetWriter(path, self.task.wanted[name], filesystem=system)
+                    files[piece, name] = path, made, [0]
+                _, writer, rows = files[piece, name]
+                writer.write_table(self.task.shown(name, table))
+                rows[0] += table.num_rows
+        finally:
+            for _, writer, _ in files.values():
+                writer.close()
+        seconds = time.monotonic() - began
+        told = [(piece, name, path, rows[0], seconds) for (piece, name), (path, _, rows) in files.items()]
+        columns = list(zip(*told, strict=True)) or [()] * 5
+        kinds = [pa.int32(), pa.string(), pa.string(), pa.int64(), pa.float64()]
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=["piece", "query", "path", "rows", "seconds"])
+
+
+def folder_of(name: str) -> str:
+    """The folder of a query's files; letters that no file name should have stand as `_`."""
+    return "".join(letter if letter.isalnum() or letter in "._- " else "_" for letter in name) + ".parquet"

@@ -78,6 +78,45 @@ def run(
 
 @main.command()
 @click.argument("queries", type=click.Path(dir_okay=False))
+@click.option("-e", "--events", multiple=True, required=True, metavar="[STREAM=]SOURCE",
+              help="Events of a stream: a file, a directory or pattern of Parquet files, or a table of Spark.")  # fmt: skip
+@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
+@click.option("--out", type=click.Path(file_okay=False), help="Write the results of each query as Parquet in there.")
+@click.option("--timestamp", multiple=True, metavar="[STREAM=]COLUMN", help="The column of the timestamps [guessed].")
+@click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
+@click.option("--pieces", type=click.IntRange(1), help="Cut the history into so many pieces, on Spark.")
+@click.option("--explain", "told", is_flag=True, help="Show how Spark would compute the queries; compute nothing.")
+def replay(
+    queries: str, events: tuple[str, ...], engine: str, out: str | None, timestamp: tuple[str, ...], until: str | None,
+    pieces: int | None, told: bool,
+) -> None:  # fmt: skip
+    """Replay a history through the queries of a file, here or on Spark; the results are Parquet files by query.
+
+    The rows are those of `run`. On Spark (pip install 'cep-bridge[spark]', and Java) the history is cut into slices of
+    time or by key, which all cores work on.
+    """
+    if out is None and not told:
+        raise click.UsageError("name the directory of the results with --out")
+    if engine != "spark" and (pieces or told):
+        raise click.UsageError("--pieces and --explain are about --engine spark")
+    with _ending():
+        script = _script(queries)
+        with bridge.connect() as cep:
+            named = _named(events, script, cep)
+        stamps = _stamps(timestamp, named)
+        end = None if until is None else _time(until)
+        if engine == "spark":
+            from bridge.spark.command import run_on_spark
+
+            run_on_spark(named, script, out, told, timestamp=stamps, end=end, pieces=pieces)
+        else:
+            found = bridge.replay(named, script, timestamp=stamps, end=end, out=out)
+            counted = ", ".join(f"{name} {table.num_rows:,}" for name, table in found.items())
+            click.echo(f"results: {counted}", err=True)
+
+
+@main.command()
+@click.argument("queries", type=click.Path(dir_okay=False))
 @click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
 @click.option("--schema", type=click.Path(dir_okay=False), help="A file of CREATE STREAM statements.")
 @click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",

@@ -17,7 +17,6 @@ from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
 
 if TYPE_CHECKING:
-
     from bridge.results import Results
     from bridge.sources import Rejects, Source
 
@@ -36,7 +35,12 @@ class Script:
 
     @classmethod
     def of(cls, source: Any, unnamed: str = "result") -> Script:
-        """Reads a script, or a mapping of names to SQL texts or query objects; `unnamed` names a bare SELECT."""
+        """Reads a script, or a mapping of names to SQL texts or query objects; `unnamed` names a bare SELECT.
+
+        A script that has been read stays what it is.
+        """
+        if isinstance(source, cls):
+            return source
         return _script(source, unnamed) if isinstance(source, str) else _mapping(source)
 
     @property

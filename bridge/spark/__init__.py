@@ -28,7 +28,7 @@ def replay(
     `pieces` says into how many pieces the history is cut, where that is not to be found out.
     """
     from bridge.spark.files import read, write
-    from bridge.spark.replay import Replay, frames
+    from bridge.spark.pieces import Replay, frames
 
     found = Replay(source, queries, spark=spark, **options)
     if out is None:

@@ -101,16 +101,12 @@ def _files(
 
     if "://" in path or os.path.isdir(path) or path.endswith((".parquet", ".pq")) or _all_parquet(path):
         frame = _read(spark, path)
-        names = sorted(frame.inputFiles())
-        number = F.lit(0)
-        if len(names) > 1:
-            numbers = spark.createDataFrame(
-                [(name, place) for place, name in enumerate(names)], "_name string, _at int"
-            )
-            frame = frame.withColumn("_name", F.col("_metadata.file_path")).withColumn("_row", _row_index())
-            frame = frame.join(F.broadcast(numbers), "_name", "left")
-            return frame.drop("_name"), F.col("_at"), F.col("_row")
-        return frame, number, _row_index()
+        if len(frame.inputFiles()) < 2:
+            return frame, F.lit(0), F.col("_metadata.row_index")
+        named = frame.withColumns({"_name": F.col("_metadata.file_path"), "_row": F.col("_metadata.row_index")})
+        names = sorted(row[0] for row in named.select("_name").distinct().collect())
+        numbers = spark.createDataFrame([(name, place) for place, name in enumerate(names)], "_name string, _at int")
+        return named.join(F.broadcast(numbers), "_name").drop("_name"), F.col("_at"), F.col("_row")
     return _texts(spark, stream, path, schema, timestamp)
 
 
@@ -130,12 +126,6 @@ def _texts(
         len(paths), F.col("file")
     )
     return files.mapInArrow(reader.read, reader.schema), F.col("_file"), F.col("_row")
-
-
-def _row_index() -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col("_metadata.row_index")
 
 
 def _read(spark: SparkSession, path: str) -> DataFrame:
@@ -168,7 +158,9 @@ def _arrow_columns(frame: DataFrame) -> dict[str, pa.DataType]:
     from pyspark.sql.pandas.types import to_arrow_type
 
     hidden = {"_place", "_file", "_row", "_at"}
-    return {field.name: to_arrow_type(field.dataType) for field in frame.schema if field.name not in hidden}
+    return {
+        field.name: to_arrow_type(field.dataType, timezone="UTC") for field in frame.schema if field.name not in hidden
+    }
 
 
 def _milliseconds(frame: DataFrame, name: str) -> Column:

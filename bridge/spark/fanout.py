@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatchmethod
 from typing import NamedTuple
 
@@ -201,16 +201,17 @@ class _Analysis:
         fields = resolve(node, self.catalogue).fields
         names = {field.origin: field.name for field in fields if field.origin}
         equal = _equalities(node.condition)
-        inputs = [
-            (self.ways(below), lambda name, alias=alias: names.get((alias, name), ""))
-            for alias, below in node.inputs
-            if not isinstance(below, query.Relation)
-        ]
+
+        def shown_of(alias: str) -> Callable[[str], str]:
+            return lambda name: names.get((alias, name), "")
+
+        streamed = [(alias, below) for alias, below in node.inputs if not isinstance(below, query.Relation)]
+        inputs = [(self.ways(below), shown_of(alias)) for alias, below in streamed]
         return self._together(inputs, lambda a, b: a == b or b in equal.get(a, ()))
 
     def _together(
         self,
-        inputs: list[tuple[list[Way], Callable[[str], str]]],
+        inputs: Sequence[tuple[list[Way], Callable[[str], str]]],
         equal: Callable[[str, str], bool],
     ) -> list[Way]:
         """The ways of several inputs that agree: their columns are equal wherever their rows meet."""

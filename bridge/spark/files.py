@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import fs
 
+from bridge import errors
 from bridge.errors import SourceError
-from bridge.spark.replay import Group, Replay, column, spark_schema
+from bridge.spark.pieces import Group, Replay, column, spark_schema
 from bridge.spark.task import ORDER, Writer, folder_of
 
 if TYPE_CHECKING:
@@ -46,8 +49,6 @@ class Directory:
     """
 
     def __init__(self, path: str) -> None:
-        import os
-
         given = path if "://" in path else f"file://{os.path.abspath(path)}"
         try:
             self._system, self._base = fs.FileSystem.from_uri(given)
@@ -116,10 +117,17 @@ def write(replay: Replay, out: str) -> list[Written]:
     try:
         told = [line for group in replay.groups() for line in _write_group(replay, group, directory)]
         directory.publish(replay.script.queries)
-    except BaseException:
+    except BaseException as error:
         directory.discard()
-        raise
+        raise own(error) from None
     return told
+
+
+def own(error: BaseException) -> BaseException:
+    """The error of ours that an executor raised, or else what there is: Spark tells it as a text."""
+    found = re.search(r"bridge\.errors\.(\w+): (.+)", str(error))
+    kind = getattr(errors, found[1], None) if found else None
+    return kind(found[2]) if found and kind in (errors.SourceError, errors.OrderError, errors.SchemaError) else error
 
 
 def _write_group(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
@@ -151,9 +159,8 @@ def read(replay: Replay, out: str) -> dict[str, Any]:
     """The results in a directory as frames, in their order."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    directory = f"{out}" if "://" in out else out
     found = {}
     for name in replay.script.queries:
-        frame = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(f"{directory}/{folder_of(name)}")
+        frame = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(f"{out}/{folder_of(name)}")
         found[name] = frame.orderBy(F.col("_metadata.file_name"), F.col("_metadata.row_index"))
     return found

@@ -30,7 +30,7 @@ def with_first_row(node: Node) -> Node | None:
         return dataclasses.replace(node, input=below, columns=(*node.columns, *map(_as, hidden)))
     if not isinstance(node, query.MatchRecognize) or not stateless(node.input):
         return None
-    measure = exp.alias_(exp.First(this=column(PLACE)), FIRST, quoted=True)
+    measure = exp.Alias(this=exp.First(this=column(PLACE)), alias=exp.to_identifier(FIRST, quoted=True))
     pattern = dataclasses.replace(node.pattern, measures=(*node.pattern.measures, measure))
     return dataclasses.replace(node, input=_placed(node.input), pattern=pattern)
 
@@ -51,5 +51,5 @@ def _placed(node: Node) -> Node:
     return changed
 
 
-def _as(name: str) -> exp.Expr:
-    return exp.alias_(column(name), name, quoted=True)
+def _as(name: str) -> exp.Alias:
+    return exp.Alias(this=column(name), alias=exp.to_identifier(name, quoted=True))

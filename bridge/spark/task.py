@@ -175,8 +175,8 @@ class _Run:
         if self.task.bounds is None:
             return table
         first, after = self.task.bounds[self.piece], self.task.bounds[self.piece + 1]
-        at = table.column(0)
-        return table.filter(pc.and_(pc.greater_equal(at, first), pc.less(at, after)))
+        at = table.column(0).to_numpy()
+        return table.filter(pa.array((at >= first) & (at < after)))
 
     def _ordered(self, entry: QueryEntry, rows: Any, final: bool) -> pa.Table:
         """The rows with ORDER's columns before their own."""

@@ -33,8 +33,8 @@ class Texts:
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the files that these rows name."""
         for batch in batches:
-            for number, path in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                yield from self._rows(number, path)
+            for file in batch.to_pylist():
+                yield from self._rows(file["file"], file["path"])
 
     def _rows(self, number: int, path: str) -> Iterator[pa.RecordBatch]:
         source = open_source(self.stream, path, self.attributes, self.timestamp)

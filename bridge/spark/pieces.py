@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +172,18 @@ class Replay:
         long = max(1, span // (max(back, 1) * OVERLAP))
         return wanted if long >= wanted else max(1, min(wanted, max(long, min(self.cores, span // max(back, 1)))))
 
+    def explain(self, name: str) -> str:
+        """How a query is computed: its pieces and why, then Spark's own plan."""
+        group = next(group for group in self.groups() if name in group.names)
+        way = self.fanouts[name]
+        by_key = self._wanted_pieces() if group.keys else 1
+        count = by_key if group.back is None else len(self._bounds(group.back)) - 1
+        lines = [f"query {name}, on Spark", f"{group.told}; pieces: {count}, on {self.cores} cores"]
+        lines += [f"why: {way.why}"] if way.why and group.back is None and not group.keys else []
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            self.frame(name).explain(mode="formatted")
+        return "\n".join(f"-- {line}" for line in lines) + f"\n{told.getvalue().strip()}"
+
     # Computing ----------------------------------------------------------------------------------------------------------
 
     def frame(self, name: str) -> DataFrame:
@@ -236,7 +249,7 @@ class Replay:
         from pyspark.sql import functions as F  # noqa: N812
 
         file, row = F.col(FILE).cast("long"), F.col(ROW)
-        high, low = F.shiftright(row, 33), F.col(ROW).bitwiseAND((1 << 33) - 1)
+        high, low = F.shiftright(row, 33), row.bitwiseAND(F.lit((1 << 33) - 1))
         wide = row >= (1 << FILE_BITS)  # of Spark's own numbers the upper half is the partition's
         place = F.lit(number << STREAM_BITS) + F.when(wide, F.shiftleft(high, FILE_BITS) + low).otherwise(
             F.shiftleft(file, FILE_BITS) + row
@@ -332,7 +345,8 @@ def spark_schema(schema: pa.Schema) -> Any:
 def _as_table(name: str, data: Any) -> pa.Table:
     """A relation as Arrow: it goes to every executor."""
     if type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow"):
-        return data.toArrow()
+        table: pa.Table = data.toArrow()
+        return table
     tables = as_arrow(data)
     if tables is None:
         raise BridgeError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")

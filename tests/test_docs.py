@@ -55,7 +55,9 @@ def blocks_of(kind: str) -> list[pytest.ParameterSet]:
 
 
 def pages_with(kind: str) -> list[pytest.ParameterSet]:
-    return [pytest.param(page, id=page.name) for page in PAGES if any(block.kind == kind for block in blocks(page))]
+    found = [page for page in PAGES if any(block.kind == kind for block in blocks(page))]
+    on_spark = pytest.mark.xdist_group("spark")
+    return [pytest.param(page, id=page.name, marks=on_spark if page.name == "spark.md" else ()) for page in found]
 
 
 # Code -----------------------------------------------------------------------------------------------------------------
@@ -70,7 +72,10 @@ def test_every_block_is_of_a_kind_that_is_tested(page: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages_with("python"))
-def test_python(page: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python(page: pathlib.Path, request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> None:
+    monkeypatch = request.getfixturevalue("monkeypatch")
+    if page.name == "spark.md":
+        request.getfixturevalue("spark")
     found = [block for block in blocks(page) if block.kind == "python"]
     assert [str(block) for block in found if ">>>" not in block.text] == []
     text = ""

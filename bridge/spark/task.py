@@ -69,7 +69,7 @@ class Task:
     """What is done with each piece. `queries`: all in their order, those `wanted` give rows.
 
     `bounds`: the first instant of each slice of time and the one after all, where pieces are slices. `now`: the newest
-    time of the whole history.
+    time of the whole history. `open_end`: what waits for later events is not decided in the end.
     """
 
     feeds: tuple[Feed, ...]
@@ -78,6 +78,7 @@ class Task:
     relations: Mapping[str, pa.Table]
     now: int
     bounds: tuple[int, ...] | None = None
+    open_end: bool = False
 
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
         """Of each piece in turn: its number, a query, and rows of it in their order."""
@@ -153,7 +154,7 @@ class _Run:
         until = self.task.now if last_of_all or bounds is None else min(self.task.now, bounds[self.piece + 1] - 1)
         if until > self.cep._runner.now:
             yield from self._take([], 0, until)
-        if last_of_all:
+        if last_of_all and not self.task.open_end:
             yield from self._take([], 0, max(until, self.cep._runner.now), final=True)
 
     def _ranks(self, events: pa.Table, feed: Feed) -> Any:

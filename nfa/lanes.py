@@ -102,11 +102,20 @@ class Lanes:
 
         When not patient the ends may be those of the first few starts only, if the others would take long.
         """
+        run = self._ran(starts, patient)
+        return run.best[: run.kept], run.steps
+
+    def searched(self, starts: Rows) -> tuple[Rows, NDArray[np.bool_]]:
+        """How many rows were looked at for each start, and whether no later one matters; perhaps of the first few only."""
+        run = self._ran(starts, patient=False)
+        return run.steps[: run.kept], run.settled[: run.kept]
+
+    def _ran(self, starts: Rows, patient: bool) -> _Run:
         run = _Run(self, starts, patient)
         while not is_better_alone(len(run.active), run.depth):
             run.step()
         run.finish_alone()
-        return run.best[: run.kept], run.steps
+        return run
 
     def codes(self, starts: Rows, ends: Rows) -> Codes:
         """The codes of the matches from these starts, which end there as `ends` has told."""
@@ -133,8 +142,9 @@ class Lanes:
         """The class of the letter of each row in the match that begins at the start."""
         return self.machine.classes.of(self._letters_at(starts, rows))
 
-    def end_alone(self, start: int, depth: int, limit: int, closes: bool, state: int) -> tuple[int, int]:
-        """The end of the preferred match from this start on, -1 if there is none further on, and the rows it took."""
+    def end_alone(self, start: int, depth: int, limit: int, closes: bool, state: int) -> tuple[int, int, bool]:
+        """The end of the preferred match from this start on, -1 if there is none further on, the rows it took, and
+        whether no later one matters."""
         best, row, piece = -1, start + depth, PIECE
         while True:
             rows = np.arange(row, min(row + piece, limit))
@@ -148,7 +158,7 @@ class Lanes:
             if row == limit and closes and flags[last] & ENDS_HERE:
                 best = limit
             if row == limit or len(settled):
-                return best, row - start
+                return best, row - start, len(settled) > 0
 
     def _walked(self, start: int, rows: Rows, state: int) -> list[int]:
         if not len(rows):
@@ -217,6 +227,7 @@ class _Run:
         near = len(starts) > 0 and int((self._limits - starts).max()) <= NEAR
         self._patience = PATIENCE_WITHIN if near else PATIENCE
         self.best, self.steps = np.full(len(starts), -1, np.int64), np.zeros(len(starts), np.int64)
+        self.settled = np.zeros(len(starts), np.bool_)
         self.active: Ints = np.arange(len(starts))
         self.state, self.depth, self.kept = lanes.begun(starts), 0, len(starts)
 
@@ -228,7 +239,9 @@ class _Run:
         at_limit = rows == self._limits[active]
         matches = (flags & IS_MATCH > 0) | (at_limit & self._closes[active] & (flags & ENDS_HERE > 0))
         self.best[active[matches]] = rows[matches]
-        stops = at_limit | (flags & IS_SETTLED > 0)
+        settled = flags & IS_SETTLED > 0
+        self.settled[active] = settled
+        stops = at_limit | settled
         if self.depth in CHECKPOINTS and not self._patient:
             self.kept = min(self.kept, max(self._patience // self.depth, 1))
             stops |= active >= self.kept
@@ -245,7 +258,9 @@ class _Run:
             self.steps[lane] = self.depth
             if lane < self.kept:
                 start, limit, closes = int(self._starts[lane]), int(self._limits[lane]), bool(self._closes[lane])
-                end, self.steps[lane] = self._lanes.end_alone(start, self.depth, limit, closes, state)
+                end, self.steps[lane], self.settled[lane] = self._lanes.end_alone(
+                    start, self.depth, limit, closes, state
+                )
                 self.best[lane] = max(end, self.best[lane])
                 spent += int(self.steps[lane]) - self.depth
                 if spent > PATIENCE_ALONE and not self._patient:

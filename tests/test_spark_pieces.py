@@ -20,7 +20,8 @@ from bridge.sources.layout import layout_of
 from bridge.sources.relations import create_relation
 from bridge.spark.fanout import Fanout, fanout
 from bridge.spark.firsts import with_first_row
-from bridge.spark.task import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME, Feed, Task
+from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.task import Feed, Task
 from windows.schema import Attribute, Schema
 
 Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from bridge.engine import Bridge
 from bridge.errors import BridgeError
+from bridge.spark.order import TIME
 from bridge.spark.pieces import Replay
-from bridge.spark.task import TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,8 +15,9 @@ from pyarrow import fs
 
 from bridge import errors
 from bridge.errors import SourceError
+from bridge.spark.order import ORDER
 from bridge.spark.pieces import Group, Replay, column, spark_schema
-from bridge.spark.task import ORDER, Writer, folder_of
+from bridge.spark.task import Writer, folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

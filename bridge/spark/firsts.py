@@ -11,7 +11,7 @@ from bridge.check import column
 from bridge.query import Node
 from bridge.recognize.clause import PerMatch
 from bridge.spark.fanout import stateless
-from bridge.spark.task import FIRST, PLACE
+from bridge.spark.order import FIRST, PLACE
 
 
 def with_first_row(node: Node) -> Node | None:

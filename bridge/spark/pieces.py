@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,11 +20,13 @@ from bridge.query import Node
 from bridge.replay import Script, schema_for
 from bridge.rows import arrow_table
 from bridge.sources.relations import create_relation
+from bridge.spark.bounded import Bounded, bounded
 from bridge.spark.events import FILE, ROW, TIME, Events, open_events
 from bridge.spark.fanout import Fanout, fanout
 from bridge.spark.firsts import with_first_row
+from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS
 from bridge.spark.session import session
-from bridge.spark.task import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, Feed, Task
+from bridge.spark.task import Feed, Task, needed
 from windows.schema import Attribute, Schema
 
 if TYPE_CHECKING:
@@ -209,8 +211,22 @@ class Replay:
         order = [] if bounds is not None else [(c, pa.int64()) for c in ORDER]
         wanted = {name: pa.schema([*order, *self.schemas[name]]) for name in group.names}
         feeds = tuple(self._feed(number, events, placed) for number, events in enumerate(self.events))
-        task = Task(feeds, tuple(queries), wanted, self.relations, self.history.last, bounds, self._open_end)
+        at_once = {} if bounds is not None or self._open_end else self._bounded(group.names)
+        task = Task(
+            feeds,
+            needed(queries, group.names),
+            wanted,
+            self.relations,
+            self.history.last,
+            bounds,
+            self._open_end,
+            at_once,
+        )
         return task, self._cut(group, bounds)
+
+    def _bounded(self, names: Iterable[str]) -> dict[str, Bounded]:
+        found = {name: bounded(self._nodes[name], self.schemas[name].names[1:], self.streams) for name in names}
+        return {name: asked for name, asked in found.items() if asked is not None}
 
     def _feed(self, number: int, events: Events, placed: bool) -> Feed:
         schema = self.streams[next(name for name in self.streams if name.lower() == events.stream.lower())]

@@ -5,9 +5,11 @@ So a piece gives the very rows that the live query gives. Its events come in ord
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,27 +19,17 @@ import pyarrow.compute as pc
 from bridge.catalogue import QueryEntry
 from bridge.check import Field
 from bridge.engine import Bridge
-from bridge.errors import SourceError
+from bridge.errors import QueryError, SourceError
 from bridge.intake import interleaved
-from bridge.query import Node
+from bridge.query import Node, Stream, walk
 from bridge.rows import arrow_table
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.relations import create_relation
+from bridge.spark.bounded import ROWS, Bounded
+from bridge.spark.order import AT_THE_END, BY_TIME, FIRST, ORDER, PLACE, STREAM_BITS
+from nfa.errors import ExhaustedError
 from windows.schema import Schema
-
-PIECE, TIME, PLACE = "piece", "ts", "cep:row"
-"""Columns of the events of a task: the piece's number, then what orders them."""
-
-FIRST = "cep:first row"
-"""A query's column of the PLACE of a match's first row, see `firsts`."""
-
-ORDER = ("cep:at", "cep:place", "cep:first", "cep:turn")
-"""Columns that order results of several pieces: time, the event that completed it, the first row of a match, and which
-of these it was."""
-
-BY_TIME, AT_THE_END = -1, 2**63 - 1
-"""The `place` of a result that time alone has brought, and of one that the end of the history has."""
 
 CHUNK = 100_000
 """So many events go through at once."""
@@ -63,6 +55,11 @@ class Feed:
             raise SourceError(f"the events of {self.name!r}: {error}") from None
         return table if self.place is None else table.append_column(self.place, events.column(PLACE))
 
+    def placed(self, events: pa.Table) -> pa.Table:
+        """The same with PLACE, whether it is an attribute or not."""
+        table = self.table(events)
+        return table if self.place is not None else table.append_column(PLACE, events.column(PLACE))
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:
@@ -70,6 +67,7 @@ class Task:
 
     `bounds`: the first instant of each slice of time and the one after all, where pieces are slices. `now`: the newest
     time of the whole history. `open_end`: what waits for later events is not decided in the end.
+    `bounded`: queries that all rows of some keys can answer at once.
     """
 
     feeds: tuple[Feed, ...]
@@ -79,14 +77,35 @@ class Task:
     now: int
     bounds: tuple[int, ...] | None = None
     open_end: bool = False
+    bounded: Mapping[str, Bounded] = dataclasses.field(default_factory=dict)
 
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
         """Of each piece in turn: its number, a query, and rows of it in their order."""
         for piece, events in _pieces(batches):
-            with _Run(self, piece) as run:
-                for chunk in events:
-                    yield from run.push(chunk)
-                yield from run.end()
+            yield from self._at_once(piece, events) if self.bounded else self._live(piece, events)
+
+    def _live(self, piece: int, events: Iterable[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
+        with _Run(self, piece) as run:
+            for chunk in events:
+                yield from run.push(chunk)
+            yield from run.end()
+
+    def _at_once(self, piece: int, events: Iterator[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
+        """The bounded queries over the whole piece; those that cannot be told so, and the others, as they run live."""
+        held: list[pa.Table] = []
+        while sum(table.num_rows for table in held) <= ROWS and (following := next(events, None)) is not None:
+            held.append(following)
+        left = dict(self.wanted)
+        if sum(table.num_rows for table in held) <= ROWS:
+            for name, asked in self.bounded.items():
+                feed = next(feed for feed in self.feeds if feed.name.lower() == asked.stream.lower())
+                table = pa.concat_tables([feed.placed(chunk) for chunk in held])
+                with contextlib.suppress(QueryError, ExhaustedError):
+                    yield piece, name, asked.results(feed.schema, table, self.now)
+                    del left[name]
+        if left:
+            live = dataclasses.replace(self, wanted=left, bounded={}, queries=needed(self.queries, left))
+            yield from live._live(piece, itertools.chain(held, events))
 
     def frame(self, name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """The rows of one query, as `mapInArrow` wants them."""
@@ -101,6 +120,17 @@ class Task:
         """The columns wanted of a query, in their types."""
         wanted = self.wanted[name]
         return table.select(wanted.names).cast(wanted)
+
+
+def needed(queries: Iterable[tuple[str, Node]], wanted: Iterable[str]) -> tuple[tuple[str, Node], ...]:
+    """The queries wanted and those they read, in their order."""
+    kept: list[tuple[str, Node]] = []
+    names = {name.lower() for name in wanted}
+    for name, node in reversed(list(queries)):
+        if name.lower() in names:
+            names |= {below.name.lower() for below in walk(node) if isinstance(below, Stream)}
+            kept.append((name, node))
+    return tuple(reversed(kept))
 
 
 class _Run:
@@ -197,10 +227,6 @@ class _Run:
         self._turn += len(seq)
         columns = [at, pa.array(place), first, pa.array(turn), at, *shown.values()]
         return pa.Table.from_arrays(columns, names=[*ORDER, "ts", *shown])
-
-
-STREAM_BITS, FILE_BITS = 58, 38
-"""A PLACE has from these bits on the stream's number and the file's; below, the row's place in the file."""
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Table]]]:

@@ -27,8 +27,14 @@ Holds = Callable[[Ints, Ints], Bools]
 
 def find(task: Task) -> Found:
     """The matches, found for all starts side by side."""
-    limits = None if task.within is None else deadlines(task.times, task.ends, task.within)
-    return scan_lanes(task.program, _letters_at(task), task.ends, task.skip, limits=limits, candidates=candidates(task))
+    return scan_lanes(
+        task.program, letters_at(task), task.ends, task.skip, limits=limits(task), candidates=candidates(task)
+    )
+
+
+def limits(task: Task) -> Ints | None:
+    """How far a match from each row may go, where WITHIN says so."""
+    return None if task.within is None else deadlines(task.times, task.ends, task.within)
 
 
 def candidates(task: Task) -> Ints | None:
@@ -41,14 +47,15 @@ def candidates(task: Task) -> Ints | None:
     return np.flatnonzero(task.letters & task.letters.dtype.type(mask))
 
 
-def _letters_at(task: Task) -> Callable[[Ints, Ints], Letters]:
+def letters_at(task: Task) -> Callable[[Ints, Ints], Letters]:
+    """For some starts and a row of each: what the row can be in a match from there."""
     letters = task.letters
     conditions = enumerate(task.conditions)
     rests = [(place, holds_at(c, task), c.row is None) for place, c in conditions if c.rest is not None]
     if not rests:
         return lambda starts, rows: letters[rows]
 
-    def letters_at(starts: Ints, rows: Ints) -> Letters:
+    def letters_in_match(starts: Ints, rows: Ints) -> Letters:
         found = letters[rows]
         for place, holds, always in rests:
             bit = found.dtype.type(1 << place)
@@ -60,7 +67,7 @@ def _letters_at(task: Task) -> Callable[[Ints, Ints], Letters]:
             found[failed] &= ~bit
         return found
 
-    return letters_at
+    return letters_in_match
 
 
 def holds_at(condition: Condition, task: Task) -> Holds:

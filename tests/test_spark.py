@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.compute
@@ -203,6 +209,64 @@ def test_what_a_dead_run_left_is_swept_away(spark: Any, tmp_path: Path):
     )
     assert found["r"].count() == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["q.parquet", "r.parquet"]
+
+
+QUEUE = "SELECT k, COUNT(*) AS n FROM s WINDOW(PARTITION BY k ROWS 9) GROUP BY k; "
+
+
+def test_a_killed_run_is_repeated_without_doubles(tmp_path: Path, spark: Any):
+    """The whole tree of processes is killed while results are being written; the next run gives what one alone gives."""
+    table = pa.table({"ts": range(30_000), "k": [at % 7 for at in range(30_000)]})
+    pq.write_table(table, tmp_path / "s.parquet")
+    (tmp_path / "q.sql").write_text(f"CREATE STREAM s (k BIGINT); CREATE QUERY n AS {QUEUE}")
+    command = [
+        sys.executable,
+        "-m",
+        "bridge",
+        "replay",
+        "q.sql",
+        "-e",
+        "s=s.parquet",
+        "--engine",
+        "spark",
+        "--out",
+        "out",
+    ]
+    root = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(bridge.__file__).parents[1]), *sys.path])}
+    started = subprocess.Popen(command, cwd=tmp_path, env=root, start_new_session=True, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "out").glob("_unfinished-*/*")) and time.monotonic() < deadline:
+        assert started.poll() is None, "it was done before it could be killed"
+        time.sleep(0.01)
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    assert not (tmp_path / "out" / "n.parquet").exists()
+    again = bridge.replay({"s": tmp_path / "s.parquet"}, {"n": QUEUE.rstrip("; ")}, engine="spark", spark=spark,
+                          out=tmp_path / "out")  # fmt: skip
+    local = bridge.replay({"s": tmp_path / "s.parquet"}, {"n": QUEUE.rstrip("; ")})
+    assert again["n"].toArrow().equals(local["n"])
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["n.parquet"]
+
+
+def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path, spark: Any):
+    """Each piece's process kills itself at its first attempt."""
+    from bridge.spark import files, pieces
+
+    class Dying(files.Writer):
+        def write(self, batches: Any) -> Any:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            if context is not None and context.attemptNumber() == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield from super().write(batches)
+
+    table = pa.table({"ts": range(1000), "k": [at % 7 for at in range(1000)]})
+    replay = pieces.Replay({"s": table}, {"n": "SELECT k FROM s WHERE k > 3"}, spark=spark, pieces=3)
+    with mock.patch.object(files, "Writer", Dying):
+        files.write(replay, str(tmp_path / "out"))
+    found = files.read(replay, str(tmp_path / "out"))["n"].toArrow()
+    assert found.equals(bridge.replay({"s": table}, {"n": "SELECT k FROM s WHERE k > 3"})["n"])
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+ATTEMPTS = 2
+"""A task whose process died is tried once more."""
+
+
 def session(spark: SparkSession | None = None, cores: int | None = None) -> SparkSession:
     """The session given, the active one, or a new one on this machine's cores.
 
@@ -37,7 +41,7 @@ def session(spark: SparkSession | None = None, cores: int | None = None) -> Spar
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    builder = SparkSession.builder.appName("cep-bridge").master(f"local[{cores or '*'}]")
+    builder = SparkSession.builder.appName("cep-bridge").master(f"local[{cores or '*'},{ATTEMPTS}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:

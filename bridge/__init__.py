@@ -67,9 +67,20 @@ def connect(database: Any = "duckdb://", lateness: Any = 0, clock: str | None = 
         raise DatabaseError(str(error)) from None
 
 
+def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> dict[str, Any]:
+    """Runs queries over unbounded frames of Spark, the state and its checkpoints in Spark; gives unbounded frames by query.
+
+    An event may come up to `lateness` behind the newest one before; see `bridge.spark.stream`. Raises QueryError for a
+    query that looks back without bound.
+    """
+    from bridge.spark.stream import stream as on_spark
+
+    return on_spark(source, queries, lateness=lateness, **options)
+
+
 __all__ = [
     "Aggregate", "Attribute", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
     "Filter", "InUse", "LateEvent", "Map", "Match", "NameTaken", "Now", "OrderError", "Output", "ProcessorError", "QueryError",
     "Range", "Relation", "Rows", "Schema", "SchemaError", "SourceError", "Stream", "Unbounded", "Union", "UnknownName",
-    "Window", "col", "connect", "lit", "replay",
+    "Window", "col", "connect", "lit", "replay", "stream",
 ]  # fmt: skip

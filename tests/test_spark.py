@@ -269,6 +269,50 @@ def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path, spark: Any):
     assert found.equals(bridge.replay({"s": table}, {"n": "SELECT k FROM s WHERE k > 3"})["n"])
 
 
+# Streaming ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["filter", "aggregate", "jump", "rise"])
+def test_a_stream_gives_the_rows_of_the_history_it_becomes(name: str, spark: Any, tmp_path: Path, history: Any):
+    """Files arrive in two runs, the second from the checkpoint of the first; rows out of order wait for the watermark."""
+    from bridge.spark.stream import stream
+
+    table = history["s"]
+    places = list(range(table.num_rows))
+    times = table["ts"].to_pylist()
+    for at in range(0, len(places) - 1, 7):
+        if times[at] < times[at + 1]:
+            places[at], places[at + 1] = places[at + 1], places[at]  # a little out of order
+    shaken = table.take(pa.array(places))
+    last = pa.table({"ts": [9_000], "k": [0], "a": [0]})
+    parts = [*(shaken.slice(at, 500) for at in range(0, 3000, 500)), last]
+    for step, number in enumerate([range(4), range(4, 7)]):
+        for part in number:
+            (tmp_path / "in").mkdir(exist_ok=True)
+            pq.write_table(parts[part], tmp_path / "in" / f"{part}.parquet")
+            os.utime(tmp_path / "in" / f"{part}.parquet", (1_000_000 + part, 1_000_000 + part))  # Spark's order
+        frame = spark.readStream.schema("ts long, k long, a long").option("maxFilesPerTrigger", 1)
+        results = stream({"s": frame.parquet(str(tmp_path / "in"))}, {name: QUERIES[name]}, lateness=100, spark=spark)
+        running = (
+            results[name].writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True).start(str(tmp_path / "out"))
+        )  # fmt: skip
+        assert running.awaitTermination(240), step
+    ordered = table.sort_by([("ts", "ascending")])
+    whole = bridge.replay({"s": pa.concat_tables([ordered, last])}, {name: QUERIES[name]})[name].to_pylist()
+    wanted = [row for row in whole if row["ts"] <= 8_900]  # the watermark comes so far
+    found = spark.read.parquet(str(tmp_path / "out")).toArrow().to_pylist()
+    assert wanted and sorted(map(str, found)) == sorted(map(str, wanted))
+
+
+def test_a_stream_without_bounded_state_is_refused(spark: Any):
+    from bridge.spark.stream import stream
+
+    frame = spark.readStream.format("rate").load().selectExpr("timestamp AS ts", "value AS a")
+    with pytest.raises(QueryError, match="looks back without bound"):
+        stream({"s": frame}, {"q": "SELECT COUNT(*) AS n FROM s WINDOW(UNBOUNDED)"}, spark=spark)
+
+
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 

@@ -80,7 +80,7 @@ def _frame(
 
     position = F.monotonically_increasing_id()
     if isinstance(source, DataFrame):
-        return source, F.lit(0), position
+        return source, F.lit(0), F.lit(0) if source.isStreaming else position
     if isinstance(source, str) and not _is_path(source):
         return _table(spark, source), F.lit(0), position
     if isinstance(source, (str, os.PathLike)):

@@ -141,7 +141,7 @@ class Replay:
         found: dict[tuple[Any, ...], list[str]] = {}
         backs: dict[tuple[Any, ...], int] = {}
         for name, way in self.fanouts.items():
-            keys = self._usable(way.keys)
+            keys = self.usable(way.keys)
             sliced = way.back is not None and (not keys or self._slices(way.back) > 1 or self.history.count == 0)
             key = ("time",) if sliced else ("keys", *sorted(keys.items()))
             found.setdefault(key, []).append(name)
@@ -149,7 +149,7 @@ class Replay:
                 backs[key] = max(backs.get(key, 0), way.back)
         return [Group(tuple(names), backs.get(key), dict(key[1:])) for key, names in found.items()]
 
-    def _usable(self, keys: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    def usable(self, keys: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """The columns of which Spark itself can tell whether values are equal."""
         if not keys:
             return {}
@@ -242,14 +242,30 @@ class Replay:
         inner = [history.quantiles[int(step * place)] for place in range(1, slices)] if history.quantiles else []
         return (history.first, *sorted({at for at in inner if at > history.first}), history.last + 1)
 
-    def _cut(self, group: Group, bounds: tuple[int, ...] | None) -> DataFrame:
-        """The events of all streams, each with its piece, pieces in one Spark partition each and in their order."""
+    def unbounded(self, name: str, keys: Mapping[str, tuple[str, ...]], count: int) -> tuple[Task, DataFrame]:
+        """What is done for one query with a piece of events that never end, and these, each with one of `count` pieces."""
         from pyspark.sql import functions as F  # noqa: N812
 
+        feeds = tuple(self._feed(number, events, False) for number, events in enumerate(self.events))
+        queries = needed([(n, node) for n, (node, _) in self.script.queries.items()], [name])
+        task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, (0, 1), True)
+        whole = self._merged(Group((name,), None, keys))
+        cut = whole.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
+        return task, cut.select(PIECE, *(c for c in whole.columns if c != PIECE))
+
+    def _merged(self, group: Group) -> DataFrame:
+        """The events of all streams, PIECE being a number of their keys."""
         frames = [self._placed(number, events, group) for number, events in enumerate(self.events)]
         whole = frames[0]
         for other in frames[1:]:
             whole = whole.unionByName(other, allowMissingColumns=True)
+        return whole
+
+    def _cut(self, group: Group, bounds: tuple[int, ...] | None) -> DataFrame:
+        """The events of all streams, each with its piece, pieces in one Spark partition each and in their order."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        whole = self._merged(group)
         if bounds is not None:
             assert group.back is not None
             count = len(bounds) - 1

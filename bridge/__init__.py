@@ -72,6 +72,9 @@ def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> d
 
     An event may come up to `lateness` behind the newest one before; see `bridge.spark.stream`. Raises QueryError for a
     query that looks back without bound.
+
+    >>> frame = spark.readStream.table("trades")  # doctest: +SKIP
+    >>> stream({"trades": frame}, queries, lateness="2 S")["dip"].writeStream  # doctest: +SKIP
     """
     from bridge.spark.stream import stream as on_spark
 

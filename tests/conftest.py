@@ -29,7 +29,7 @@ def spark() -> Iterator[Any]:
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
-    from bridge.spark.session import session
+    from bridge.spark.sessions import session
 
     made = session(cores=2)
     made.sparkContext.setLogLevel("ERROR")

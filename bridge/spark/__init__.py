@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from bridge.spark.sessions import session
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -43,4 +45,4 @@ def replay(
     return read(found, out)
 
 
-__all__ = ["replay"]
+__all__ = ["replay", "session"]

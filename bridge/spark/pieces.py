@@ -25,7 +25,7 @@ from bridge.spark.events import FILE, ROW, TIME, Events, open_events
 from bridge.spark.fanout import Fanout, fanout
 from bridge.spark.firsts import with_first_row
 from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS
-from bridge.spark.session import session
+from bridge.spark.sessions import session
 from bridge.spark.task import Feed, Task, needed
 from windows.schema import Attribute, Schema
 

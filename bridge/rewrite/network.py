@@ -18,7 +18,7 @@ from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, 
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from windows.databases.base import Database
-from windows.window import NEVER, Range, Rows
+from windows.window import NEVER, Batch, Range
 
 T = TypeVar("T")
 
@@ -319,7 +319,8 @@ def only_views(node: Node) -> bool:
 
 
 def is_jumping(window: query.Window) -> bool:
-    return isinstance(window.extent, (Range, Rows)) and window.extent.slide is not None
+    """Whether its content enters as a whole: W3, W6."""
+    return isinstance(window.extent, Batch) or getattr(window.extent, "slide", None) is not None
 
 
 def add_table(operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
@@ -353,6 +354,16 @@ def keep_for(operator: Operator, milliseconds: int) -> str:
 
 def expired(name: str) -> Purge:
     return Purge(name, exp.LTE(this=column("_expires"), expression=clock("now")))
+
+
+def arrived(alias: str, below: Flow) -> exp.Expr:
+    """Whether a row of the table is one of the present arrivals."""
+    keys = ("ts", "seq") if below.timed else ("seq",)
+    row = [of(alias, key) for key in keys]
+    return exp.In(
+        this=exp.Tuple(expressions=row) if len(row) > 1 else row[0],
+        query=exp.Subquery(this=below.arrivals.select(keys)),
+    )
 
 
 def order_columns(flow: Flow) -> dict[str, exp.Expr]:

@@ -282,7 +282,8 @@ def _draw(cep: bridge.Bridge, names: list[str], path: str) -> None:
     diagrams: list[Diagram] = []
     for name in names:
         with contextlib.suppress(QueryError):  # a query without a pattern
-            diagrams += cep.graph(name).diagrams
+            found = cep.graph(name)
+            diagrams += found.diagrams if isinstance(found, Graph) else ()
     if not diagrams:
         raise SourceError(f"{path} is not written: there is no pattern to draw")
     try:

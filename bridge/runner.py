@@ -135,9 +135,10 @@ class Runner:
             for name in gone:
                 self._drop(name)
 
-    def undo(self, name: str, streams: Iterable[str]) -> None:
+    def undo(self, queries: Iterable[str], streams: Iterable[str]) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
-        self.catalogue.queries.pop(name.lower(), None)
+        for name in queries:
+            self.catalogue.queries.pop(name.lower(), None)
         for stream in streams:
             self.catalogue.streams.pop(stream.lower(), None)
         self._forget_unused()

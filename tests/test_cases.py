@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pathlib
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -14,6 +15,7 @@ from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_a
 
 import bridge
 from bridge import reports
+from windows.databases import open_database
 
 if TYPE_CHECKING:
     from databases import Database
@@ -91,10 +93,20 @@ def prepare(cep: Any, case: Case) -> None:
     """Make the relations, streams and queries of a case."""
     for name, table in case.tables.items():
         make_table(cep, name, table)
+    for name, tables in case.stores.items():
+        cep.register_datastore(name, open_store(tables))
     for name, schema in case.streams.items():
         cep.register_stream(name, schema)
-    for name, sql in case.queries.items():
-        cep.create_query(name, sql)
+    for name, text in case.queries.items():
+        cep.create_query(name, text, language="cpl" if name in case.scripts else "sql")
+
+
+def open_store(tables: Mapping[str, Any]) -> Any:
+    """A data store with these tables, in memory."""
+    store = open_database("sqlite://")
+    for name, table in tables.items():
+        make_table(types.SimpleNamespace(database=store), name, table)
+    return store
 
 
 def make_table(cep: Any, name: str, table: Any) -> None:
@@ -174,6 +186,7 @@ def test_every_plan_file_has_its_case() -> None:
         for case in CASES
         if case.error is None
         for name, sql in case.queries.items()
+        if name not in case.scripts
     ],
 )
 def test_a_query_writes_itself_back(sql: str) -> None:

@@ -174,12 +174,12 @@ def window(cursor: Cursor) -> Clause:
     return windowed
 
 
-def batch(cursor: Cursor) -> Batch:
-    """`START condition STOP condition` (W6)."""
+def batch(cursor: Cursor, stops: tuple[str, ...] = ()) -> Batch:
+    """`START condition STOP condition` (W6), up to one of `stops` or a closing parenthesis."""
     cursor.expect("START")
     start = single(cursor, cursor.until(("STOP",)), "a condition")
     cursor.expect("STOP", " (a batch ends with the row for which the condition after it is true)")
-    return Batch(start, single(cursor, cursor.until(()), "a condition"))
+    return Batch(start, single(cursor, cursor.until(stops), "a condition"))
 
 
 def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:

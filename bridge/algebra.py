@@ -58,8 +58,8 @@ class MultiFilter(Node):
 class ReadSQL(Node):
     """C6: for each row the rows that a SELECT gives, its `?` being `parameters`; one result for each of them.
 
-    A result has the input's columns and the SELECT's, or those of them in `columns` (whose types are given where they
-    are not found). `table` names the SELECT's rows, to tell its columns from others of the same name: `table.column`.
+    A result has the input's columns and the SELECT's, or those of them in `columns`: names, or a mapping that has the
+    types of those that are not found. `table` names the SELECT's rows, to tell its columns from others: `table.column`.
     `store` is a data store's name; without it the statement is asked of the bridge's own database, in the push's
     transaction. With `left`, a row without any is kept, with NULLs. `cache`: answers are kept for so many milliseconds of
     event time.
@@ -78,6 +78,7 @@ class ReadSQL(Node):
     store: str | None = None
     left: bool = False
     cache: int | None = None
+    position: int | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         pairs = self.columns.items() if isinstance(self.columns, Mapping) else map(_column, self.columns)
@@ -93,6 +94,11 @@ class ReadSQL(Node):
     @property
     def inputs_of(self) -> tuple[Node, ...]:
         return (self.input,)
+
+    @property
+    def typed(self) -> list[tuple[str, str]]:
+        """The SELECT's columns with their types, all of which are known when the query has been checked."""
+        return [(name, kind) for name, kind in self.columns if kind is not None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +121,7 @@ class UpdateSQL(Node):
     changed: str | None = None
     store: str | None = None
     writer: str = ""
+    position: int | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         _set(self, parameters=scalars(self.parameters))

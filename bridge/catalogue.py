@@ -11,12 +11,14 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.algebra import Script
-from bridge.check import Field, Resolved
-from bridge.errors import NameTaken, SchemaError, UnknownName, nearest
+from bridge.check import Field, Resolved, resolve
+from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
 from bridge.rewrite.family import signature
+from bridge.stores.outbox import Outbox
+from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
 from windows.schema import Reader, Schema, is_text
 
@@ -113,6 +115,8 @@ class Catalogue:
         self.streams: dict[str, StreamEntry] = {}
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
+        self.stores = Stores()
+        self.outbox = Outbox(database, self.stores)
 
     def known(self) -> list[str]:
         return [e.name for e in self.streams.values()] + [e.name for e in self.queries.values()]
@@ -159,6 +163,19 @@ class Catalogue:
         if schema is None:
             return None
         return Resolved(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)
+
+    def store(self, name: str | None) -> Database:
+        """The database of a data store; the bridge's own where there is no name."""
+        if name is None:
+            return self.database
+        try:
+            return self.stores.find(name).database()
+        except Unreachable as error:
+            raise QueryError(f"the data store {name!r} does not answer: {error}", words=[name]) from None
+
+    def types(self, node: Node) -> dict[str, str]:
+        """The types of a resolved node's columns."""
+        return {field.name: field.type for field in resolve(node, self).fields}
 
     def source(self, name: str) -> Source:
         """What a resolved name stands for in the network."""

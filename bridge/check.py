@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
@@ -20,6 +20,9 @@ from bridge.types import UNKNOWN, check_types, place, type_of
 from nfa.pattern import symbols
 from windows.schema import is_reserved
 from windows.window import Batch, Extent, Rows
+
+if TYPE_CHECKING:
+    from windows.databases import Database
 
 VOLATILE = frozenset(
     (
@@ -76,6 +79,7 @@ class Names(Protocol):
     def stream(self, name: str) -> Resolved | None: ...
     def relation(self, name: str) -> Resolved | None: ...
     def known(self) -> list[str]: ...
+    def store(self, name: str | None) -> Database: ...
 
 
 def resolve(node: Node, names: Names) -> Resolved:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
 from bridge.algebra import MultiFilter, Script, Statement
 from bridge.catalogue import ScriptEntry

@@ -26,8 +26,10 @@ from bridge.errors import (
     UnknownName,
 )
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
+from bridge.notation import notation
 from bridge.reports import Results
 from bridge.runner import BEGINNING, Runner
+from bridge.stores.outbox import Letter
 from windows.databases import Database, Refused
 from windows.schema import Schema, TypeMismatch
 from windows.window import NEVER
@@ -167,6 +169,30 @@ class Bridge:
     def add_late_processor(self, function: Callable[[LateEvent], Any]) -> None:
         """Calls `function(LateEvent)` for every event that comes after the watermark has passed it."""
         self._late_processors.append(function)
+
+    @_locked
+    def register_datastore(self, name: str, target: Any) -> None:
+        """Names a data store for ReadSQL and UpdateSQL: a URL as `bridge.connect` takes it, or an SQLAlchemy engine.
+
+        It must answer now; later it may be away for a while: what is to be read waits, what is to be written is kept.
+        """
+        self._catalogue.stores.add(name, target)
+        self._catalogue.outbox.find()
+
+    @_locked
+    def dead_letters(self) -> list[Letter]:
+        """What a data store refused for good, the oldest first; the table `dead_letters` keeps it."""
+        return self._catalogue.outbox.dead_letters()
+
+    @_locked
+    def deliver(self) -> int:
+        """Tries at once to write what waits for data stores; gives how many rows wait still.
+
+        It is done by itself after each push, but a store that did not answer is left alone for a while.
+        """
+        for store in self._catalogue.stores.known.values():
+            store.wake()
+        return self._catalogue.outbox.deliver()
 
     # Events -----------------------------------------------------------------------------------------------------------
 
@@ -327,6 +353,8 @@ class Bridge:
                 return
             self._closed = True
             try:
+                self._catalogue.outbox.deliver()
+                self._catalogue.stores.close()
                 self._runner.close()
             except Refused as error:
                 raise DatabaseError(str(error)) from None
@@ -411,6 +439,7 @@ class Bridge:
 
     def _deliver(self, results: Results) -> None:
         """Hands out results. When a processor pushes, its results wait until all have got those before."""
+        self._catalogue.outbox.deliver()
         self._undelivered.append(results)
         if self._delivering:
             return
@@ -467,7 +496,10 @@ def _parsed(definition: objects.Node | Script | str, language: str) -> objects.N
 
 
 def _text_of(definition: objects.Node | Script | str) -> str:
-    return "; ".join(map(str, definition.statements)) if isinstance(definition, Script) else str(definition)
+    """The text of a definition; what no language says is told in the notation of the algebra."""
+    with contextlib.suppress(QueryError):
+        return str(definition) if not isinstance(definition, Script) else "\n".join(notation(definition))
+    return "\n".join(notation(Script.of("result", definition)))  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@
     query: {sql: SELECT ...}                         or queries: {name: {sql: ...}, ...}, which read each other by name
                                                      {cpl: ...} is a script; `expect` then has tables by its outputs
     stores: {crm: {table: {columns: ..., rows: ...}}}   data stores, each with its tables
+    leaves: {table: ...}                             what tables hold at the end, in any order; crm.table: of a store
     events: |                                        several streams: a first column `stream`; `-`: not in this stream
       ts a
       1  5
@@ -43,7 +44,7 @@ from windows.schema import canonical_type
 ROOT = pathlib.Path(__file__).parent / "cases"
 KEYS = {
     "title", "source", "why", "stores", "streams", "inline", "tables", "query", "queries", "events", "expect", "error", "at",
-    "not_yet", "plan",
+    "not_yet", "plan", "leaves",
 }  # fmt: skip
 THE_QUERY = "result"
 """The name of the query of a case that has only one."""
@@ -103,6 +104,7 @@ class Case:
     stores: Mapping[str, Mapping[str, Any]]
     queries: Mapping[str, str]
     scripts: frozenset[str]
+    leaves: Mapping[str, Table]
     events: tuple[Push | Advance, ...]
     written: str
     expect: Mapping[str, Table]
@@ -152,6 +154,7 @@ def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
         stores=found.get("stores") or {},
         queries=queries,
         scripts=frozenset(name for name, query in _written(found).items() if "cpl" in query),
+        leaves={name: read_table(text) for name, text in (found.get("leaves") or {}).items()},
         events=tuple(read_events(written, {**streams, **found.get("inline", {})})),
         written=written,
         expect=_expect(found, queries),
@@ -180,7 +183,7 @@ def _written(found: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
 
 
 def _expect(found: Mapping[str, Any], queries: Mapping[str, str]) -> dict[str, Table]:
-    if ("expect" in found) == ("error" in found):
+    if ("expect" in found or "leaves" in found) == ("error" in found):
         raise CaseError("a case has either `expect` or `error`")
     expect = found.get("expect", {})
     several = {THE_QUERY: expect} if isinstance(expect, str) else expect

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, report
+from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
 
 import bridge
 from bridge import reports
@@ -86,7 +86,18 @@ def run(case: Case, database: Database, drive: str) -> dict[str, list[Any]]:
         for name, received in results.items():
             cep.add_output_processor(name, received.append)
         DRIVES[drive](cep, case.events)
+        check_tables(cep, case)
     return results
+
+
+def check_tables(cep: Any, case: Case) -> None:
+    """What the case leaves in tables of the database and of data stores."""
+    for name, table in case.leaves.items():
+        *store, own = name.split(".")
+        database = cep._catalogue.stores.find(store[0]).database() if store else cep.database
+        columns = ", ".join(database.quoted(column) for column in table.columns)
+        rows = [tuple(map(printed, row)) for row in database.fetch(f"SELECT {columns} FROM {database.quoted(own)}")]
+        assert sorted(rows) == sorted(tuple(map(str, row)) for row in table.rows), f"{case.id}: {name}"
 
 
 def prepare(cep: Any, case: Case) -> None:

@@ -337,6 +337,19 @@ def _type_name(kind: Any) -> str:
     raise TypeMismatch(f"unknown type {kind!r}")
 
 
+def type_of_value(value: Any) -> str | None:
+    """The attribute type of a Python value; None for NULL, and for what is of no such type.
+
+    >>> type_of_value(True), type_of_value(1), type_of_value(datetime.date(2024, 2, 29)), type_of_value(None)
+    ('BOOLEAN', 'BIGINT', 'DATE', None)
+    """
+    kinds = {
+        bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR", datetime.date: "DATE",
+        datetime.datetime: "TIMESTAMP", decimal.Decimal: "DECIMAL(38, 10)",
+    }  # fmt: skip
+    return kinds.get(type(value))
+
+
 def type_of_arrow(kind: Any) -> str:
     """The attribute type that holds every value of an Arrow type."""
     text = str(kind)

@@ -258,9 +258,9 @@ def _sql(cursor: Cursor, statements: Mapping[str, Named], position: int) -> _Sql
 
 def _type(cursor: Cursor) -> str | None:
     position = cursor.position
-    region = cursor.until((",", *_STOPS))
-    if region.start == region.end:
+    if cursor.word() in ("", ",", ";", *_STOPS):
         return None
+    region = cursor.until((",", *_STOPS))
     try:
         return canonical_type(cursor.slice(region))
     except TypeMismatch as error:
@@ -271,9 +271,12 @@ def _with_sql(node: Node, sql: _Sql) -> Node:
     parameters = tuple(_field(name, position) for name, position in sql.fields)
     named = sql.named
     if named.reads:
-        return ReadSQL(node, named.text, parameters, sql.table, tuple(sql.columns), named.store, sql.left, named.cache)
+        return ReadSQL(
+            node, named.text, parameters, sql.table, tuple(sql.columns), named.store, sql.left, named.cache,
+            named.position,
+        )  # fmt: skip
     changed = sql.columns[0][0] if sql.columns else None
-    return UpdateSQL(node, named.text, parameters, changed, named.store)
+    return UpdateSQL(node, named.text, parameters, changed, named.store, position=named.position)
 
 
 def _field(name: str, position: int) -> exp.Column:

@@ -7,11 +7,12 @@ import dataclasses
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import singledispatch
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from sqlglot import exp
 
 from bridge import query
+from bridge.algebra import ReadSQL
 from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, same, table
@@ -19,6 +20,10 @@ from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from windows.databases.base import Database
 from windows.window import NEVER, Batch, Range
+
+if TYPE_CHECKING:
+    from bridge.stores.outbox import Outbox
+    from bridge.stores.store import Stores
 
 T = TypeVar("T")
 
@@ -38,14 +43,29 @@ class Source:
     timed: bool = False
 
 
+class Sources(Protocol):
+    """What names stand for: streams and queries, data stores (None: the bridge's own database), columns' types."""
+
+    outbox: Outbox
+    stores: Stores
+
+    def source(self, name: str) -> Source: ...
+    def store(self, name: str | None) -> Database: ...
+    def types(self, node: Node) -> dict[str, str]: ...
+
+
 class Network:
     """Rewrites trees into operators. `epoch` (the number of the newest event) keeps queries created later from seeing
     what came before them, so a query's results do not depend on which other queries exist. `reader` is the epoch of the
     query at hand, which reads others' results from then on; `epoch` is that of the tree at hand, perhaps another's."""
 
-    def __init__(self, database: Database, source: Callable[[str], Source]) -> None:
+    def __init__(self, database: Database, names: Sources) -> None:
         self.database = database
-        self.source = source
+        self.source = names.source
+        self.store = names.store
+        self.types = names.types
+        self.outbox = names.outbox
+        self.stores = names.stores
         self.operators: list[Operator] = []
         self.epoch = 0
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
@@ -229,6 +249,7 @@ class Network:
                 timed |= source.timed
             timed |= isinstance(below, query.Window) and is_timed(below)
             timed |= isinstance(below, query.Aggregate) and below.on_change
+            timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
         return frozenset(streams), timed
 

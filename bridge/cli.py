@@ -216,10 +216,11 @@ def _note(text: str) -> None:
 
 
 def _script(path: str, text: str | None = None) -> Script:
-    """The queries of a file; a bare SELECT is named after it."""
+    """The queries of a file; a bare SELECT is named after it. A file .cpl is a script of that language."""
     from bridge.replay import Script
 
-    return Script.of(_text(path) if text is None else text, Path(path).stem)
+    language = "cpl" if Path(path).suffix == ".cpl" else "sql"
+    return Script.of(_text(path) if text is None else text, Path(path).stem, language)
 
 
 def _text(path: str) -> str:

@@ -56,7 +56,7 @@ def operations(script: Script) -> Iterator[Operation]:
 
 def _of_statement(statement: Statement) -> Iterator[Operation]:
     chain = list(_chain(statement.node))
-    ends = [f"{statement.name}.{number}" for number in range(1, len(chain))]
+    ends = [f"{statement.name.removeprefix('table ')}.{number}" for number in range(1, len(chain))]
     outputs = [*((end,) for end in ends), _outputs(statement)]
     for place, (node, made) in enumerate(zip(chain, outputs, strict=True)):
         yield _operation(node, (ends[place - 1],) if place else None, made)

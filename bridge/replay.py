@@ -36,8 +36,15 @@ class Script:
     queries: dict[str, tuple[objects.Node, str | None]]
 
     @classmethod
-    def of(cls, source: Any, unnamed: str = "result") -> Script:
-        """Reads a script, or a mapping of names to SQL texts or query objects; `unnamed` names a bare SELECT."""
+    def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> Script:
+        """Reads a script, or a mapping of names to SQL texts or query objects; `unnamed` names a bare SELECT.
+
+        `language="cpl"`: a script of that language, or a mapping whose texts are such.
+        """
+        if language == "cpl":
+            return _cpl(list(source.values()) if isinstance(source, Mapping) else [source])
+        if language != "sql":
+            raise QueryError(f"unknown language {language!r}; there is 'sql', 'cpl'")
         return _script(source, unnamed) if isinstance(source, str) else _mapping(source)
 
     @property
@@ -76,10 +83,12 @@ def replay(
     queries: Any,
     engine: str = "local",
     *,
+    language: str = "sql",
     database: Any = "duckdb://",
     timestamp: str | Mapping[str, str] | None = None,
     schemas: Mapping[str, Any] | None = None,
     relations: Mapping[str, Any] | None = None,
+    stores: Mapping[str, Any] | None = None,
     end: Any = None,
     out: str | os.PathLike[str] | None = None,
 ) -> dict[str, pa.Table]:
@@ -88,7 +97,8 @@ def replay(
     `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
     (payload, timestamp); or it is an iterable of (stream, payload, timestamp). `queries` maps names to SQL texts or
     query objects, or is one script. `timestamp` names the column of the timestamps where it is not guessed, `schemas`
-    the types where neither query nor file has them, `relations` maps table names to Arrow tables or frames. History
+    the types where neither query nor file has them, `relations` maps table names to Arrow tables or frames, `stores`
+    names of data stores to their URLs. With `language="cpl"` the queries are a script of that language. History
     is read up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by
     query, each complete when it appears, and the tables returned are views of these files.
 
@@ -104,12 +114,14 @@ def replay(
         raise BridgeError(f"{known}; engine='local' is")
     from bridge.results import Results, Tables
 
-    script = Script.of(queries)
+    script = Script.of(queries, language=language)
     script.streams.update({name: _schema(name, schema) for name, schema in (schemas or {}).items()})
     results: Results | Tables = Tables() if out is None else Results(Path(out), "parquet")
     with contextlib.ExitStack() as stack:
         cep = stack.enter_context(_opened(database))
         stack.enter_context(_with_relations(cep, relations or {}))
+        for name, target in (stores or {}).items():
+            cep.register_datastore(name, target)
         stack.enter_context(results)
         _run(cep, script, source, timestamp, results, None if end is None else milliseconds(end))
     return results.tables
@@ -210,6 +222,21 @@ def _script(text: str, unnamed: str) -> Script:
             name = unnamed if isinstance(statement, Query) else statement.name
             _once(name, script)
             script.queries[name] = (statement.node, text)
+    return script
+
+
+def _cpl(texts: Iterable[str]) -> Script:
+    from bridge.frontends.cpl import parse as parse_cpl
+
+    script = Script({}, {})
+    for text in texts:
+        found = parse_cpl(text)
+        for name, schema in found.streams:
+            if script.streams.setdefault(name, schema) != schema:
+                raise QueryError(f"{name!r} is declared twice, with other attributes")
+        for name, node in found.queries.items():
+            _once(name, script)
+            script.queries[name] = (node, text)
     return script
 
 

@@ -152,9 +152,14 @@ class Runner:
         self._serial = None
 
     def close(self) -> None:
-        """Removes all tables of this runner from the database."""
+        """Removes all tables of this runner from the database; what waits for a data store is a dead letter."""
+        from bridge.stores.read import Read
+
         self._take_back()
         with self.transaction():
+            for step in (step for operator in self.network.operators for step in operator.steps):
+                if isinstance(step, Read):
+                    step.give_up(self.database)
             for name in list(self._tables):
                 self._drop(name)
 

@@ -280,7 +280,7 @@ def _with_sql(node: Node, sql: _Sql) -> Node:
 
 
 def _field(name: str, position: int) -> exp.Column:
-    identifier = exp.to_identifier(name, quoted=True)
+    identifier = exp.to_identifier(name)
     identifier.meta["start"] = position
     return exp.column(identifier)
 

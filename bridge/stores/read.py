@@ -16,6 +16,8 @@ from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema, TypeMismatch
 from windows.window import NEVER
 
+NO_ANSWER = "the data store did not answer to the end"
+
 
 @dataclasses.dataclass
 class Way:
@@ -82,7 +84,7 @@ class Read:
             return
         answers = self._answers(sorted(late) + list(rows) if late else rows, now, database)
         if answers is None:
-            self._wait(rows, database, final, late)
+            self._wait(rows, database, final)
             return
         if late:
             database.execute(f"DELETE FROM {self.waiting}")
@@ -94,6 +96,13 @@ class Read:
                 found.append((*result[:3], place, *result[4:]))
         if found:
             database.insert(self.found, len(found[0]), _placed(found))
+
+    def give_up(self, database: Database) -> None:
+        """What still waits is a dead letter: nobody will ask for it any more."""
+        if self.waiting:
+            for row in database.fetch(f"SELECT * FROM {self.waiting}"):
+                self._dead(self._parameters(row), NO_ANSWER)
+            database.execute(f"DELETE FROM {self.waiting}")
 
     def forget(self) -> None:
         """Answers that were kept in a push that failed may be of rows that never were."""
@@ -172,11 +181,12 @@ class Read:
             results.append((ts, seq, NEVER, row[2], *given, *[None] * len(self.node.columns)))
         return results
 
-    def _wait(self, rows: Sequence[Values], database: Database, final: bool, late: Sequence[Values]) -> None:
+    def _wait(self, rows: Sequence[Values], database: Database, final: bool) -> None:
         """The rows wait for the store; when nothing will come any more they are dead letters."""
         if final:
-            for row in (*late, *rows):
-                self._dead(self._parameters(row), "the data store did not answer to the end")
+            self.give_up(database)
+            for row in rows:
+                self._dead(self._parameters(row), NO_ANSWER)
             return
         assert self.waiting is not None
         if rows:

@@ -1,0 +1,219 @@
+"""Data stores that are away, refuse, or come back: no event is lost, no other query waits, what is given up is listed."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+import bridge
+from bridge.algebra import MultiFilter, ReadSQL, UpdateSQL
+from bridge.stores.outbox import ATTEMPTS
+from windows.databases import Refused
+from windows.databases.sqlite import SQLite
+
+
+class Shaky(SQLite):
+    """A store that can be taken away: then every statement fails."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.asked: list[str] = []
+        super().__init__(sa.create_engine("sqlite://", poolclass=sa.StaticPool))
+
+    def execute(self, sql: str) -> None:
+        self._try(sql)
+        super().execute(sql)
+
+    def bind(self, sql: str, values: Sequence[Any]) -> None:
+        self._try(sql)
+        super().bind(sql, values)
+
+    def _try(self, sql: str) -> None:
+        self.asked.append(sql)
+        if self.away:
+            raise Refused("nobody is there", sql)
+
+
+SCRIPT = """
+CREATE STREAMSCHEMA cdr WITH id varchar, d integer;
+CREATE SQL plan_of ON crm AS SELECT plan FROM plans WHERE id = ?;
+CREATE SQL add ON crm AS INSERT INTO bills (id, due, result) VALUES (?, ?, ?);
+INSERT INTO planned SELECT id, d, plan FROM cdr ON SQL plan_of, p, id, plan;
+INSERT INTO billed SELECT id FROM cdr ON SQL add, a, id, d, result_id;
+INSERT INTO others SELECT id FROM cdr WHERE d > 1
+"""
+
+
+@pytest.fixture
+def store() -> Iterator[Shaky]:
+    made = Shaky()
+    made.execute("CREATE TABLE plans (id VARCHAR(20), plan VARCHAR(20))")
+    made.execute("CREATE TABLE bills (id VARCHAR(20), due INTEGER CHECK (due < 100), result VARCHAR(60) UNIQUE)")
+    made.execute("INSERT INTO plans VALUES ('ann', 'flat'), ('bob', 'day')")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cep(store: Shaky, database: Any) -> Iterator[bridge.Bridge]:
+    with database.connect() as made:
+        made.database.execute("DROP TABLE IF EXISTS dead_letters")
+        made.database.execute("DROP TABLE IF EXISTS cep_outbox")
+        made.register_datastore("crm", store)
+        made.create_query("script", SCRIPT, language="cpl")
+        yield made
+        store.away = False
+
+
+def listen(cep: bridge.Bridge, query: str) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    cep.add_output_processor(query, lambda event: found.append((event.timestamp, *event.payload.values())))
+    return found
+
+
+def bills(store: Shaky) -> list[Any]:
+    return store.fetch("SELECT id, due FROM bills ORDER BY result")
+
+
+def test_a_store_that_is_away_keeps_nobody_else_waiting(cep: bridge.Bridge, store: Shaky) -> None:
+    planned, others, billed = (listen(cep, query) for query in ("planned", "others", "billed"))
+    cep.push_event("cdr", ["ann", 1], 1000)
+    store.away = True
+    cep.push_event("cdr", ["bob", 2], 2000)
+    cep.push_event("cdr", ["ann", 3], 3000)
+    assert planned == [(1000, "ann", 1, "flat")]
+    assert others == [(2000, "bob"), (3000, "ann")]
+    assert billed == [(1000, "ann"), (2000, "bob"), (3000, "ann")]
+    assert cep.deliver() == 2
+
+    store.away = False
+    assert cep.deliver() == 0
+    cep.push_event("cdr", ["eve", 4], 4000)
+    cep.push_event("cdr", ["bob", 5], 5000)
+    assert planned[1:] == [(4000, "bob", 2, "day"), (4000, "ann", 3, "flat"), (5000, "bob", 5, "day")]
+    assert bills(store) == [("ann", 1), ("bob", 2), ("ann", 3), ("eve", 4), ("bob", 5)]
+    assert cep.dead_letters() == []
+
+
+def test_what_waited_comes_with_time_alone(cep: bridge.Bridge, store: Shaky) -> None:
+    planned = listen(cep, "planned")
+    store.away = True
+    cep.push_events("cdr", [(["ann", 1], 1000), (["bob", 2], 1000)])
+    store.away = False
+    cep.deliver()
+    cep.advance_time(7000)
+    assert planned == [(7000, "ann", 1, "flat"), (7000, "bob", 2, "day")]
+
+
+def test_a_store_that_is_away_is_left_alone_for_a_while(cep: bridge.Bridge, store: Shaky) -> None:
+    store.away = True
+    cep.push_event("cdr", ["ann", 1], 1000)
+    asked = len(store.asked)
+    for ts in range(2000, 2020):
+        cep.push_event("cdr", ["ann", 1], ts)
+    assert len(store.asked) - asked <= 4
+
+
+def test_what_the_store_refuses_for_good_is_a_dead_letter(cep: bridge.Bridge, store: Shaky) -> None:
+    cep.push_events("cdr", [(["ann", 1], 1000), (["bob", 100], 1000), (["eve", 3], 1000)])
+    assert bills(store) == [("ann", 1)]
+    for _ in range(ATTEMPTS):
+        cep.deliver()
+    assert bills(store) == [("ann", 1), ("eve", 3)]
+    (letter,) = cep.dead_letters()
+    assert (letter.store, letter.query, letter.id, letter.timestamp) == ("crm", "billed", "billed/1000/2/0", 1000)
+    assert letter.parameters == ["bob", 100, "billed/1000/2/0"]
+    assert letter.attempts == ATTEMPTS and "CHECK" in letter.reason
+
+
+def test_what_waits_at_the_end_is_a_dead_letter(cep: bridge.Bridge, store: Shaky) -> None:
+    store.away = True
+    cep.push_event("cdr", ["ann", 1], 1000)
+    cep.finish()
+    assert [(letter.query, letter.parameters) for letter in cep.dead_letters()] == [("p", ["ann"])]
+
+
+def test_what_waits_when_the_bridge_is_closed_is_a_dead_letter(tmp_path: pathlib.Path, store: Shaky) -> None:
+    with bridge.connect(f"sqlite:///{tmp_path}/cep.db") as cep:
+        cep.register_datastore("crm", store)
+        cep.create_query("script", SCRIPT, language="cpl")
+        store.away = True
+        cep.push_event("cdr", ["ann", 1], 1000)
+    with bridge.connect(f"sqlite:///{tmp_path}/cep.db") as cep:
+        assert [letter.parameters for letter in cep.dead_letters()] == [["ann"]]
+        store.away = False
+        cep.register_datastore("crm", store)
+        assert cep.deliver() == 0
+    assert bills(store) == [("ann", 1)]
+
+
+def test_a_push_that_fails_posts_nothing(cep: bridge.Bridge, store: Shaky) -> None:
+    cep.push_event("cdr", ["ann", 1], 1000)
+    with pytest.raises(bridge.SchemaError):
+        cep.push_events("cdr", [(["bob", 2], 2000), (["eve", "many"], 2000)])
+    assert bills(store) == [("ann", 1)]
+    assert cep.deliver() == 0
+
+
+def test_a_batch_is_one_question(cep: bridge.Bridge, store: Shaky) -> None:
+    planned = listen(cep, "planned")
+    store.asked.clear()
+    cep.push_events("cdr", [([name, 1], 1000) for name in ("ann", "bob", "eve", "ann", "joe", "sue") * 20])
+    assert len([sql for sql in store.asked if "plans" in sql]) == 1
+    assert len(planned) == 60
+
+
+def test_letters_of_a_process_that_was_killed_are_delivered_by_the_next(tmp_path: pathlib.Path) -> None:
+    """The store is away when the process ends without a word; the outbox is in the database."""
+    code = f"""
+        import os, bridge, sqlalchemy as sa
+        with bridge.connect("sqlite:///{tmp_path}/crm.db") as crm:
+            crm.database.execute("CREATE TABLE bills (id VARCHAR(20), due INTEGER)")
+        cep = bridge.connect("sqlite:///{tmp_path}/cep.db")
+        cep.register_datastore("crm", "sqlite:///{tmp_path}/crm.db")
+        cep.create_query("s", '''CREATE STREAMSCHEMA cdr WITH id varchar, d integer;
+            CREATE SQL add ON crm AS INSERT INTO bills VALUES (?, ?);
+            INSERT INTO billed SELECT id FROM cdr ON SQL add, a, id, d''', language="cpl")
+        cep._catalogue.stores.find("crm")._again = float("inf")
+        cep.push_event("cdr", ["ann", 1], 1000)
+        os._exit(9)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
+    assert done.returncode == 9
+    with bridge.connect(f"sqlite:///{tmp_path}/cep.db") as cep:
+        cep.register_datastore("crm", f"sqlite:///{tmp_path}/crm.db")
+        assert cep.deliver() == 0
+        assert cep._catalogue.stores.find("crm").database().fetch("SELECT * FROM bills") == [("ann", 1)]
+
+
+def test_a_store_that_does_not_answer_cannot_be_registered(database: Any) -> None:
+    with database.connect() as cep, pytest.raises(bridge.BridgeError, match="the data store 'crm'"):
+        cep.register_datastore("crm", "sqlite:////nowhere/at/all.db")
+
+
+def test_objects_say_the_same(store: Shaky) -> None:
+    with bridge.connect() as cep:
+        cep.register_stream("cdr", "id VARCHAR, d INTEGER")
+        cep.register_datastore("crm", store)
+        cdr = bridge.Stream("cdr")
+        read = ReadSQL(cdr, "SELECT plan FROM plans WHERE id = ?", ["id"], "p", store="crm")
+        cep.create_query("planned", bridge.Filter(read, "plan <> 'x'"))
+        cep.create_query(
+            "billed", UpdateSQL(cdr, "INSERT INTO bills VALUES (?, ?, ?)", ["id", "d + 1", "result_id"], store="crm")
+        )
+        cep.create_query("routes", MultiFilter(cdr, {"low": "d < 5", "high": "d >= 5"}))
+        planned, high = listen(cep, "planned"), listen(cep, "high")
+        cep.push_events("cdr", [(["ann", 1], 1000), (["bob", 7], 2000)])
+        assert planned == [(1000, "ann", 1, "flat"), (2000, "bob", 7, "day")]
+        assert high == [(2000, "bob", 7)]
+        assert bills(store) == [("ann", 2), ("bob", 8)]
+        assert cep.queries["planned"].startswith("ReadSQL(cdr)")
+        cep.remove_query("routes")
+        assert "low" not in cep.queries

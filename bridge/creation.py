@@ -11,6 +11,7 @@ from bridge.catalogue import ScriptEntry
 from bridge.errors import InUse, QueryError
 from bridge.query import Node
 from bridge.runner import Runner
+from bridge.stores.order import written
 from windows.schema import Schema
 
 
@@ -41,7 +42,9 @@ def create(name: str, definition: Node | Script, text: str, runner: Runner) -> N
     script = definition if isinstance(definition, Script) else Script((), (Statement(name, definition),))
     known, made = set(catalogue.streams), list[str]()
     back = runner.network.remember()
+    trees = [*(entry.resolved.node for entry in catalogue.queries.values()), *script.queries.values()]
     try:
+        runner.network.written = written(trees, runner.database)
         with runner.transaction():
             for stream, schema in script.streams:
                 _declare(stream, schema, runner)

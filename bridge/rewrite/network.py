@@ -68,6 +68,8 @@ class Network:
         self.stores = names.stores
         self.operators: list[Operator] = []
         self.epoch = 0
+        self.written: frozenset[str] = frozenset()
+        """The tables that queries write: what is read of them is read at its place among the steps."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self.reader = 0
         self._used: set[int | str] = set()

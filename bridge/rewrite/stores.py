@@ -21,11 +21,12 @@ from windows.window import NEVER
 
 @rewrite.register
 def _(node: ReadSQL, network: Network, need: Need) -> Flow:
-    """The rows read are kept in a table: what is written later in the push does not change them."""
+    """Where a query writes a table that is read, the rows read are kept: what is written later does not change them."""
+    sql = statement.read(node.statement, network.store(node.store))
+    kept = not network.written.isdisjoint(table.name.lower() for table in sql.tables)
 
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        sql = statement.read(node.statement, network.store(node.store))
         if node.store is None and node.cache is None and statement.joins(sql, node.left):
             operator.notes.append("one statement for all rows")
             operator.result = _joined(node, sql, below, network)
@@ -33,7 +34,7 @@ def _(node: ReadSQL, network: Network, need: Need) -> Flow:
             _asked(node, sql, below, network, operator)
 
     operator = network.operator(node, build, "ReadSQL")
-    return network.give(operator, node, max(need, Need.ARRIVALS))
+    return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
 
 
 @rewrite.register
@@ -80,7 +81,8 @@ def _joined(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network) ->
     read = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
     system = [named(of("a", name), name) for name in ("ts", "seq", *below.order)]
     names = _names(node, below)
-    orders = {f"{BY_VALUE}{place}": value for place, value in enumerate(read)}
+    one = statement.gives_one(sql, network.database)
+    orders = {} if one else {f"{BY_VALUE}{place}": value for place, value in enumerate(read)}
     select.set(
         "expressions",
         [

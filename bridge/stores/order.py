@@ -28,10 +28,16 @@ def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
     return found
 
 
+def written(trees: Iterable[Node], database: Database) -> frozenset[str]:
+    """The tables of the bridge's database that some of these trees write; names in lower case."""
+    nodes = (node for tree in trees for node in query.walk(tree))
+    return frozenset(table for node in nodes if (table := _written(node, database)))
+
+
 def _written(node: Node, database: Database) -> str | None:
     match node:
         case UpdateSQL(store=None):
-            return statement.written(statement.update(node.statement, database))
+            return statement.written(statement.update(node.statement, database, node.position))
         case IntoTable():
             return node.table.lower()
     return None

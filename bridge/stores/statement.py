@@ -197,6 +197,30 @@ class Tables:
         }
 
 
+def gives_one(sql: Sql, database: Database) -> bool:
+    """Whether a SELECT gives one row at most for a set of values: it asks for all columns of a unique key of its table."""
+    tree = sql.tree
+    if not isinstance(tree, exp.Select) or tree.args.get("joins") or not isinstance(tree.args["from_"].this, exp.Table):
+        return False
+    where, scope = tree.args.get("where"), Tables.of(tree, database)
+    conditions = where.this.flatten() if where and isinstance(where.this, exp.And) else [where.this] if where else []
+    sought = {name.lower() for condition in conditions for name in _equal(condition, scope)}
+    name = ".".join(part.name for part in tree.args["from_"].this.parts)
+    return any(key <= sought for key in database.unique(name))
+
+
+def _equal(condition: exp.Expr, scope: Tables) -> list[str]:
+    """The column that a condition says to be equal to a value."""
+    if not isinstance(condition, exp.EQ):
+        return []
+    sides = [condition.this, condition.expression]
+    for one, other in (sides, sides[::-1]):
+        if isinstance(one, exp.Column) and isinstance(other, exp.Column) and other.name.startswith(PARAMETER):
+            found = scope.find(one)
+            return [found[1]] if found else []
+    return []
+
+
 # Many values at once --------------------------------------------------------------------------------------------------
 
 

@@ -100,6 +100,10 @@ class Database(abc.ABC):
         """How statements read the columns of a table of the user's, so that its values compare as those of our own do."""
         return {column: exp.column(column, quoted=True) for column in columns}
 
+    def unique(self, name: str) -> list[set[str]]:
+        """Sets of a table's columns whose values no two rows have, where the database says so; names in lower case."""
+        return []
+
     @abc.abstractmethod
     def table_names(self) -> list[str]:
         """The names of all tables and views there are: those that a new table cannot have."""

@@ -125,6 +125,14 @@ class DuckDB(Database):
             return None
         return schema_of([(row[0], row[1]) for row in rows])
 
+    def unique(self, name: str) -> list[set[str]]:
+        sql = (
+            "SELECT constraint_column_names FROM duckdb_constraints() "
+            "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND lower(table_name) = lower(?)"
+        )
+        found = self.connection.execute(sql, [exp.to_table(name, dialect="duckdb").name]).fetchall()
+        return [{column.lower() for column in columns} for (columns,) in found] if self.is_table(name) else []
+
     def table_names(self) -> list[str]:
         return [name for (name,) in self.fetch("SELECT table_name FROM information_schema.tables")]
 

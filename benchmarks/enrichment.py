@@ -30,7 +30,7 @@ def tables(rows: int) -> tuple[pa.Table, pa.Table]:
     """The events and the plans; every event has one plan."""
     callers = np.random.default_rng(1).permutation(rows)
     events = pa.table({"ts": np.arange(rows), "caller": callers, "duration": callers % 100})
-    names = pa.array(["plan %d" % (number % 50) for number in range(rows)])
+    names = pa.array([f"plan {number % 50}" for number in range(rows)])
     return events, pa.table({"id": np.arange(rows), "plan": names, "a_second": np.arange(rows) % 9})
 
 

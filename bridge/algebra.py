@@ -164,6 +164,10 @@ class Statement:
     """One statement of a script: the name of its output (or those of a MultiFilter), and the tree that gives it.
 
     `schema`: the columns that the output was declared to have.
+
+    >>> from bridge.query import Stream
+    >>> list(Statement("routes", MultiFilter(Stream("s"), {"low": "a < 5", "high": "a >= 5"})).queries)
+    ['low', 'high']
     """
 
     name: str

@@ -23,4 +23,3 @@ with bridge.connect("sqlite://") as cep:
     cep.advance_time(DAY)
     print("clients", cep.database.fetch("SELECT idclient, due FROM clients ORDER BY idclient"))
     print("bills", cep.database.fetch("SELECT ts, idcaller, bill FROM bills ORDER BY idcaller"))
-    print(cep.graph("billing"))

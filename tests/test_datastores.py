@@ -217,3 +217,86 @@ def test_objects_say_the_same(store: Shaky) -> None:
         assert cep.queries["planned"].startswith("ReadSQL(cdr)")
         cep.remove_query("routes")
         assert "low" not in cep.queries
+
+
+# The bridge's own database ----------------------------------------------------------------------------------------------
+
+
+OWN = """
+CREATE STREAMSCHEMA cdr WITH id varchar, d integer;
+CREATE SQL add AS UPDATE bills SET due = due + ? WHERE id = ?;
+CREATE SQL fresh AS INSERT INTO seen (id) VALUES (?);
+INSERT INTO billed SELECT * FROM cdr ON SQL add, a, d, id;
+INSERT INTO noted SELECT id FROM billed ON SQL fresh, f, id;
+INSERT INTO TABLE log SELECT id, d FROM cdr
+"""
+
+
+def test_a_push_that_the_database_refuses_leaves_nothing(database: Any) -> None:
+    with database.connect() as cep:
+        cep.database.execute("CREATE TABLE bills (id VARCHAR(20), due INTEGER)")
+        cep.database.execute("CREATE TABLE seen (id VARCHAR(20) NOT NULL)")
+        cep.database.execute("INSERT INTO bills VALUES ('ann', 0)")
+        cep.create_query("script", OWN, language="cpl")
+        found = listen(cep, "noted")
+        cep.push_event("cdr", ["ann", 1], 1000)
+        with pytest.raises(bridge.DatabaseError):
+            cep.push_events("cdr", [(["ann", 2], 2000), ([None, 3], 2000), (["ann", 4], 2000)])
+        assert cep.database.fetch("SELECT due FROM bills") == [(1,)]
+        assert cep.database.fetch("SELECT d FROM log") == [(1,)]
+        cep.push_event("cdr", ["ann", 5], 2000)
+        assert found == [(1000, "ann"), (2000, "ann")]
+        assert cep.database.fetch("SELECT due FROM bills") == [(6,)]
+        assert cep.database.fetch("SELECT COUNT(*) FROM seen") == [(2,)]
+
+
+def test_a_script_that_is_refused_leaves_nothing(database: Any) -> None:
+    with database.connect() as cep:
+        cep.database.execute("CREATE TABLE bills (id VARCHAR(20), due INTEGER)")
+        cep.register_stream("other", "a INTEGER")
+        with pytest.raises(bridge.QueryError, match="unknown column 'nothing'"):
+            cep.create_query(
+                "script", OWN.replace("INSERT INTO TABLE log SELECT id, d", "INSERT INTO x SELECT nothing"), "cpl"
+            )
+        assert list(cep.streams) == ["other"] and cep.queries == {}
+        assert "log" not in [name.lower() for name in cep.database.table_names()]
+        cep.create_query(
+            "script", "CREATE STREAMSCHEMA cdr WITH a integer; INSERT INTO billed SELECT a FROM cdr", "cpl"
+        )
+        assert list(cep.queries) == ["billed"]
+
+
+def test_an_output_is_removed_with_its_script() -> None:
+    with bridge.connect() as cep:
+        cep.create_query(
+            "script", "CREATE STREAMSCHEMA s WITH a integer; INSERT INTO t SELECT a FROM s", language="cpl"
+        )
+        cep.create_query("reader", "SELECT a FROM t WHERE a > 1")
+        with pytest.raises(bridge.InUse, match="'t' is an output of the script 'script'"):
+            cep.remove_query("t")
+        with pytest.raises(bridge.InUse, match="'t' is read by 'reader'"):
+            cep.remove_query("script")
+        with pytest.raises(bridge.UnknownName, match="'script' is a script, whose outputs are queries: 't'"):
+            cep.add_output_processor("script", print)
+        with pytest.raises(bridge.NameTaken, match="there is a script 'Script' already"):
+            cep.create_query("Script", "SELECT a FROM s")
+        cep.remove_query("reader")
+        cep.create_query("on_s", "SELECT a FROM s")
+        cep.remove_query("script")
+        assert list(cep.queries) == ["on_s"] and list(cep.streams) == ["s"]
+
+
+def test_a_script_says_what_it_does(database: Any, store: Shaky) -> None:
+    with database.connect() as cep:
+        cep.database.execute("CREATE TABLE bills (id VARCHAR(20), due INTEGER)")
+        cep.database.execute("CREATE TABLE seen (id VARCHAR(20) NOT NULL)")
+        cep.register_datastore("crm", store)
+        cep.create_query("script", OWN, language="cpl")
+        cep.create_query("stores", SCRIPT.replace("CREATE STREAMSCHEMA cdr WITH id varchar, d integer;", "")
+                         .replace("billed", "posted"), language="cpl")  # fmt: skip
+        told = cep.explain("script")
+        assert "UpdateSQL(cdr) = {UPDATE bills SET due = due + ? WHERE id = ?, (d, id), billed}" in told
+        assert "-- for each of these rows: UPDATE bills SET due = due + ? WHERE id = ?" in told
+        told = cep.explain("stores")
+        assert "-- the data store crm is asked for many rows at once:" in told
+        assert "-- after the commit, at crm, for each of these rows: INSERT INTO bills" in told

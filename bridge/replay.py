@@ -19,6 +19,7 @@ from windows.schema import Schema, TypeMismatch
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from bridge.algebra import Script as Graph
     from bridge.results import Results
     from bridge.sources import Rejects, Source
 
@@ -34,6 +35,8 @@ class Script:
 
     streams: dict[str, Schema]
     queries: dict[str, tuple[objects.Node, str | None]]
+    graphs: list[Graph] = dataclasses.field(default_factory=list)
+    """Scripts of CPL, as the graphs that they are."""
 
     @classmethod
     def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> Script:
@@ -231,6 +234,7 @@ def _cpl(texts: Iterable[str]) -> Script:
     script = Script({}, {})
     for text in texts:
         found = parse_cpl(text)
+        script.graphs.append(found)
         for name, schema in found.streams:
             if script.streams.setdefault(name, schema) != schema:
                 raise QueryError(f"{name!r} is declared twice, with other attributes")

@@ -123,6 +123,21 @@ def test_the_graph_is_figure_5() -> None:
         assert drawing.to_svg().count("<rect") == 7
 
 
+def test_the_command_runs_and_explains_a_script(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "cdr1.csv").write_text("ts,idcaller,idreceiver,duration,timestamp\n1000,ann,bob,10,1\n")
+    (tmp_path / "cdr2.csv").write_text(
+        "ts,idcaller,idreceiver,duration,timestamp\n2000,ann,bob,20,2\n3000,bob,ann,9,3\n"
+    )
+    command = [sys.executable, "-m", "bridge", "run", str(BILLING), "--until", str(DAY)]
+    files = [f"--events={name}={tmp_path}/{name}.csv" for name in ("cdr1", "cdr2")]
+    done = subprocess.run([*command, *files], capture_output=True, text=True, check=True, cwd=EXAMPLES.parent)
+    assert '{"query": "dailybill", "ts": 86400000, "idcaller": "ann", "bill": 320}' in done.stdout
+    command = [sys.executable, "-m", "bridge", "explain", str(BILLING), "--graph", str(tmp_path / "billing.svg")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=EXAMPLES.parent)
+    assert done.stdout.startswith("-- script\n--\n--   Union(cdr1, cdr2){unionout}\n")
+    assert "Aggregate" in (tmp_path / "billing.svg").read_text()
+
+
 KILLED = """
 import os, random, sys, threading, time
 import bridge

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bridge import query as objects
+from bridge.algebra import Script as Graph
 from bridge.engine import Bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, nearest
 from bridge.frontends.extended import CreateStream, Query, parse, statements
@@ -18,8 +19,6 @@ from windows.schema import Schema, TypeMismatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from bridge.algebra import Script as Graph
     from bridge.results import Results
     from bridge.sources import Rejects, Source
 
@@ -256,8 +255,8 @@ def _mapping(source: Any) -> Script:
     for name, definition in source.items():
         if isinstance(definition, str):
             queries[name] = (parse(definition), definition)
-        elif isinstance(definition, objects.Node):
-            queries[name] = (definition, None)
+        elif isinstance(definition, (objects.Node, Graph)):
+            queries |= {output: (node, None) for output, node in Graph.of(name, definition).queries.items()}
         else:
             raise QueryError(f"query {name!r} is a text or a query object, not {type(definition).__name__}")
     return Script({}, queries)

@@ -19,6 +19,7 @@ from windows.schema import Schema, TypeMismatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
     from bridge.results import Results
     from bridge.sources import Rejects, Source
 

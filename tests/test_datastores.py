@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import pathlib
 import subprocess
 import sys
@@ -15,8 +17,9 @@ import sqlalchemy as sa
 import bridge
 from bridge.algebra import MultiFilter, ReadSQL, UpdateSQL
 from bridge.stores.outbox import ATTEMPTS
-from windows.databases import Refused
+from windows.databases import Refused, open_database
 from windows.databases.sqlite import SQLite
+from windows.schema import Attribute
 
 
 class Shaky(SQLite):
@@ -300,3 +303,50 @@ def test_a_script_says_what_it_does(database: Any, store: Shaky) -> None:
         told = cep.explain("stores")
         assert "-- the data store crm is asked for many rows at once:" in told
         assert "-- after the commit, at crm, for each of these rows: INSERT INTO bills" in told
+
+
+# Every database as a data store -----------------------------------------------------------------------------------------
+
+
+EVERY = """
+CREATE STREAMSCHEMA s WITH k varchar, a integer, b double, c boolean, d date, e timestamp, f decimal(10, 2);
+CREATE SQL same ON crm AS SELECT n, note FROM known WHERE k = ? AND n >= ?;
+CREATE SQL put ON crm AS INSERT INTO kept (k, a, b, d, e, f) VALUES (?, ?, ?, ?, ?, ?);
+CREATE SQL back ON crm AS SELECT a AS a2, b AS b2, d AS d2, e AS e2, f AS f2 FROM kept WHERE k = ? AND a = ?;
+INSERT INTO found SELECT k, a, n, note FROM s ON SQL same, r, k, a;
+INSERT INTO written SELECT k FROM s ON SQL put, p, k, a, b, d, e, f;
+INSERT INTO again SELECT k, a2, b2, d2, e2, f2 FROM s
+    ON SQL back, r, k, a, a2 integer, b2 double, d2 date, e2 timestamp, f2 decimal(10, 2) WHERE c
+"""
+
+
+@pytest.mark.parametrize("home", ["duckdb://", "sqlite://"])
+def test_every_database_is_a_data_store(home: str, database: Any) -> None:
+    day, moment, price = (
+        datetime.date(2024, 2, 29),
+        datetime.datetime(2024, 2, 29, 1, 2, 3, 456),
+        decimal.Decimal("1.25"),
+    )
+    crm = open_database(database.fresh())
+    with bridge.connect(home) as cep:
+        crm.execute("CREATE TABLE known (k VARCHAR(20), n INTEGER, note VARCHAR(20))")
+        crm.execute("INSERT INTO known VALUES ('x', 1, 'one'), ('x', 5, NULL), ('y', 9, '100%')")
+        kinds = {"k": "VARCHAR", "a": "INTEGER", "b": "DOUBLE", "d": "DATE", "e": "TIMESTAMP", "f": "DECIMAL(10, 2)"}
+        columns = ", ".join(f"{name} {crm.column_type(Attribute(name, kind))}" for name, kind in kinds.items())
+        crm.execute(f"CREATE TABLE kept ({columns})")
+        cep.register_datastore("crm", crm)
+        cep.create_query("script", EVERY, language="cpl")
+        found, again = listen(cep, "found"), listen(cep, "again")
+        rows = [(["x", 1, 0.5, False, day, moment, price], 1), (["y", 2, None, False, None, None, None], 2)]
+        rows += [(["x", 4, 0.5, False, day, moment, price], 2), (["z%s'", 3, 1e100, False, day, moment, price], 3)]
+        cep.push_event("s", *rows[0])
+        cep.push_events("s", rows[1:])
+        assert found == [(1, "x", 1, 1, "one"), (1, "x", 1, 5, None), (2, "y", 2, 9, "100%"), (2, "x", 4, 5, None)]
+        asked = [
+            ([k, a, 0.0, True, None, None, None], 9) for k, a in (("x", 1), ("y", 2), ("z%s'", 3), ("x", 4), ("no", 1))
+        ]
+        cep.push_events("s", asked)
+        values = [(1, 0.5, day, moment, price), (2, None, None, None, None), (3, 1e100, day, moment, price)]
+        keys = ["x", "y", "z%s'"]
+        assert again == [*((9, k, *v) for k, v in zip(keys, values, strict=True)), (9, "x", 4, *values[0][1:])]
+    crm.close()

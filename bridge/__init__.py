@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bridge.algebra import IntoTable, MultiFilter, ReadSQL, Script, Statement, UpdateSQL
 from bridge.engine import Bridge, Event, LateEvent
 from bridge.errors import (
     BridgeError,
@@ -45,8 +46,9 @@ from bridge.query import (
     lit,
 )
 from bridge.replay import replay  # now, so that the module of this name, loaded later, does not take its place
+from bridge.stores.outbox import Letter
 from windows.schema import Attribute, Schema
-from windows.window import Now, Range, Rows, Unbounded
+from windows.window import Batch, Now, Range, Rows, Unbounded
 
 __version__ = "0.1.0"
 
@@ -82,8 +84,9 @@ def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> d
 
 
 __all__ = [
-    "Aggregate", "Attribute", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
-    "Filter", "InUse", "LateEvent", "Map", "Match", "NameTaken", "Now", "OrderError", "Output", "ProcessorError", "QueryError",
-    "Range", "Relation", "Rows", "Schema", "SchemaError", "SourceError", "Stream", "Unbounded", "Union", "UnknownName",
-    "Window", "col", "connect", "lit", "replay", "stream",
+    "Aggregate", "Attribute", "Batch", "Bridge", "BridgeError", "Closed", "Correlate", "DatabaseError", "Definition", "Event",
+    "Filter", "InUse", "IntoTable", "LateEvent", "Letter", "Map", "Match", "MultiFilter", "NameTaken", "Now", "OrderError",
+    "Output", "ProcessorError", "QueryError",
+    "Range", "ReadSQL", "Relation", "Rows", "Schema", "SchemaError", "Script", "SourceError", "Statement", "Stream",
+    "Unbounded", "Union", "UnknownName", "UpdateSQL", "Window", "col", "connect", "lit", "replay", "stream",
 ]  # fmt: skip

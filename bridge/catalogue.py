@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import Field, Resolved
-from bridge.errors import NameTaken, SchemaError, UnknownName, nearest
+from bridge.algebra import Script
+from bridge.check import Field, Resolved, resolve
+from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
 from bridge.rewrite.family import signature
+from bridge.stores.outbox import Outbox
+from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
 from windows.schema import Reader, Schema, is_text
 
@@ -86,6 +89,15 @@ class QueryEntry:
         return self.timed or not self.sources.isdisjoint(streams)
 
 
+class ScriptEntry(NamedTuple):
+    """A script that was created as one: its outputs are queries, its streams those that it declared first."""
+
+    name: str
+    script: Script
+    outputs: tuple[str, ...]
+    streams: tuple[str, ...]
+
+
 @dataclasses.dataclass(eq=False)
 class Processor:
     """The handle of an output processor; `batch`: it takes one Arrow table a push instead of one event a result."""
@@ -102,6 +114,9 @@ class Catalogue:
         self.database = database
         self.streams: dict[str, StreamEntry] = {}
         self.queries: dict[str, QueryEntry] = {}
+        self.scripts: dict[str, ScriptEntry] = {}
+        self.stores = Stores()
+        self.outbox = Outbox(database, self.stores)
 
     def known(self) -> list[str]:
         return [e.name for e in self.streams.values()] + [e.name for e in self.queries.values()]
@@ -110,8 +125,8 @@ class Catalogue:
         """The name, if nothing has it yet."""
         if not isinstance(name, str) or not name.strip() or not is_text(name):
             raise SchemaError(f"{name!r} cannot be a name")
-        if name.lower() in self.streams or name.lower() in self.queries:
-            kind = "stream" if name.lower() in self.streams else "query"
+        kinds: dict[str, Collection[str]] = {"stream": self.streams, "query": self.queries, "script": self.scripts}
+        for kind in (kind for kind, known in kinds.items() if name.lower() in known):
             raise NameTaken(f"there is a {kind} {name!r} already")
         return name
 
@@ -124,6 +139,9 @@ class Catalogue:
 
     def query_entry(self, name: str) -> QueryEntry:
         entry = self.queries.get(name.lower()) if isinstance(name, str) else None
+        if entry is None and isinstance(name, str) and name.lower() in self.scripts:
+            outputs = ", ".join(map(repr, self.scripts[name.lower()].outputs))
+            raise UnknownName(f"{name!r} is a script, whose outputs are queries: {outputs}")
         if entry is None:
             hint = nearest(str(name), [entry.name for entry in self.queries.values()])
             raise UnknownName(f"unknown query {name!r}{hint}")
@@ -146,6 +164,19 @@ class Catalogue:
             return None
         return Resolved(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)
 
+    def store(self, name: str | None) -> Database:
+        """The database of a data store; the bridge's own where there is no name."""
+        if name is None:
+            return self.database
+        try:
+            return self.stores.find(name).database()
+        except Unreachable as error:
+            raise QueryError(f"the data store {name!r} does not answer: {error}", words=[name]) from None
+
+    def types(self, node: Node) -> dict[str, str]:
+        """The types of a resolved node's columns."""
+        return {field.name: field.type for field in resolve(node, self).fields}
+
     def source(self, name: str) -> Source:
         """What a resolved name stands for in the network."""
         if entry := self.streams.get(name.lower()):
@@ -165,6 +196,11 @@ class Catalogue:
             for node in query.walk(entry.resolved.node)
             if isinstance(node, query.Stream) and node.name.lower() == name.lower()
         ]
+
+    def script_of(self, output: str) -> ScriptEntry | None:
+        """The script that a query is an output of."""
+        lowered = output.lower()
+        return next((s for s in self.scripts.values() if lowered in map(str.lower, s.outputs)), None)
 
     @staticmethod
     def names_of(node: Node) -> list[str]:

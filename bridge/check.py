@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
@@ -19,7 +19,10 @@ from bridge.query import Node
 from bridge.types import UNKNOWN, check_types, place, type_of
 from nfa.pattern import symbols
 from windows.schema import is_reserved
-from windows.window import Rows
+from windows.window import Batch, Extent, Rows
+
+if TYPE_CHECKING:
+    from windows.databases import Database
 
 VOLATILE = frozenset(
     (
@@ -76,6 +79,7 @@ class Names(Protocol):
     def stream(self, name: str) -> Resolved | None: ...
     def relation(self, name: str) -> Resolved | None: ...
     def known(self) -> list[str]: ...
+    def store(self, name: str | None) -> Database: ...
 
 
 def resolve(node: Node, names: Names) -> Resolved:
@@ -114,10 +118,17 @@ def _(node: query.Window, names: Names) -> Resolved:
     if isinstance(below.node, query.Relation):
         raise QueryError(f"{below.node.name!r} is a table of the database: it has no time, so no window")
     keys = tuple(_scalar(key, _Scope(below.fields)) for key in node.partition_by)
-    if not isinstance(node.extent, Rows):
+    if not isinstance(node.extent, (Rows, Batch)):
         keys = ()  # a time window holds the same rows with and without keys (W2)
-    expiring = not isinstance(node.extent, Rows) and getattr(node.extent, "slide", None) is None
-    return Resolved(query.Window(below.node, node.extent, keys), below.fields, True, expiring)
+    expiring = not isinstance(node.extent, (Rows, Batch)) and getattr(node.extent, "slide", None) is None
+    return Resolved(query.Window(below.node, _extent(node.extent, below), keys), below.fields, True, expiring)
+
+
+def _extent(extent: Extent, below: Resolved) -> Extent:
+    if not isinstance(extent, Batch):
+        return extent
+    scope = _Scope(below.fields)
+    return Batch(_condition(extent.start, scope, "START"), _condition(extent.stop, scope, "STOP"))
 
 
 @_resolve.register
@@ -445,7 +456,7 @@ def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
 def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
     """A jump of a window per key renews one key's rows, so the aggregate must be per key, too."""
     match node:
-        case query.Window(_, Rows(_, slide), keys) if slide is not None and not set(keys) <= set(groups):
+        case query.Window(_, extent, keys) if _renews_by_key(extent) and not set(keys) <= set(groups):
             wanted = ", ".join(key.sql() for key in keys)
             raise QueryError(f"an aggregate over {node.extent} PARTITION BY {wanted} needs GROUP BY {wanted}")
         case query.Filter():
@@ -454,6 +465,10 @@ def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
             values = {item.alias: item.this for item in node.columns}
             below = [group.transform(lambda n: _through(n, values)) for group in groups]
             _check_parts(node.input, below)
+
+
+def _renews_by_key(extent: Extent) -> bool:
+    return isinstance(extent, Batch) or (isinstance(extent, Rows) and extent.slide is not None)
 
 
 def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bridge.replay import Script
     from bridge.results import Tables
     from bridge.sources import Rejects, Source
+    from nfa.graph import Graph
 
 FORMATS = ("csv", "ndjson", "parquet")
 EVENTS_HELP = """Events of a stream: STREAM=FILE, or FILE alone where the queries read one stream. FILE is CSV, NDJSON
@@ -120,7 +121,7 @@ def replay(
 @click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
 @click.option("--schema", type=click.Path(dir_okay=False), help="A file of CREATE STREAM statements.")
 @click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Draw the patterns into FILE as well: .svg, or .dot or .gv for Graphviz.")  # fmt: skip
+              help="Draw patterns, or a script's operators, into FILE as well: .svg, or .dot or .gv for Graphviz.")  # fmt: skip
 def explain(queries: str, db: str, schema: str | None, graph: str | None) -> None:
     """Show what becomes of the queries: tree, operators, SQL, automata.
 
@@ -128,6 +129,7 @@ def explain(queries: str, db: str, schema: str | None, graph: str | None) -> Non
     reads a stream that the script or --schema declares.
     """
     with _ending():
+        from bridge.notation import notation
         from bridge.replay import Script
 
         text, asked = _with_question(queries, _text(schema) if schema else "")
@@ -137,10 +139,12 @@ def explain(queries: str, db: str, schema: str | None, graph: str | None) -> Non
         with bridge.connect(db) as cep:
             script.install(cep, {})
             names = [*script.queries, *asked]
+            for one in script.graphs:
+                click.echo("\n".join(["-- script", "--", *(f"--   {line}" for line in notation(one)), ""]))
             for name in names:
                 click.echo(cep.explain(name))
             if graph is not None:
-                _draw(cep, names, graph)
+                _draw(cep, names, graph, script)
 
 
 @main.command()
@@ -255,10 +259,11 @@ def _note(text: str) -> None:
 
 
 def _script(path: str, text: str | None = None) -> Script:
-    """The queries of a file; a bare SELECT is named after it."""
+    """The queries of a file; a bare SELECT is named after it. A file .cpl is a script of that language."""
     from bridge.replay import Script
 
-    return Script.of(_text(path) if text is None else text, Path(path).stem)
+    language = "cpl" if Path(path).suffix == ".cpl" else "sql"
+    return Script.of(_text(path) if text is None else text, Path(path).stem, language)
 
 
 def _text(path: str) -> str:
@@ -315,19 +320,30 @@ def _pair(text: str) -> tuple[str, str]:
     return column, value
 
 
-def _draw(cep: bridge.Bridge, names: list[str], path: str) -> None:
+def _draw(cep: bridge.Bridge, names: list[str], path: str, script: Script) -> None:
+    """The graph of a script of CPL, or the patterns of all queries."""
+    from bridge.drawing import drawing_of
+
+    try:
+        if script.graphs:
+            drawing_of(script.graphs[0]).save(path)
+        else:
+            _patterns(cep, names, path).save(path)
+    except ValueError as error:
+        raise click.UsageError(f"--graph {error}") from None
+
+
+def _patterns(cep: bridge.Bridge, names: list[str], path: str) -> Graph:
     from nfa.graph import Diagram, Graph
 
     diagrams: list[Diagram] = []
     for name in names:
         with contextlib.suppress(QueryError):  # a query without a pattern
-            diagrams += cep.graph(name).diagrams
+            found = cep.graph(name)
+            diagrams += found.diagrams if isinstance(found, Graph) else ()
     if not diagrams:
         raise SourceError(f"{path} is not written: there is no pattern to draw")
-    try:
-        Graph(tuple(diagrams)).save(path)
-    except ValueError as error:
-        raise click.UsageError(f"--graph {error}") from None
+    return Graph(tuple(diagrams))
 
 
 def _named(events: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[str, str]:

@@ -225,7 +225,7 @@ class _Asked:
 def snapshot(node: Node, asked: _Asked, entry: QueryEntry) -> Flow:
     """The present content of a node of a query's tree."""
     raise QueryError(
-        f"the matches of {entry.name!r} are not kept: create a query over it that has a window, "
+        f"the results of {entry.name!r} are not kept: create a query over it that has a window, "
         f"such as SELECT * FROM {entry.name} WINDOW(RANGE 1 H), and ask that"
     )
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from bridge import query as objects
+from bridge.algebra import Script
 from bridge.catalogue import Processor
+from bridge.creation import create, parse_as, remove_script
 from bridge.delivery import Event, LateEvent, call_all, deliver, failure
 from bridge.errors import (
     BridgeError,
@@ -24,13 +26,16 @@ from bridge.errors import (
     UnknownName,
 )
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
+from bridge.notation import notation
 from bridge.reports import Results
 from bridge.runner import BEGINNING, Runner
+from bridge.stores.outbox import Letter
 from windows.databases import Database, Refused
 from windows.schema import Schema, TypeMismatch
 from windows.window import NEVER
 
 if TYPE_CHECKING:
+    from bridge.drawing import Drawing
     from bridge.recognize.why import Why
     from bridge.rows import Rows
     from nfa.graph import Graph
@@ -97,32 +102,32 @@ class Bridge:
             with self._runner.transaction():
                 self._runner.add_stream(name, attributes)
         except Exception:
-            self._runner.undo("", [name])
+            self._runner.undo([], [name])
             raise
 
     @_locked
-    def create_query(self, name: str, definition: objects.Node | str, language: str = "sql") -> None:
+    def create_query(self, name: str, definition: objects.Node | Script | str, language: str = "sql") -> None:
         """Creates a continuous query from query objects or from a text; its results are a stream of that name.
+
+        `language`: "sql", or "cpl" for a script of PaaS-CEP's language. Each output of a script is a query of its own
+        name; `remove_query` of the script's removes all of them.
 
         Raises QueryError, with the place in the text, for what cannot be; then nothing is left behind.
         """
         self._catalogue.free(name)
-        node = _parsed(definition, language)
-        text = definition if isinstance(definition, str) else str(definition)
-        known = set(self._catalogue.streams)
+        parsed = _parsed(definition, language)
         with _pointing(definition):
-            try:
-                with self._runner.transaction():
-                    self._register_inline(node)
-                    self._runner.add_query(self._catalogue.free(name), node, text)
-            except Exception:
-                self._runner.undo(name, set(self._catalogue.streams) - known)
-                raise
+            create(name, parsed, _text_of(definition), self._runner)
 
     @_locked
     def remove_query(self, name: str) -> None:
-        """Removes a query with its processors; refused while another query reads it."""
+        """Removes a query with its processors, or a script with all its outputs; refused while another query reads it."""
+        if isinstance(name, str) and name.lower() in self._catalogue.scripts:
+            remove_script(self._catalogue.scripts[name.lower()], self._runner)
+            return
         entry = self._catalogue.query_entry(name)
+        if script := self._catalogue.script_of(entry.name):
+            raise InUse(f"{name!r} is an output of the script {script.name!r}: remove that")
         self._refuse_if_read(entry.name)
         self._runner.remove_query(entry)
         entry.processors.clear()
@@ -164,6 +169,30 @@ class Bridge:
     def add_late_processor(self, function: Callable[[LateEvent], Any]) -> None:
         """Calls `function(LateEvent)` for every event that comes after the watermark has passed it."""
         self._late_processors.append(function)
+
+    @_locked
+    def register_datastore(self, name: str, target: Any) -> None:
+        """Names a data store for ReadSQL and UpdateSQL: a URL as `bridge.connect` takes it, or an SQLAlchemy engine.
+
+        It must answer now; later it may be away for a while: what is to be read waits, what is to be written is kept.
+        """
+        self._catalogue.stores.add(name, target)
+        self._catalogue.outbox.find()
+
+    @_locked
+    def dead_letters(self) -> list[Letter]:
+        """What a data store refused for good, the oldest first; the table `dead_letters` keeps it."""
+        return self._catalogue.outbox.dead_letters()
+
+    @_locked
+    def deliver(self) -> int:
+        """Tries at once to write what waits for data stores; gives how many rows wait still.
+
+        It is done by itself after each push, but a store that did not answer is left alone for a while.
+        """
+        for store in self._catalogue.stores.known.values():
+            store.wake()
+        return self._catalogue.outbox.deliver()
 
     # Events -----------------------------------------------------------------------------------------------------------
 
@@ -231,18 +260,27 @@ class Bridge:
         that `query` would run, and for each MATCH_RECOGNIZE how its conditions are computed and its matches found.
         """
         from bridge.demand import explained, is_select
-        from bridge.explain import explanation
+        from bridge.explain import explanation, explanation_of_script
 
         if is_select(query):
             return explained(query, self._catalogue, self._runner.network, self._runner.now)
+        if isinstance(query, str) and query.lower() in self._catalogue.scripts:
+            return explanation_of_script(self._catalogue.scripts[query.lower()], self._catalogue, self.database)
         return explanation(self._catalogue.query_entry(query), self._catalogue, self.database)
 
     @_locked
-    def graph(self, query: str) -> Graph:
-        """A picture of the patterns of a continuous query, by its name, or of a SELECT: `.to_svg()`, `.save(path)`."""
+    def graph(self, query: str) -> Graph | Drawing:
+        """A picture of the patterns of a continuous query, by its name, or of a SELECT: `.to_svg()`, `.save(path)`.
+
+        Of a script it is the graph of its operators.
+        """
         from bridge.demand import is_select
         from bridge.graph import graph_of
 
+        if isinstance(query, str) and query.lower() in self._catalogue.scripts:
+            from bridge.drawing import drawing_of
+
+            return drawing_of(self._catalogue.scripts[query.lower()].script)
         return graph_of(query if is_select(query) else self._catalogue.query_entry(query))
 
     @_locked
@@ -315,6 +353,8 @@ class Bridge:
                 return
             self._closed = True
             try:
+                self._catalogue.outbox.deliver()
+                self._catalogue.stores.close()
                 self._runner.close()
             except Refused as error:
                 raise DatabaseError(str(error)) from None
@@ -330,12 +370,6 @@ class Bridge:
         self.close()
 
     # Within -----------------------------------------------------------------------------------------------------------
-
-    def _register_inline(self, node: objects.Node) -> None:
-        """Stand-alone SQL: a stream with its schema in the query is registered on first use."""
-        for below in objects.walk(node):
-            if isinstance(below, objects.Stream) and below.schema and self._catalogue.stream(below.name) is None:
-                self._runner.add_stream(self._catalogue.free(below.name), below.schema)
 
     def _refuse_if_read(self, name: str) -> None:
         if readers := self._catalogue.readers(name):
@@ -405,6 +439,7 @@ class Bridge:
 
     def _deliver(self, results: Results) -> None:
         """Hands out results. When a processor pushes, its results wait until all have got those before."""
+        self._catalogue.outbox.deliver()
         self._undelivered.append(results)
         if self._delivering:
             return
@@ -452,20 +487,23 @@ class Bridge:
             self.advance_time(max(ts, self._runner.now))
 
 
-def _parsed(definition: objects.Node | str, language: str) -> objects.Node:
-    if isinstance(definition, objects.Node):
+def _parsed(definition: objects.Node | Script | str, language: str) -> objects.Node | Script:
+    if isinstance(definition, (objects.Node, Script)):
         return definition
     if not isinstance(definition, str):
         raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
-    if language != "sql":
-        raise QueryError(f"unknown language {language!r}; there is 'sql'")
-    from bridge.frontends.extended import parse
+    return parse_as(language, definition)
 
-    return parse(definition)
+
+def _text_of(definition: objects.Node | Script | str) -> str:
+    """The text of a definition; what no language says is told in the notation of the algebra."""
+    with contextlib.suppress(QueryError):
+        return str(definition) if not isinstance(definition, Script) else "\n".join(notation(definition))
+    return "\n".join(notation(Script.of("result", definition)))  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
-def _pointing(definition: objects.Node | str) -> Iterator[None]:
+def _pointing(definition: objects.Node | Script | str) -> Iterator[None]:
     """Errors of the check point into the text of the query, where it is one."""
     try:
         yield

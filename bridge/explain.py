@@ -11,7 +11,8 @@ import sqlglot
 from sqlglot import exp
 
 from bridge import query
-from bridge.catalogue import Catalogue, QueryEntry
+from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
+from bridge.catalogue import Catalogue, QueryEntry, ScriptEntry
 from bridge.flow import table
 from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
@@ -37,6 +38,15 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
     if purges:
         lines += ["", "-- purge, now and then", *_statements(purges, database)]
     return "\n".join(lines)
+
+
+def explanation_of_script(entry: ScriptEntry, catalogue: Catalogue, database: Database) -> str:
+    """The graph of a script in the notation of PaaS-CEP's algebra, then each output's explanation."""
+    from bridge.notation import notation
+
+    head = [f"-- script {entry.name}", "--", *_commented("\n".join(notation(entry.script)))]
+    parts = [explanation(catalogue.query_entry(output), catalogue, database) for output in entry.outputs]
+    return "\n\n".join(["\n".join(head), *parts])
 
 
 def tree(node: Node, depth: int = 0, label: str = "") -> str:
@@ -75,6 +85,11 @@ def _title(node: Node) -> str:
             return f"Match {node.pattern} WITHIN {node.within} MS{keys} MEASURES {node.measures}"
         case query.MatchRecognize():
             return str(node.pattern)
+        case ReadSQL(_, statement, parameters) | UpdateSQL(_, statement, parameters):
+            asked = f" ({_list(parameters)})" if parameters else ""
+            return f"{type(node).__name__}{asked} {' '.join(statement.split())}"
+        case IntoTable(_, name):
+            return f"IntoTable {name}"
         case _:
             return type(node).__name__
 

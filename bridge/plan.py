@@ -59,9 +59,12 @@ class Insert:
 
     table: str
     select: exp.Expr
+    columns: tuple[str, ...] = ()
+    """Where it is a table of the user's, the columns that get the SELECT's, in their order."""
 
     def statement(self) -> exp.Expr:
-        return exp.insert(self.select.copy(), table(self.table))
+        names = [exp.to_identifier(name, quoted=True) for name in self.columns]
+        return exp.insert(self.select.copy(), table(self.table), columns=names or None)
 
 
 @dataclasses.dataclass(frozen=True)

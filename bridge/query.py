@@ -27,7 +27,7 @@ from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
 from windows.schema import Schema, TypeMismatch
-from windows.window import Extent, Now, Range, Rows, Unbounded, duration
+from windows.window import Batch, Extent, Now, Range, Rows, Unbounded, duration
 
 Scalar = exp.Expr | str
 """A value or condition: a sqlglot expression or its SQL text."""
@@ -86,6 +86,8 @@ class Window(Node):
     SELECT * FROM s WINDOW(RANGE 5000 MS)
     >>> print(Window(Stream("s"), "ROWS 10", ["k"]))
     SELECT * FROM s WINDOW(PARTITION BY k ROWS 10)
+    >>> print(Window(Stream("s"), Batch("a > 9", "a < 1")))
+    SELECT * FROM s WINDOW(START a > 9 STOP a < 1)
     """
 
     input: Node
@@ -93,7 +95,10 @@ class Window(Node):
     partition_by: tuple[exp.Expr, ...] = ()
 
     def __post_init__(self) -> None:
-        _set(self, extent=_checked(extent, self.extent), partition_by=scalars(self.partition_by))
+        held = _checked(extent, self.extent)
+        if isinstance(held, Batch):
+            held = Batch(scalar(held.start), scalar(held.stop))
+        _set(self, extent=held, partition_by=scalars(self.partition_by))
 
     __str__ = Node.__str__
 
@@ -433,15 +438,15 @@ def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tu
 
 
 def extent(source: Extent | str) -> Extent:
-    """An extent from its text: `RANGE 5 S [SLIDE 1 S]`, `ROWS 10 [SLIDE 5]`, `UNBOUNDED`, `NOW`."""
+    """An extent from its text: `RANGE 5 S [SLIDE 1 S [OFFSET 1 S] | STEP 1 S]`, `ROWS 10 [SLIDE 5 [FULL]]`, …"""
     if not isinstance(source, str):
         return source
     unit = r"(\d+\s*[A-Za-z]+)"
     text = source.strip().upper()
-    if match := re.fullmatch(rf"RANGE\s+{unit}(?:\s+SLIDE\s+{unit})?", text):
-        return Range(match[1], match[2])  # type: ignore[arg-type]
-    if match := re.fullmatch(r"ROWS\s+(\d+)(?:\s+SLIDE\s+(\d+))?", text):
-        return Rows(int(match[1]), int(match[2]) if match[2] else None)
+    if match := re.fullmatch(rf"RANGE\s+{unit}(?:\s+SLIDE\s+{unit}(?:\s+OFFSET\s+{unit})?|\s+STEP\s+{unit})?", text):
+        return Range(match[1], match[2], match[3] or 0, match[4])  # type: ignore[arg-type]
+    if match := re.fullmatch(r"ROWS\s+(\d+)(?:\s+SLIDE\s+(\d+)(\s+FULL)?)?", text):
+        return Rows(int(match[1]), int(match[2]) if match[2] else None, bool(match[3]))
     if text in ("UNBOUNDED", "NOW"):
         return Unbounded() if text == "UNBOUNDED" else Now()
     raise ValueError(f"a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW, not {source!r}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bridge import query as objects
+from bridge.algebra import Script as Graph
 from bridge.engine import Bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, nearest
 from bridge.frontends.extended import CreateStream, Query, parse, statements
@@ -32,15 +33,22 @@ class Script:
 
     streams: dict[str, Schema]
     queries: dict[str, tuple[objects.Node, str | None]]
+    graphs: list[Graph] = dataclasses.field(default_factory=list)
+    """Scripts of CPL, as the graphs that they are."""
 
     @classmethod
-    def of(cls, source: Any, unnamed: str = "result") -> Script:
+    def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> Script:
         """Reads a script, or a mapping of names to SQL texts or query objects; `unnamed` names a bare SELECT.
 
-        A script that has been read stays what it is.
+        `language="cpl"`: a script of that language, or a mapping whose texts are such. A script that has been read stays
+        what it is.
         """
         if isinstance(source, cls):
             return source
+        if language == "cpl":
+            return _cpl(list(source.values()) if isinstance(source, Mapping) else [source])
+        if language != "sql":
+            raise QueryError(f"unknown language {language!r}; there is 'sql', 'cpl'")
         return _script(source, unnamed) if isinstance(source, str) else _mapping(source)
 
     @property
@@ -81,10 +89,12 @@ def replay(
     queries: Any,
     engine: str = "local",
     *,
+    language: str = "sql",
     database: Any = "duckdb://",
     timestamp: str | Mapping[str, str] | None = None,
     schemas: Mapping[str, Any] | None = None,
     relations: Mapping[str, Any] | None = None,
+    stores: Mapping[str, Any] | None = None,
     end: Any = None,
     out: str | os.PathLike[str] | None = None,
     into: Bridge | None = None,
@@ -95,7 +105,8 @@ def replay(
     `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
     (payload, timestamp); or it is an iterable of (stream, payload, timestamp). `queries` maps names to SQL texts or
     query objects, or is one script. `timestamp` names the column of the timestamps where it is not guessed, `schemas`
-    the types where neither query nor file has them, `relations` maps table names to Arrow tables or frames. History
+    the types where neither query nor file has them, `relations` maps table names to Arrow tables or frames, `stores`
+    names of data stores to their URLs. With `language="cpl"` the queries are a script of that language. History
     is read up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by
     query, each complete when it appears, and the tables returned are views of these files.
 
@@ -117,14 +128,16 @@ def replay(
     if engine == "spark":
         from bridge.spark import replay as on_spark
 
+        if stores:
+            raise BridgeError("data stores are read and written where the bridge is: use engine='local'")
         options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end}
         directory = None if out is None else os.fspath(out)
-        return on_spark(source, queries, out=directory, into=into, spark=spark, **options)
+        return on_spark(source, Script.of(queries, language=language), out=directory, into=into, spark=spark, **options)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
     from bridge.results import Results, Tables
 
-    script = Script.of(queries)
+    script = Script.of(queries, language=language)
     script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
     results: Results | Tables = Tables() if out is None else Results(Path(out), "parquet")
     with contextlib.ExitStack() as stack:
@@ -135,6 +148,8 @@ def replay(
             raise BridgeError("the bridge that history goes into has tables of its own: create the relations there")
         else:
             cep = into
+        for name, target in (stores or {}).items():
+            cep.register_datastore(name, target)
         stack.enter_context(results)
         _run(cep, script, source, timestamp, results, None if end is None else milliseconds(end), into is None)
         results.detach(cep)
@@ -243,6 +258,22 @@ def _script(text: str, unnamed: str) -> Script:
     return script
 
 
+def _cpl(texts: Iterable[str]) -> Script:
+    from bridge.frontends.cpl import parse as parse_cpl
+
+    script = Script({}, {})
+    for text in texts:
+        found = parse_cpl(text)
+        script.graphs.append(found)
+        for name, schema in found.streams:
+            if script.streams.setdefault(name, schema) != schema:
+                raise QueryError(f"{name!r} is declared twice, with other attributes")
+        for name, node in found.queries.items():
+            _once(name, script)
+            script.queries[name] = (node, text)
+    return script
+
+
 def _once(name: str, script: Script) -> None:
     if name.lower() in {known.lower() for known in (*script.streams, *script.queries)}:
         raise QueryError(f"{name!r} is created twice")
@@ -255,8 +286,8 @@ def _mapping(source: Any) -> Script:
     for name, definition in source.items():
         if isinstance(definition, str):
             queries[name] = (parse(definition), definition)
-        elif isinstance(definition, objects.Node):
-            queries[name] = (definition, None)
+        elif isinstance(definition, (objects.Node, Graph)):
+            queries |= {output: (node, None) for output, node in Graph.of(name, definition).queries.items()}
         else:
             raise QueryError(f"query {name!r} is a text or a query object, not {type(definition).__name__}")
     return Script({}, queries)

@@ -19,6 +19,7 @@ from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
+from bridge.stores.order import conflicts
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
 
@@ -54,7 +55,7 @@ class Runner:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.catalogue = Catalogue(database)
-        self.network = Network(database, self.catalogue.source)
+        self.network = Network(database, self.catalogue)
         self.reports = Reports()
         self.told: tuple[str, ...] = ("ts",)
         """What results say of their time and place before their columns."""
@@ -68,6 +69,7 @@ class Runner:
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
         self._works: dict[tuple[frozenset[str], bool], Work] = {}
+        self._serial: bool | None = None
         with self.transaction():
             self._create_clock()
 
@@ -101,6 +103,7 @@ class Runner:
         resolved = resolve(node, self.catalogue)
         back = self.network.remember()
         self._works.clear()
+        self._serial = None
         try:
             self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
         except Exception:
@@ -129,6 +132,7 @@ class Runner:
         del self.catalogue.queries[entry.name.lower()]
         self.reports.stale = True
         self._works.clear()
+        self._serial = None
         with self.transaction():
             gone = [made.name for operator in self._forget_unused() for made in operator.tables]
             used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
@@ -137,20 +141,27 @@ class Runner:
             for name in gone:
                 self._drop(name)
 
-    def undo(self, name: str, streams: Iterable[str]) -> None:
+    def undo(self, queries: Iterable[str], streams: Iterable[str]) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
-        self.catalogue.queries.pop(name.lower(), None)
+        for name in queries:
+            self.catalogue.queries.pop(name.lower(), None)
         for stream in streams:
             self.catalogue.streams.pop(stream.lower(), None)
         self._forget_unused()
         self._texts.clear()
         self._steps.clear()
         self._works.clear()
+        self._serial = None
 
     def close(self) -> None:
-        """Removes all tables of this runner from the database."""
+        """Removes all tables of this runner from the database; what waits for a data store is a dead letter."""
+        from bridge.stores.read import Read
+
         self._take_back()
         with self.transaction():
+            for step in (step for operator in self.network.operators for step in operator.steps):
+                if isinstance(step, Read):
+                    step.give_up(self.database)
             for name in list(self._tables):
                 self._drop(name)
 
@@ -251,6 +262,29 @@ class Runner:
 
         `final`: nothing will come after it, so all that waits for more is told.
         """
+        if count > 1 and self._one_by_one():
+            return self._take_each(batches, ts, final)
+        return self._take(batches, count, ts, final)
+
+    def _one_by_one(self) -> bool:
+        """Whether a query reads what another one writes, so that each event must see what those before it wrote."""
+        if self._serial is None:
+            trees = [entry.resolved.node for entry in self.catalogue.queries.values()]
+            self._serial = bool(conflicts(trees, self.database))
+        return self._serial
+
+    def _take_each(self, batches: Sequence[Batch], ts: int, final: bool) -> Results:
+        rows = sorted(((row[1], batch, row) for batch in batches for row in batch.tuples()), key=lambda found: found[0])
+        found: dict[str, tuple[QueryEntry, list[Any]]] = {}
+        for _, batch, row in rows:
+            for entry, results in self._take([Batch(batch.stream, rows=[row])], 1, row[0], final=False):
+                found.setdefault(entry.name, (entry, []))[1].extend(results)
+        if final or ts > self.now:
+            for entry, results in self._take([], 0, ts, final):
+                found.setdefault(entry.name, (entry, []))[1].extend(results)
+        return sorted(found.values(), key=lambda result: result[0].number)
+
+    def _take(self, batches: Sequence[Batch], count: int, ts: int, final: bool) -> Results:
         streams = frozenset(batch.stream.name.lower() for batch in batches)
         filled: set[str] = set()
         for inbox in self._filled:

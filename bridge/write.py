@@ -36,8 +36,25 @@ from bridge.query import (
 )
 from nfa import pattern
 from windows.schema import Schema
+from windows.window import Batch, Extent
 
-_CLAUSE_WORDS = ("WITHIN", "MEASURES", "DEFINE", "PATTERN", "DO", "RANGE", "ROWS", "SLIDE", "UNBOUNDED", "NOW")
+_CLAUSE_WORDS = (
+    "WITHIN",
+    "MEASURES",
+    "DEFINE",
+    "PATTERN",
+    "DO",
+    "RANGE",
+    "ROWS",
+    "SLIDE",
+    "UNBOUNDED",
+    "NOW",
+    "OFFSET",
+    "STEP",
+    "FULL",
+    "START",
+    "STOP",
+)
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -124,7 +141,7 @@ def _item(node: Node) -> str:
         case Relation(called):
             return _qualified(called)
         case Window(below, extent, keys):
-            return f"{_below(node, below)} WINDOW({_partition(keys)}{extent})"
+            return f"{_below(node, below)} WINDOW({_partition(keys)}{_extent(extent)})"
         case Match():
             return f"{_below(node, node.input)} MATCHING ({_matching(node)})"
         case MatchRecognize():
@@ -134,6 +151,12 @@ def _item(node: Node) -> str:
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
+
+
+def _extent(extent: Extent) -> str:
+    if isinstance(extent, Batch):
+        return f"START {scalar(extent.start)} STOP {scalar(extent.stop)}"
+    return str(extent)
 
 
 def _below(node: Node, below: Node) -> str:

@@ -6,6 +6,9 @@
     inline: {t: {b: VARCHAR}}                        registered by the query text itself; here to type the events
     tables: {r: {columns: {k: INTEGER}, rows: [[1]]}}   relations of the database
     query: {sql: SELECT ...}                         or queries: {name: {sql: ...}, ...}, which read each other by name
+                                                     {cpl: ...} is a script; `expect` then has tables by its outputs
+    stores: {crm: {table: {columns: ..., rows: ...}}}   data stores, each with its tables
+    leaves: {table: ...}                             what tables hold at the end, in any order; crm.table: of a store
     events: |                                        several streams: a first column `stream`; `-`: not in this stream
       ts a
       1  5
@@ -40,8 +43,8 @@ from windows.schema import canonical_type
 
 ROOT = pathlib.Path(__file__).parent / "cases"
 KEYS = {
-    "title", "source", "why", "streams", "inline", "tables", "query", "queries", "events", "expect", "error", "at",
-    "not_yet", "plan",
+    "title", "source", "why", "stores", "streams", "inline", "tables", "query", "queries", "events", "expect", "error", "at",
+    "not_yet", "plan", "leaves",
 }  # fmt: skip
 THE_QUERY = "result"
 """The name of the query of a case that has only one."""
@@ -98,7 +101,10 @@ class Case:
     title: str
     streams: Schemas
     tables: Mapping[str, Mapping[str, Any]]
+    stores: Mapping[str, Mapping[str, Any]]
     queries: Mapping[str, str]
+    scripts: frozenset[str]
+    leaves: Mapping[str, Table]
     events: tuple[Push | Advance, ...]
     written: str
     expect: Mapping[str, Table]
@@ -145,7 +151,10 @@ def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
         title=found["title"],
         streams=streams,
         tables=found.get("tables") or {},
+        stores=found.get("stores") or {},
         queries=queries,
+        scripts=frozenset(name for name, query in _written(found).items() if "cpl" in query),
+        leaves={name: read_table(text) for name, text in (found.get("leaves") or {}).items()},
         events=tuple(read_events(written, {**streams, **found.get("inline", {})})),
         written=written,
         expect=_expect(found, queries),
@@ -159,18 +168,27 @@ def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
 def _queries(found: Mapping[str, Any]) -> dict[str, str]:
     if ("query" in found) == ("queries" in found):
         raise CaseError("a case has either `query` or `queries`")
-    several = found["queries"] if "queries" in found else {THE_QUERY: found["query"]}
-    if any(query.keys() != {"sql"} for query in several.values()):
-        raise CaseError("a query is {sql: ...}; with a comma or a colon in it the text wants quotes or a block")
-    return {name: query["sql"].strip() for name, query in several.items()}
+    several = _written(found)
+    if any(len(query) != 1 or not query.keys() <= {"sql", "cpl"} for query in several.values()):
+        raise CaseError(
+            "a query is {sql: ...} or {cpl: ...}; with a comma or a colon in it the text wants quotes or a block"
+        )
+    return {name: next(iter(query.values())).strip() for name, query in several.items()}
+
+
+def _written(found: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+    """The queries by name, each under its language."""
+    several: Mapping[str, Mapping[str, str]] = found["queries"] if "queries" in found else {THE_QUERY: found["query"]}
+    return several
 
 
 def _expect(found: Mapping[str, Any], queries: Mapping[str, str]) -> dict[str, Table]:
-    if ("expect" in found) == ("error" in found):
+    if ("expect" in found or "leaves" in found) == ("error" in found):
         raise CaseError("a case has either `expect` or `error`")
     expect = found.get("expect", {})
     several = {THE_QUERY: expect} if isinstance(expect, str) else expect
-    if not several.keys() <= queries.keys():
+    scripts = any("cpl" in query for query in _written(found).values())
+    if not scripts and not several.keys() <= queries.keys():
         raise CaseError(f"results of no query: {sorted(several.keys() - queries.keys())}")
     tables = {name: read_table(text) for name, text in several.items()}
     if any(table.columns[0] != "ts" for table in tables.values()):
@@ -329,7 +347,7 @@ def report(case: Case, name: str, actual: Sequence[Any]) -> str:
     return "\n".join(
         [
             f"{case.id}: {case.title}",
-            *(f"\n{query}:\n{_indented(sql)}" for query, sql in case.queries.items()),
+            *(f"\n{query}:\n{_indented(text)}" for query, text in case.queries.items()),
             f"\nevents:\n{_indented(case.written)}",
             f"\nresults of {name}:",
             *_side_by_side(["expected", *left], ["actual", *_actual_grid(actual)]),

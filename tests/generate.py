@@ -15,10 +15,11 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
+from bridge.query import scalar
 from nfa import pattern as p
 from tests.reference import LimitError, MeaningError, Results, column_names, evaluate, symbols_of
 from windows.schema import Schema
-from windows.window import Extent, Now, Range, Rows, Unbounded
+from windows.window import Batch, Extent, Now, Range, Rows, Unbounded
 
 ROW_LIMIT = 300
 """The most rows of one operator in a generated case: keeps the reference fast."""
@@ -184,15 +185,19 @@ class Maker:
 
     def window(self, depth: int) -> Source:
         made = self.any(depth - 1)
-        extent = self.extent()
+        extent = self.batch(made) if self.chance(0.08) else self.extent()
         by = (
             self.rng.sample(made.exact, 1)
-            if made.exact and self.chance(0.4 if isinstance(extent, Rows) else 0.05)
+            if made.exact and self.chance(0.4 if isinstance(extent, Rows | Batch) else 0.05)
             else []
         )
-        jumping = getattr(extent, "slide", None) is not None
+        jumping = is_jumping(extent)
         timed = isinstance(extent, Range | Now) and not jumping
         return Source(q.Window(made.node, extent, tuple(by)), made.columns, True, jumping, timed)
+
+    def batch(self, made: Source) -> Batch:
+        start, stop = (scalar(self.condition(made.columns, 1)) for _ in range(2))
+        return Batch(start, stop)
 
     def extent(self) -> Extent:
         number = self.rng.randint
@@ -201,6 +206,9 @@ class Maker:
             *[lambda: Rows(number(1, 4))] * 3,
             *[lambda: Range(number(1, 8), number(1, 5))] * 2,
             lambda: Rows(number(1, 4), number(1, 3)),
+            lambda: Rows(number(3, 4), number(1, 3), full=True),
+            lambda: Range(number(1, 8), 4, number(1, 3)),
+            lambda: Range(number(1, 8), step=number(1, 5)),
             Unbounded,
             Now,
         ]
@@ -245,7 +253,7 @@ class Maker:
         if self.chance(0.3) or (made.jumping and self.chance(0.8)):
             made = dataclasses.replace(made, node=q.Window(made.node, self.extent()), windowed=True, timed=False)
             extent = made.node.extent  # type: ignore[attr-defined]
-            made = dataclasses.replace(made, jumping=getattr(extent, "slide", None) is not None)
+            made = dataclasses.replace(made, jumping=is_jumping(extent))
         return made
 
     def aggregate(self, depth: int) -> Source:
@@ -433,6 +441,11 @@ class Maker:
         return self.rng.choice(choices)
 
 
+def is_jumping(extent: Extent) -> bool:
+    """Whether the content of a window enters as a whole."""
+    return isinstance(extent, Batch) or getattr(extent, "slide", None) is not None
+
+
 def output_columns(named: Sequence[tuple[str, Source]]) -> Columns:
     """O3: names that occur more than once are qualified."""
     every = [name.lower() for _, part in named for name, _ in part.columns]
@@ -459,8 +472,8 @@ def is_left_open(case: Case) -> bool:
 
 def _is_left_open(node: q.Node, below: q.Node, queries: Mapping[str, q.Node]) -> bool:
     sources = list(_as_they_come(below, queries))
-    jumping = [bool(getattr(s.extent, "slide", None)) for s in sources if isinstance(s, q.Window)]
-    by_key = [s for s in sources if isinstance(s, q.Window) and s.partition_by and getattr(s.extent, "slide", None)]
+    jumping = [is_jumping(s.extent) for s in sources if isinstance(s, q.Window)]
+    by_key = [s for s in sources if isinstance(s, q.Window) and s.partition_by and is_jumping(s.extent)]
     if isinstance(node, q.Aggregate) and any(not set(s.partition_by) <= set(node.group_by) for s in by_key):
         return True  # refused: a jump renews one key's rows
     if isinstance(node, q.Aggregate) and node.on_change:  # through time alone, row by row
@@ -647,6 +660,9 @@ def code(node: q.Node) -> str:
     match node:
         case q.Stream(name) | q.Relation(name):
             return f"{type(node).__name__}({name!r})"
+        case q.Window(input, Batch(start, stop), by):
+            held = f"Batch({start.sql()!r}, {stop.sql()!r})"
+            return f"Window({code(input)}, {held}{_given('partition_by', _texts(by))})"
         case q.Window(input, extent, by):
             return f"Window({code(input)}, '{extent}'{_given('partition_by', _texts(by))})"
         case q.Filter(input, condition):

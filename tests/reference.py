@@ -23,7 +23,7 @@ from sqlglot import exp
 from bridge import query as q
 from nfa import pattern as p
 from windows.schema import Schema
-from windows.window import Now, Range, Rows, Unbounded
+from windows.window import Batch, Now, Range, Rows, Unbounded
 
 Moment = tuple[float, int, int]
 Place = tuple[Moment, tuple]
@@ -126,7 +126,7 @@ class Truth:
             case q.Stream(name):
                 return self.stream(name)
             case q.Window(input, extent, keys):
-                return self.window(self.rows(input), extent, self.key(input, keys))
+                return self.window(input, extent, self.key(input, keys))
             case q.Filter(input, condition):
                 return self.filter(input, condition)
             case q.Map(input, columns):
@@ -187,22 +187,42 @@ class Truth:
             if stream == name:
                 yield Row(tuple(values), ((ts, EVENT, seq), (0,)))
 
-    def window(self, rows: list[Row], extent: Any, key: Callable[[Row], Values]) -> Iterable[Row]:
-        """W1–W5: whatever validity the rows had, this window replaces."""
+    def window(self, input: q.Node, extent: Any, key: Callable[[Row], Values]) -> Iterable[Row]:
+        """W1–W6: whatever validity the rows had, this window replaces."""
+        rows = self.rows(input)
         match extent:
-            case Range(size, None):
+            case Range(size, None, step=None):
                 return [windowed(row, start_of(row.ts + size)) for row in rows]
+            case Range(size, None, step=step):
+                return [windowed(row, start_of(-(-(row.ts + size) // step) * step)) for row in rows]
             case Now():
                 return [windowed(row, start_of(row.ts + 1)) for row in rows]
             case Unbounded():
                 return [windowed(row, NEVER) for row in rows]
             case Rows(count, None):
                 return [row for part in partitions(rows, key) for row in last_rows(part, count)]
-            case Range(size, slide):
-                return range_jumps(rows, size, slide, self.now)
-            case Rows(count, slide):
-                return [row for part in partitions(rows, key) for row in rows_jumps(part, count, slide)]
+            case Range(size, slide, offset):
+                return range_jumps(rows, size, slide, offset, self.now)
+            case Rows(count, slide, full):
+                return [row for part in partitions(rows, key) for row in rows_jumps(part, count, slide, full)]
+            case Batch(start, stop):
+                return [row for part in partitions(rows, key) for row in self.batches(input, part, start, stop)]
         raise MeaningError(f"no meaning for the window {extent}")
+
+    def batches(self, input: q.Node, rows: list[Row], start: exp.Expression, stop: exp.Expression) -> Iterator[Row]:
+        """W6: from a row that starts to the first later one that stops, told there, valid until the next is told."""
+        scope = self.scope(input)
+        open_, done = [], []
+        for row in rows:
+            if open_:
+                open_.append(row)
+                if value(stop, scope(row)) is True:
+                    done.append(open_)
+                    open_ = []
+            elif value(start, scope(row)) is True:
+                open_ = [row]
+        for batch, following in itertools.zip_longest(done, done[1:]):
+            yield from renewed(batch, batch[-1].place, following[-1].place if following else NEVER)
 
     # O1 ------------------------------------------------------------------------------------------------------
 
@@ -300,11 +320,11 @@ def last_rows(rows: list[Row], count: int) -> Iterator[Row]:
         yield windowed(row, rows[pusher].place if pusher < len(rows) else NEVER)
 
 
-def range_jumps(rows: list[Row], size: int, slide: int, now: float) -> Iterator[Row]:
-    """W3: at each boundary B = k * slide that time reaches, the rows with B - size <= ts < B, valid until B + slide."""
+def range_jumps(rows: list[Row], size: int, slide: int, offset: int, now: float) -> Iterator[Row]:
+    """W3: at each boundary B = k * slide + offset that time reaches, the rows with B - size <= ts < B, valid until B + slide."""
     contents: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
-        following = (row.ts // slide + 1) * slide
+        following = ((row.ts - offset) // slide + 1) * slide + offset
         for boundary in range(following, row.ts + size + 1, slide):
             contents[boundary].append(row)
     for boundary, content in contents.items():
@@ -312,9 +332,9 @@ def range_jumps(rows: list[Row], size: int, slide: int, now: float) -> Iterator[
             yield from renewed(content, ((boundary, TIME, 0), ()), start_of(boundary + slide))
 
 
-def rows_jumps(rows: list[Row], count: int, slide: int) -> Iterator[Row]:
-    """W3: at every slide-th row the last `count` rows, valid until the next such row."""
-    for end in range(slide, len(rows) + 1, slide):
+def rows_jumps(rows: list[Row], count: int, slide: int, full: bool) -> Iterator[Row]:
+    """W3: at every slide-th row (C3: from the first `count` on) the last `count` rows, valid until the next such row."""
+    for end in range(count if full else slide, len(rows) + 1, slide):
         out = rows[end + slide - 1].place if end + slide <= len(rows) else NEVER
         yield from renewed(rows[max(0, end - count) : end], rows[end - 1].place, out)
 

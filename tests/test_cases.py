@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pathlib
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, report
+from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
 
 import bridge
 from bridge import reports
+from windows.databases import open_database
 
 if TYPE_CHECKING:
     from databases import Database
@@ -84,17 +86,38 @@ def run(case: Case, database: Database, drive: str) -> dict[str, list[Any]]:
         for name, received in results.items():
             cep.add_output_processor(name, received.append)
         DRIVES[drive](cep, case.events)
+        check_tables(cep, case)
     return results
+
+
+def check_tables(cep: Any, case: Case) -> None:
+    """What the case leaves in tables of the database and of data stores."""
+    for name, table in case.leaves.items():
+        *store, own = name.split(".")
+        database = cep._catalogue.stores.find(store[0]).database() if store else cep.database
+        columns = ", ".join(database.quoted(column) for column in table.columns)
+        rows = [tuple(map(printed, row)) for row in database.fetch(f"SELECT {columns} FROM {database.quoted(own)}")]
+        assert sorted(rows) == sorted(tuple(map(str, row)) for row in table.rows), f"{case.id}: {name}"
 
 
 def prepare(cep: Any, case: Case) -> None:
     """Make the relations, streams and queries of a case."""
     for name, table in case.tables.items():
         make_table(cep, name, table)
+    for name, tables in case.stores.items():
+        cep.register_datastore(name, open_store(tables))
     for name, schema in case.streams.items():
         cep.register_stream(name, schema)
-    for name, sql in case.queries.items():
-        cep.create_query(name, sql)
+    for name, text in case.queries.items():
+        cep.create_query(name, text, language="cpl" if name in case.scripts else "sql")
+
+
+def open_store(tables: Mapping[str, Any]) -> Any:
+    """A data store with these tables, in memory."""
+    store = open_database("sqlite://")
+    for name, table in tables.items():
+        make_table(types.SimpleNamespace(database=store), name, table)
+    return store
 
 
 def make_table(cep: Any, name: str, table: Any) -> None:
@@ -174,6 +197,7 @@ def test_every_plan_file_has_its_case() -> None:
         for case in CASES
         if case.error is None
         for name, sql in case.queries.items()
+        if name not in case.scripts
     ],
 )
 def test_a_query_writes_itself_back(sql: str) -> None:

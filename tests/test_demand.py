@@ -78,7 +78,7 @@ def test_rows_have_names_and_other_forms(cep: Bridge):
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT * FROM rise", "the matches of 'rise' are not kept"),
+        ("SELECT * FROM rise", "the results of 'rise' are not kept"),
         ("SELECT * FROM s WINDOW(RANGE 7 MS)", "no query keeps"),
         ("DELETE FROM s", "one SELECT"),
         ("SELECT 1; SELECT 2", "one SELECT"),

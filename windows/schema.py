@@ -15,7 +15,7 @@ from typing import Any
 _RESERVED = re.compile(
     r"ts|seq|_place|_expires|_out|_out_ts|_out_place|_zero|_rank|_number|_jump|_boundary|_before|_first|_first_seq|_state"
     r"|_path|_letters|_new|_from|_key\d+|_helper\d+|_by_.*|_o_(ts|seq|_.*)|(_t)+_place|_query|_k\d*|_n|_member|_within"
-    r"|_back|_step|_side\d+",
+    r"|_back|_step|_side\d+|_part\d+|_starts|_stops|_segment|_batch|_open|_last|_row|cep_parameter_\d+",
     re.IGNORECASE | re.DOTALL,
 )
 """Names of the bridge's own columns: an event's time and number, and what windows and operators add to rows."""
@@ -335,6 +335,19 @@ def _type_name(kind: Any) -> str:
     if type(kind).__module__.startswith("pyarrow"):
         return type_of_arrow(kind)
     raise TypeMismatch(f"unknown type {kind!r}")
+
+
+def type_of_value(value: Any) -> str | None:
+    """The attribute type of a Python value; None for NULL, and for what is of no such type.
+
+    >>> type_of_value(True), type_of_value(1), type_of_value(datetime.date(2024, 2, 29)), type_of_value(None)
+    ('BOOLEAN', 'BIGINT', 'DATE', None)
+    """
+    kinds = {
+        bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR", datetime.date: "DATE",
+        datetime.datetime: "TIMESTAMP", decimal.Decimal: "DECIMAL(38, 10)",
+    }  # fmt: skip
+    return kinds.get(type(value))
 
 
 def type_of_arrow(kind: Any) -> str:

@@ -21,7 +21,7 @@ from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern, symbols
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
-from windows.window import UNITS, Extent, Now, Range, Rows, Unbounded
+from windows.window import UNITS, Batch, Extent, Now, Range, Rows, Unbounded
 
 Clause = Callable[[Node, Names], Node]
 
@@ -159,13 +159,27 @@ def _factor(cursor: Cursor) -> _Number:
 
 
 def window(cursor: Cursor) -> Clause:
-    """`WINDOW ( [PARTITION BY key, …] RANGE … | ROWS … | UNBOUNDED | NOW )`."""
+    """`WINDOW ( [PARTITION BY key, …] RANGE … | ROWS … | UNBOUNDED | NOW | START … STOP … )`."""
     cursor.expect("WINDOW")
     cursor.expect("(")
-    keys = _partition(cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW"))
-    extent = _extent(cursor)
+    keys = _partition(cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW", "START"))
+    extent = batch(cursor) if cursor.word() == "START" else _extent(cursor)
     cursor.expect(")")
-    return lambda node, names: Window(node, extent, resolved(cursor, keys, names))
+
+    def windowed(node: Node, names: Names) -> Node:
+        if not isinstance(extent, Batch):
+            return Window(node, extent, resolved(cursor, keys, names))
+        return Window(node, Batch(*resolved(cursor, (extent.start, extent.stop), names)), resolved(cursor, keys, names))
+
+    return windowed
+
+
+def batch(cursor: Cursor, stops: tuple[str, ...] = ()) -> Batch:
+    """`START condition STOP condition` (W6), up to one of `stops` or a closing parenthesis."""
+    cursor.expect("START")
+    start = single(cursor, cursor.until(("STOP",)), "a condition")
+    cursor.expect("STOP", " (a batch ends with the row for which the condition after it is true)")
+    return Batch(start, single(cursor, cursor.until(stops), "a condition"))
 
 
 def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:
@@ -175,15 +189,28 @@ def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:
 
 
 def _extent(cursor: Cursor) -> Extent:
-    if cursor.take("RANGE"):
-        return Range(duration(cursor), duration(cursor) if cursor.take("SLIDE") else None)
-    if cursor.take("ROWS"):
-        return Rows(whole(cursor), whole(cursor) if cursor.take("SLIDE") else None)
+    position = cursor.position
+    try:
+        if cursor.take("RANGE"):
+            return _range(cursor)
+        if cursor.take("ROWS"):
+            count, slide = whole(cursor), whole(cursor) if cursor.take("SLIDE") else None
+            return Rows(count, slide, cursor.take("FULL"))
+    except ValueError as error:
+        cursor.fail(str(error), position)
     if cursor.take("UNBOUNDED"):
         return Unbounded()
     if not cursor.take("NOW"):
         cursor.fail(f"RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW is expected, not {cursor.shown()}")
     return Now()
+
+
+def _range(cursor: Cursor) -> Range:
+    size = duration(cursor)
+    if cursor.take("STEP"):
+        return Range(size, step=duration(cursor))
+    slide = duration(cursor) if cursor.take("SLIDE") else None
+    return Range(size, slide, duration(cursor) if cursor.take("OFFSET") else 0)
 
 
 # MATCHING -------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """From query objects to SQL: one operator a file, each registering how its node becomes a flow of rows."""
 
 from bridge.flow import Flow, Need
-from bridge.rewrite import aggregate, correlate, jumping, match, recognize, simple, stream
+from bridge.rewrite import aggregate, correlate, jumping, match, recognize, simple, stores, stream
 from bridge.rewrite.network import Network, Source
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "match",
     "recognize",
     "simple",
+    "stores",
     "stream",
 ]

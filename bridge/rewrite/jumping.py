@@ -8,18 +8,19 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
-from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, of, over, same, table, zero
+from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, of, over, same, table, whole, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
-from bridge.rewrite.network import Network, add_table, clock, derived_content, row_columns
-from windows.window import NEVER, Range, Rows
+from bridge.rewrite.batch import by_condition
+from bridge.rewrite.network import Network, add_table, arrived, clock, derived_content, row_columns
+from windows.window import NEVER, Batch, Range, Rows
 
 
 def rewrite_jumping(node: query.Window, network: Network, need: Need) -> Flow:
     below = network.rewrite(node.input, Need.ARRIVALS)
 
     def build(operator: Operator) -> None:
-        make = _by_time if isinstance(node.extent, Range) else _by_count
+        make = {Range: _by_time, Rows: _by_count, Batch: by_condition}[type(node.extent)]
         make(operator, node, network, below)
 
     operator = network.operator(node, build, f"Window({node.extent})")
@@ -27,16 +28,16 @@ def rewrite_jumping(node: query.Window, network: Network, need: Need) -> Flow:
 
 
 def _by_time(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:
-    """At each boundary B = k·slide that time has reached, the rows with B − size ≤ ts < B, at time B."""
+    """At each boundary B = k·slide + offset that time has reached, the rows with B − size ≤ ts < B, at time B."""
     assert isinstance(node.extent, Range) and node.extent.slide is not None
-    size, slide = node.extent.size, node.extent.slide
+    size, slide, offset = node.extent.size, node.extent.slide, node.extent.offset
     raw = network.name("raw", node)
     rows = below.arrivals.project(row_columns(below, exp.Add(this=column("ts"), expression=number(size)))).select()
     add_table(operator, raw, rows, (("_expires",),))
     operator.steps.append(Insert(raw, rows))
     operator.purges.append(Purge(raw, exp.LT(this=column("_expires"), expression=clock("now"))))
     boundary = exp.Add(
-        this=_floor("r", slide),
+        this=_boundary_before(slide, offset),
         expression=exp.Mul(this=exp.paren(exp.Add(this=of("n", "i"), expression=number(1))), expression=number(slide)),
     )
     entering = (
@@ -78,9 +79,17 @@ def _called(name: str, columns: list[str]) -> exp.TableAlias:
     )
 
 
-def _floor(alias: str, step: int) -> exp.Expr:
+def _boundary_before(slide: int, offset: int) -> exp.Expr:
+    """The last boundary that is not after a row of `r`."""
+    if not offset:
+        return floor(of("r", "ts"), slide)
+    shifted = exp.paren(exp.Sub(this=of("r", "ts"), expression=number(offset)))
+    return exp.paren(exp.Add(this=floor(shifted, slide), expression=number(offset)))
+
+
+def floor(ts: exp.Expr, step: int) -> exp.Expr:
     """The greatest multiple of `step` not above ts, also below zero, where `%` has the sign of ts."""
-    ts, modulus = of(alias, "ts"), number(step)
+    ts, modulus = whole(ts), number(step)
     rest = exp.Mod(this=ts, expression=modulus)
     positive = exp.Mod(this=exp.paren(exp.Add(this=exp.paren(rest), expression=modulus)), expression=modulus)
     return exp.paren(exp.Sub(this=ts.copy(), expression=exp.paren(positive)))
@@ -92,7 +101,7 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     raw = network.name("raw", node)
     keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
     _number_rows(operator, raw, below, keys, node.extent.count)
-    jump = exp.EQ(this=exp.Mod(this=of("t", "_number"), expression=number(node.extent.slide)), expression=number(0))
+    jump = _jumps(node.extent.count, node.extent.slide, node.extent.full)
     near = [
         exp.LTE(this=of("r", "_number"), expression=of("t", "_number")),
         exp.GT(
@@ -113,7 +122,7 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
         )
         .from_(exp.alias_(table(raw), "t", table=True, quoted=True))
         .join(exp.alias_(table(raw), "r", table=True, quoted=True), on=exp.and_(*near))
-        .where(jump, _arrived("t", below))
+        .where(jump, arrived("t", below))
     )
     orders = (*(f"_t{name}" for name in below.order), "_number")
     names = ["ts", "seq", "_expires", *orders, "_jump", *keys, *below.names]
@@ -125,6 +134,15 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
         jumping=True,
         jump=("_jump", *keys),
     )
+
+
+def _jumps(count: int, slide: int, full: bool) -> exp.Expr:
+    """Whether the content is renewed at a row of `t`: at each slide-th, with `full` from the count-th on."""
+    rest = exp.Mod(this=of("t", "_number"), expression=number(slide))
+    if not full:
+        return exp.EQ(this=rest, expression=number(0))
+    is_full = exp.GTE(this=of("t", "_number"), expression=number(count))
+    return exp.and_(is_full, exp.EQ(this=rest, expression=number(count % slide)))
 
 
 def _number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expr], count: int) -> None:
@@ -149,20 +167,10 @@ def _number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.
     operator.purges.append(Purge(raw, condition))
 
 
-def _arrived(alias: str, below: Flow) -> exp.Expr:
-    """Whether a row of the table is one of the present arrivals."""
-    keys = ("ts", "seq") if below.timed else ("seq",)
-    row = [of(alias, key) for key in keys]
-    return exp.In(
-        this=exp.Tuple(expressions=row) if len(row) > 1 else row[0],
-        query=exp.Subquery(this=below.arrivals.select(keys)),
-    )
-
-
 @derived_content.register
 def _(node: query.Window, flow: Flow) -> Flow:
-    """The content of a ROWS … SLIDE window is replaced when its key jumps next."""
-    if not isinstance(node.extent, Rows):
+    """The content of a ROWS … SLIDE or START … STOP window is replaced when its key jumps next."""
+    if not isinstance(node.extent, (Rows, Batch)):
         return flow
     return replaced_by_next(node, flow)
 
@@ -177,7 +185,7 @@ def replaced_by_next(node: Node, flow: Flow) -> Flow:
 
     def following(name: str) -> exp.Expr:
         lead = exp.Lead(this=column(name), offset=number(1), default=number(NEVER))
-        return over(lead, map(column, keys), [column("_jump")])
+        return over(lead, map(column, keys), map(column, ("ts", "seq", "_jump")))
 
     outs = [named(following(name), out) for name, out in zip(("ts", "seq", "_place"), OUT, strict=True)]
     spans = exp.select(*jump, *outs).from_(exp.Subquery(this=jumps).as_("e", quoted=True))

@@ -7,18 +7,23 @@ import dataclasses
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import singledispatch
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from sqlglot import exp
 
 from bridge import query
+from bridge.algebra import ReadSQL
 from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, same, table
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from windows.databases.base import Database
-from windows.window import NEVER, Range, Rows
+from windows.window import NEVER, Batch, Range
+
+if TYPE_CHECKING:
+    from bridge.stores.outbox import Outbox
+    from bridge.stores.store import Stores
 
 T = TypeVar("T")
 
@@ -38,16 +43,33 @@ class Source:
     timed: bool = False
 
 
+class Sources(Protocol):
+    """What names stand for: streams and queries, data stores (None: the bridge's own database), columns' types."""
+
+    outbox: Outbox
+    stores: Stores
+
+    def source(self, name: str) -> Source: ...
+    def store(self, name: str | None) -> Database: ...
+    def types(self, node: Node) -> dict[str, str]: ...
+
+
 class Network:
     """Rewrites trees into operators. `epoch` (the number of the newest event) keeps queries created later from seeing
     what came before them, so a query's results do not depend on which other queries exist. `reader` is the epoch of the
     query at hand, which reads others' results from then on; `epoch` is that of the tree at hand, perhaps another's."""
 
-    def __init__(self, database: Database, source: Callable[[str], Source]) -> None:
+    def __init__(self, database: Database, names: Sources) -> None:
         self.database = database
-        self.source = source
+        self.source = names.source
+        self.store = names.store
+        self.types = names.types
+        self.outbox = names.outbox
+        self.stores = names.stores
         self.operators: list[Operator] = []
         self.epoch = 0
+        self.written: frozenset[str] = frozenset()
+        """The tables that queries write: what is read of them is read at its place among the steps."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self.reader = 0
         self._used: set[int | str] = set()
@@ -229,6 +251,7 @@ class Network:
                 timed |= source.timed
             timed |= isinstance(below, query.Window) and is_timed(below)
             timed |= isinstance(below, query.Aggregate) and below.on_change
+            timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
         return frozenset(streams), timed
 
@@ -319,7 +342,8 @@ def only_views(node: Node) -> bool:
 
 
 def is_jumping(window: query.Window) -> bool:
-    return isinstance(window.extent, (Range, Rows)) and window.extent.slide is not None
+    """Whether its content enters as a whole: W3, W6."""
+    return isinstance(window.extent, Batch) or getattr(window.extent, "slide", None) is not None
 
 
 def add_table(operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
@@ -353,6 +377,16 @@ def keep_for(operator: Operator, milliseconds: int) -> str:
 
 def expired(name: str) -> Purge:
     return Purge(name, exp.LTE(this=column("_expires"), expression=clock("now")))
+
+
+def arrived(alias: str, below: Flow) -> exp.Expr:
+    """Whether a row of the table is one of the present arrivals."""
+    keys = ("ts", "seq") if below.timed else ("seq",)
+    row = [of(alias, key) for key in keys]
+    return exp.In(
+        this=exp.Tuple(expressions=row) if len(row) > 1 else row[0],
+        query=exp.Subquery(this=below.arrivals.select(keys)),
+    )
 
 
 def order_columns(flow: Flow) -> dict[str, exp.Expr]:

@@ -10,8 +10,8 @@ from bridge import query
 from bridge.check import column
 from bridge.flow import Flow, Need, Selection, named, number, over, table, zero
 from bridge.plan import Insert, Operator, Purge
-from bridge.rewrite.jumping import rewrite_jumping
-from bridge.rewrite.network import Network, add_table, indexed_by, is_jumping, keep_for, rewrite, row_columns
+from bridge.rewrite.jumping import floor, rewrite_jumping
+from bridge.rewrite.network import Network, add_table, expired, indexed_by, is_jumping, keep_for, rewrite, row_columns
 from windows.window import NEVER, Now, Range, Rows, Unbounded
 
 
@@ -57,14 +57,17 @@ def with_expiry(below: Flow, node: query.Window) -> Flow:
 
 
 def expiry(node: query.Window) -> exp.Expr:
-    """W1: `ts + size`; a row of a ROWS or unbounded window does not expire by time."""
+    """W1: `ts + size`, with STEP the next multiple of it; a row of a ROWS or unbounded window does not expire by time."""
     size = size_of(node)
+    if isinstance(node.extent, Range) and node.extent.step is not None:
+        step = node.extent.step
+        return floor(exp.Add(this=column("ts"), expression=number(node.extent.size + step - 1)), step)
     return number(NEVER) if size is None or size == NEVER else exp.Add(this=column("ts"), expression=number(size))
 
 
 def size_of(node: query.Window) -> int | None:
     match node.extent:
-        case Range(size):
+        case Range(size, step=None):
             return size
         case Now():
             return 1
@@ -90,6 +93,8 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
         operator.purges.append(_purge_rows(name, content, arrivals))
     else:
         add_table(operator, name, rows, indexed_by("_expires", rows, network))
+        if not isinstance(node.extent, Unbounded):
+            operator.purges.append(expired(name))
     operator.steps.append(Insert(name, rows))
     operator.arrivals = dataclasses.replace(arrivals, content=content, counted=isinstance(node.extent, Rows))
 

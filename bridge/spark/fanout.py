@@ -18,7 +18,7 @@ from bridge import query
 from bridge.catalogue import Catalogue
 from bridge.check import resolve
 from bridge.query import Node
-from windows.window import Now, Range, Rows
+from windows.window import Batch, Now, Range, Rows
 
 KEYS = 3
 """So many columns at most make up a key: more would spread rows no better."""
@@ -131,8 +131,8 @@ class _Analysis:
         if isinstance(extent, Range) and extent.slide is not None:
             return Reach(None if back is None else back + extent.size + 1, extent.slide)
         if isinstance(extent, (Range, Now)):
-            return Reach(back, extent.size if isinstance(extent, Range) else 1)
-        return Reach(None if isinstance(extent, Rows) else back, None)
+            return Reach(back, extent.size + (extent.step or 0) if isinstance(extent, Range) else 1)
+        return Reach(None if isinstance(extent, (Rows, Batch)) else back, None)
 
     @reach.register
     def _(self, node: query.Aggregate) -> Reach:
@@ -179,7 +179,7 @@ class _Analysis:
     @ways.register
     def _(self, node: query.Window) -> list[Way]:
         below = self.ways(node.input)
-        return _kept_apart(below, node.partition_by) if isinstance(node.extent, Rows) else below
+        return _kept_apart(below, node.partition_by) if isinstance(node.extent, (Rows, Batch)) else below
 
     @ways.register
     def _(self, node: query.Aggregate) -> list[Way]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.engine import Bridge
 from bridge.errors import BridgeError
 from bridge.intake import arrow_type, as_arrow, milliseconds
-from bridge.query import Node
+from bridge.query import Node, walk
 from bridge.replay import Script, schema_for
 from bridge.rows import arrow_table
 from bridge.sources.relations import create_relation
@@ -89,6 +90,7 @@ class Replay:
         if not isinstance(source, Mapping):
             raise BridgeError("engine='spark' wants a mapping of streams to their events: a path, a table, a frame")
         self.script = Script.of(queries)
+        _refuse_stores(self.script)
         self.script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
         self.spark = session(spark)
         self.end = None if end is None else milliseconds(end)
@@ -290,6 +292,15 @@ class Replay:
         key = _key(events, group.keys.get(events.stream.lower(), ())) if group.back is None else F.lit(0)
         own = [F.col(c).alias(f"s{number}{c}") for c in events.columns]
         return events.frame.select(key.alias(PIECE), F.col(TIME), place.alias(PLACE), *own)
+
+
+def _refuse_stores(script: Script) -> None:
+    for name, (node, _) in script.queries.items():
+        if any(isinstance(below, (ReadSQL, UpdateSQL, IntoTable)) for below in walk(node)):
+            raise BridgeError(
+                f"{name!r} reads or writes a data store, which is done where the bridge is: use engine='local', or give what "
+                "it reads as relations"
+            )
 
 
 def frames(replay: Replay) -> dict[str, DataFrame]:

@@ -79,6 +79,28 @@ class Alchemy(Database):
         except (*self._overflows, self._errors) as error:
             raise self._refused(error, sql) from None
 
+    @property
+    def mark(self) -> str:  # type: ignore[override]
+        """The driver's own."""
+        return self._mark("a statement with parameters")
+
+    def ask(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        self.bind(sql, values)
+        try:
+            return list(self._cursor.fetchall())
+        except self._errors as error:
+            raise self._refused(error, sql) from None
+
+    def change(self, sql: str, values: Sequence[Any]) -> int:
+        self.bind(sql, values)
+        return int(self._cursor.rowcount)
+
+    def bind(self, sql: str, values: Sequence[Any]) -> None:
+        try:
+            self._cursor.execute(sql, tuple(values))
+        except (*self._overflows, self._errors) as error:
+            raise self._refused(error, sql) from None
+
     def decoder(self, type_name: str) -> Convert | None:
         """Sums of whole numbers and averages are decimals in many databases, truth values numbers."""
         scale = scale_of(type_name)
@@ -125,12 +147,15 @@ class Alchemy(Database):
 
     _overflows: ClassVar[tuple[type[Exception], ...]] = (OverflowError,)
 
-    def _insert_text(self, table: str, width: int) -> str:
+    def _mark(self, what: str) -> str:
         style = self.engine.dialect.paramstyle
         marks = {"qmark": "?", "format": "%s", "pyformat": "%s"}
         if style not in marks:
-            raise Refused(f"the driver's parameter style {style!r} is not known", table)
-        sql = f"INSERT INTO {table} VALUES ({', '.join([marks[style]] * width)})"
+            raise Refused(f"the driver's parameter style {style!r} is not known", what)
+        return marks[style]
+
+    def _insert_text(self, table: str, width: int) -> str:
+        sql = f"INSERT INTO {table} VALUES ({', '.join([self._mark(table)] * width)})"
         self._inserts[table, width] = sql
         return sql
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,11 @@ from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, deci
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+PARAMETER = "cep_parameter_"
+"""Begins the names of the columns that stand for the values of a statement of the user's, until these are bound."""
+
+_MARK = re.compile(r"cep_mark_(\d+)_cep")
 
 Row = tuple[Any, ...]
 Convert = Callable[[Any], Any]
@@ -62,6 +68,30 @@ class Database(abc.ABC):
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         """Bind rows into a table, in its column order."""
 
+    def marked(self, statement: exp.Expr, count: int) -> tuple[str, list[int]]:
+        """The text of a statement, its columns `PARAMETER…` as the driver's marks, and whose values these take."""
+        text = statement.transform(_as_mark).sql(self.dialect)
+        order = [int(found) for found in _MARK.findall(text)]
+        assert set(order) <= set(range(count))
+        if self.mark == "?":
+            return _MARK.sub("?", text), order
+        return _MARK.sub(self.mark, text.replace("%", "%%")), order
+
+    mark: str = "?"
+    """How the driver marks a value to be bound."""
+
+    @abc.abstractmethod
+    def ask(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        """All rows of a SELECT whose marks take these values."""
+
+    @abc.abstractmethod
+    def bind(self, sql: str, values: Sequence[Any]) -> None:
+        """Run one statement whose marks take these values."""
+
+    @abc.abstractmethod
+    def change(self, sql: str, values: Sequence[Any]) -> int:
+        """Run an INSERT, UPDATE or DELETE whose marks take these values; the number of rows it changed."""
+
     @abc.abstractmethod
     def relation(self, name: str) -> Schema | None:
         """The columns of a table or view, None where there is none; a type we have no name for reads `UNKNOWN`."""
@@ -69,6 +99,10 @@ class Database(abc.ABC):
     def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
         """How statements read the columns of a table of the user's, so that its values compare as those of our own do."""
         return {column: exp.column(column, quoted=True) for column in columns}
+
+    def unique(self, name: str) -> list[set[str]]:
+        """Sets of a table's columns whose values no two rows have, where the database says so; names in lower case."""
+        return []
 
     @abc.abstractmethod
     def table_names(self) -> list[str]:
@@ -155,6 +189,12 @@ class Database(abc.ABC):
     def is_aggregate(self, function: str) -> bool:
         """Whether the database has an aggregate of this name that sqlglot does not know."""
         return False
+
+
+def _as_mark(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Column) and node.name.startswith(PARAMETER):
+        return exp.var(f"cep_mark_{node.name.removeprefix(PARAMETER)}_cep")
+    return node
 
 
 def neutral(node: exp.Expr) -> exp.Expr:

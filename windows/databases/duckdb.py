@@ -76,6 +76,22 @@ class DuckDB(Database):
         except duckdb.Error as error:
             raise Refused(error, sql) from None
 
+    def ask(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        return self._bound(sql, values).fetchall()
+
+    def bind(self, sql: str, values: Sequence[Any]) -> None:
+        self._bound(sql, values)
+
+    def change(self, sql: str, values: Sequence[Any]) -> int:
+        found = self._bound(sql, values).fetchall()
+        return int(found[0][0]) if found else 0
+
+    def _bound(self, sql: str, values: Sequence[Any]) -> duckdb.DuckDBPyConnection:
+        try:
+            return self.connection.execute(self._prepared(sql), values)
+        except (duckdb.Error, OverflowError) as error:
+            raise Refused(error, sql) from None
+
     def append(self, table: str, batch: pa.Table) -> None:
         self.connection.register("_cep_batch", batch)
         try:
@@ -99,11 +115,23 @@ class DuckDB(Database):
             raise Refused(error) from None
 
     def relation(self, name: str) -> Schema | None:
+        """Only what is there is described: an error would end the transaction."""
+        sql = "SELECT 1 FROM information_schema.tables WHERE lower(table_name) = lower(?) LIMIT 1"
+        if not self.connection.execute(sql, [exp.to_table(name, dialect="duckdb").name]).fetchall():
+            return None
         try:
             rows = self.connection.execute(f"DESCRIBE {exp.to_table(name).sql('duckdb', identify=True)}").fetchall()
         except duckdb.Error:
             return None
         return schema_of([(row[0], row[1]) for row in rows])
+
+    def unique(self, name: str) -> list[set[str]]:
+        sql = (
+            "SELECT constraint_column_names FROM duckdb_constraints() "
+            "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND lower(table_name) = lower(?)"
+        )
+        found = self.connection.execute(sql, [exp.to_table(name, dialect="duckdb").name]).fetchall()
+        return [{column.lower() for column in columns} for (columns,) in found] if self.is_table(name) else []
 
     def table_names(self) -> list[str]:
         return [name for (name,) in self.fetch("SELECT table_name FROM information_schema.tables")]

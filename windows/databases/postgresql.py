@@ -61,6 +61,17 @@ class PostgreSQL(Alchemy):
         except self._errors as error:
             raise self._refused(error, sql if self._queue is None else "") from None
 
+    def change(self, sql: str, values: Sequence[Any]) -> int:
+        """Waits for what is queued: the number is known then."""
+        if self._queue is None:
+            return super().change(sql, values)
+        try:
+            with self._driver.pipeline():  # its end waits for what is queued
+                self.bind(sql, values)
+        except self._errors as error:
+            raise self._refused(error) from None
+        return int(self._cursor.rowcount)
+
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         try:
             if len(rows) < BULK:

@@ -95,6 +95,15 @@ class SQLite(Alchemy):
         columns = self.fetch(f"PRAGMA {prefix}table_xinfo({_quoted(table)})")
         return schema_of([(column[1], column[2]) for column in columns]) if columns else None
 
+    def unique(self, name: str) -> list[set[str]]:
+        *schema, table = name.split(".")
+        prefix = f"{_quoted(schema[-1])}." if schema else ""
+        found = [{row[1] for row in self.fetch(f"PRAGMA {prefix}table_info({_quoted(table)})") if row[5]}]
+        for _, index, is_unique, _, is_partial in self.fetch(f"PRAGMA {prefix}index_list({_quoted(table)})"):
+            if is_unique and not is_partial:
+                found.append({row[2] for row in self.fetch(f"PRAGMA {prefix}index_info({_quoted(index)})")})
+        return [{str(column).lower() for column in columns} for columns in found if columns and None not in columns]
+
     def table_names(self) -> list[str]:
         return [name for (name,) in self.fetch("SELECT name FROM sqlite_master")]
 

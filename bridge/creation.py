@@ -1,0 +1,108 @@
+"""Queries that come and go: one, or the outputs of a script, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
+from bridge import query as objects
+from bridge.algebra import MultiFilter, Script, Statement
+from bridge.catalogue import ScriptEntry
+from bridge.errors import InUse, QueryError
+from bridge.query import Node
+from bridge.runner import Runner
+from bridge.stores.order import written
+from windows.schema import Schema
+
+
+def parse_as(language: str, text: str) -> Node | Script:
+    """The query objects of a text in this language."""
+    readers: dict[str, Callable[[str], Node | Script]] = {"sql": _sql, "cpl": _cpl}
+    if language not in readers:
+        raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
+    return readers[language](text)
+
+
+def _sql(text: str) -> Node:
+    from bridge.frontends.extended import parse
+
+    return parse(text)
+
+
+def _cpl(text: str) -> Script:
+    from bridge.frontends.cpl import parse
+
+    return parse(text)
+
+
+def create(name: str, definition: Node | Script, text: str, runner: Runner) -> None:
+    """Creates a query, or a script's streams and queries, in one transaction; on an error nothing of it is left."""
+    catalogue = runner.catalogue
+    is_script = isinstance(definition, (Script, MultiFilter))
+    script = definition if isinstance(definition, Script) else Script((), (Statement(name, definition),))
+    known, made = set(catalogue.streams), list[str]()
+    back = runner.network.remember()
+    trees = [*(entry.resolved.node for entry in catalogue.queries.values()), *script.queries.values()]
+    try:
+        runner.network.written = written(trees, runner.database)
+        with runner.transaction():
+            for stream, schema in script.streams:
+                _declare(stream, schema, runner)
+            for output, node in script.queries.items():
+                _register_inline(node, runner)
+                runner.add_query(catalogue.free(output), node, text)
+                made.append(output)
+                _check_schema(output, script.declared.get(output), runner)
+    except Exception:
+        back()
+        runner.undo(made, set(catalogue.streams) - known)
+        raise
+    if is_script:
+        streams = [stream for stream, _ in script.streams if stream.lower() not in known]
+        catalogue.scripts[name.lower()] = ScriptEntry(name, script, tuple(made), tuple(streams))
+
+
+def remove_script(entry: ScriptEntry, runner: Runner) -> None:
+    """Removes all outputs of a script, and the streams that it declared where nobody else reads them."""
+    catalogue = runner.catalogue
+    own = {name.lower() for name in entry.outputs}
+    for name in entry.outputs:
+        if others := [reader for reader in catalogue.readers(name) if reader.lower() not in own]:
+            raise InUse(f"{name!r} is read by {', '.join(map(repr, others))}: remove that first")
+    for name in reversed(entry.outputs):
+        query = catalogue.query_entry(name)
+        runner.remove_query(query)
+        query.processors.clear()
+    del catalogue.scripts[entry.name.lower()]
+    for stream in entry.streams:
+        if stream.lower() in catalogue.streams and not catalogue.readers(stream):
+            runner.remove_stream(catalogue.stream_entry(stream))
+
+
+def _declare(name: str, schema: Schema, runner: Runner) -> None:
+    """Registers a stream of a script; one that is there already must be as it is declared."""
+    known = runner.catalogue.streams.get(name.lower())
+    if known is None:
+        runner.add_stream(runner.catalogue.free(name), schema)
+    elif [(a.name.lower(), a.type) for a in known.schema] != [(a.name.lower(), a.type) for a in schema]:
+        raise QueryError(
+            f"{name!r} is registered with other attributes: ({known.schema}), not ({schema})", words=[name]
+        )
+
+
+def _register_inline(node: Node, runner: Runner) -> None:
+    """Stand-alone SQL: a stream with its schema in the query is registered on first use."""
+    for below in objects.walk(node):
+        if isinstance(below, objects.Stream) and below.schema and runner.catalogue.stream(below.name) is None:
+            runner.add_stream(runner.catalogue.free(below.name), below.schema)
+
+
+def _check_schema(output: str, schema: Schema | None, runner: Runner) -> None:
+    """An output that was declared has the columns that it was declared to have."""
+    if schema is None:
+        return
+    made = Schema.of({field.name: field.type for field in runner.catalogue.query_entry(output).fields})
+    if [(a.name.lower(), a.type) for a in made] != [(a.name.lower(), a.type) for a in schema]:
+        raise QueryError(
+            f"{output!r} is declared with the fields ({schema}), but the statement gives ({made})", words=[output]
+        )

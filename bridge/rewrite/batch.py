@@ -1,0 +1,110 @@
+"""Batch windows (W6): from a row that starts a batch to the next later one that stops it, told at that row.
+
+Whether a batch is open after a row is found without going from row to row. A row that only starts leaves it open, a row
+that only stops leaves it closed, whatever was before; a row that does both changes it; any other leaves it as it is. So
+it is given by the last row of the first two kinds, and by whether the rows since that change it are odd in number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.flow import Flow, Selection, named, number, of, over, same, table
+from bridge.plan import Insert, Operator, Purge
+from bridge.rewrite.network import Network, add_table, arrived, row_columns
+from windows.window import NEVER, Batch
+
+
+def by_condition(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:
+    """At each row that closes a batch (of its key) the rows of the batch, at that row's ts and seq."""
+    assert isinstance(node.extent, Batch)
+    raw = network.name("raw", node)
+    keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
+    flags = {"_starts": _flag(node.extent.start), "_stops": _flag(node.extent.stop)}
+    rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys, **flags}).select()
+    add_table(operator, raw, rows)
+    operator.steps.append(Insert(raw, rows))
+    states = _states(raw, list(keys), below)
+    operator.purges.append(_purge(raw, states, list(keys), below))
+    operator.result = _batches(states, keys, below)
+
+
+def _flag(condition: exp.Expr) -> exp.Expr:
+    return _one_if(condition.copy())
+
+
+def _one_if(condition: exp.Expr) -> exp.Expr:
+    return exp.Case().when(condition, number(1)).else_(number(0))
+
+
+def _states(raw: str, keys: Sequence[str], below: Flow) -> exp.Select:
+    """The rows kept, with whether a batch is open before and after each, and its number among those of the key."""
+    order = list(below.key)
+
+    def running(function: exp.Expr, *more: str) -> exp.Expr:
+        return over(function, map(column, (*keys, *more)), map(column, order))
+
+    starts, stops = column("_starts"), column("_stops")
+    settles = _one_if(exp.NEQ(this=starts, expression=stops))
+    numbered = _with(
+        exp.to_table(table(raw)),
+        _number=running(exp.RowNumber()),
+        _segment=exp.cast(running(exp.Sum(this=settles)), "BIGINT"),
+    )
+    settled = over(
+        exp.Max(this=exp.Mul(this=settles.copy(), expression=starts.copy())), map(column, (*keys, "_segment")), []
+    )
+    changes = running(exp.Sum(this=exp.Mul(this=starts.copy(), expression=stops.copy())), "_segment")
+    after = exp.Mod(this=exp.paren(exp.Add(this=settled, expression=changes)), expression=number(2))
+    opened = _with(numbered, _open=exp.cast(after, "BIGINT"))
+    before = running(exp.Lag(this=column("_open"), offset=number(1), default=number(0)))
+    both = _with(opened, _before=before)
+    opens = exp.and_(column("_before").eq(0), column("_starts").eq(1))
+    return _with(both, _batch=exp.cast(running(exp.Sum(this=_one_if(opens))), "BIGINT"))
+
+
+def _with(source: exp.Expr, **columns: exp.Expr) -> exp.Select:
+    item = exp.Subquery(this=source).as_("q", quoted=True) if isinstance(source, exp.Select) else source
+    return exp.select("*", *(named(value, name) for name, value in columns.items())).from_(item)
+
+
+def _batches(states: exp.Select, keys: Mapping[str, exp.Expr], below: Flow) -> Flow:
+    """Each row that closes a batch joined with the rows of the batch."""
+    system = [named(of("t", name), name) for name in ("ts", "seq", "_expires")]
+    order = [named(of("t", name), f"_t{name}") for name in below.order]
+    rows = [of("r", name) for name in ("_number", *keys, *below.names)]
+    inside = exp.or_(of("r", "_before").eq(1), of("r", "_starts").eq(1))
+    of_the_batch: list[exp.Expr] = [exp.EQ(this=of("r", "_batch"), expression=of("t", "_batch")), inside]
+    of_the_batch += [same(of("r", key), of("t", key)) for key in keys]
+    joined = (
+        exp.select(*system, *order, named(of("t", "_batch"), "_jump"), *rows)
+        .from_(exp.Subquery(this=states.copy()).as_("t", quoted=True))
+        .join(exp.Subquery(this=states.copy()).as_("r", quoted=True), on=exp.and_(*of_the_batch))
+        .where(of("t", "_before").eq(1), of("t", "_stops").eq(1), arrived("t", below))
+    )
+    orders = (*(f"_t{name}" for name in below.order), "_number")
+    names = ["ts", "seq", "_expires", *orders, "_jump", *keys, *below.names]
+    return Flow(
+        below.names,
+        Selection.of(exp.Subquery(this=joined), names),
+        order=orders,
+        timed=below.timed,
+        jumping=True,
+        jump=("_jump", *keys),
+    )
+
+
+def _purge(raw: str, states: exp.Select, keys: Sequence[str], below: Flow) -> Purge:
+    """Rows up to the last after which no batch of their key is open: from there on it is as if nothing had been."""
+    closed = exp.Case().when(column("_open").eq(0), column("_number"))
+    last = over(exp.Max(this=closed), map(column, keys), [])
+    told = _with(states.copy(), _last=last)
+    row = [column(key) for key in below.key]
+    gone = exp.select(*(key.copy() for key in row)).from_(exp.Subquery(this=told).as_("s", quoted=True))
+    gone = gone.where(exp.LTE(this=column("_number"), expression=column("_last")))
+    sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
+    return Purge(raw, exp.In(this=sought, query=exp.Subquery(this=gone)))

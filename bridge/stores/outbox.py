@@ -1,0 +1,181 @@
+"""What is to be written to data stores: letters in a table, delivered after the commit, in order, at least once.
+
+A letter leaves the outbox when its store has taken it; one that the store refuses again and again is kept in
+`dead_letters`, with the reason. Both tables stay when the bridge is closed, so that nothing is lost with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from bridge.stores import statement
+from bridge.stores.store import Store, Stores, Unreachable
+from bridge.stores.values import converted, loaded
+from windows.databases import Database, Refused
+from windows.schema import Attribute, type_of_value
+
+OUTBOX, DEAD_LETTERS = "cep_outbox", "dead_letters"
+
+ATTEMPTS = 5
+"""So often a letter that its store refuses is tried."""
+
+AT_ONCE = 500
+"""Letters in one transaction of a store."""
+
+
+class Letter(NamedTuple):
+    """A row on its way to a data store, or (in `dead_letters`) one that did not arrive.
+
+    >>> letter = Letter("bills/1000/7/0", "crm", "bills", "UPDATE t SET a = ?", [1], 1000, 5, "no such table: t")
+    >>> letter.store, letter.parameters, letter.reason
+    ('crm', [1], 'no such table: t')
+    """
+
+    id: str
+    store: str
+    query: str
+    statement: str
+    parameters: list[Any]
+    timestamp: int
+    attempts: int
+    reason: str
+
+
+_COLUMNS = {
+    "number": "BIGINT", "id": "TEXT", "store": "TEXT", "query": "TEXT", "statement": "TEXT", "parameters": "TEXT",
+    "ts": "BIGINT", "attempts": "BIGINT", "reason": "TEXT",
+}  # fmt: skip
+
+
+class Outbox:
+    """The outbox of one bridge, in its database."""
+
+    def __init__(self, database: Database, stores: Stores) -> None:
+        self.database = database
+        self.stores = stores
+        self.waiting = False
+        self._texts: dict[tuple[str, str], tuple[str, list[int]]] = {}
+
+    def prepare(self) -> None:
+        """Makes the tables, if they are not there."""
+        columns = ", ".join(f"{self.database.quoted(name)} {kind}" for name, kind in _COLUMNS.items())
+        for name in (OUTBOX, DEAD_LETTERS):
+            if self.database.relation(name) is None:
+                self.database.execute(f"CREATE TABLE {name} ({columns})")
+
+    def find(self) -> None:
+        """Looks whether letters of before are still there, as after a crash."""
+        if self.database.relation(OUTBOX) is not None:
+            self.waiting = bool(self.database.fetch(f"SELECT 1 FROM {OUTBOX} LIMIT 1"))
+
+    def put(self, store: str, query: str, text: str, letters: Iterable[tuple[str, int, str]]) -> None:
+        """New letters (id, ts, parameters), inside the push's transaction."""
+        ((last,),) = self.database.fetch(f"SELECT COALESCE(MAX({self.database.quoted('number')}), 0) FROM {OUTBOX}")
+        rows = [
+            (int(last) + place, name, store, query, text, values, ts, 0, "")
+            for place, (name, ts, values) in enumerate(letters, 1)
+        ]
+        if rows:
+            self.database.insert(OUTBOX, len(_COLUMNS), rows)
+            self.waiting = True
+
+    def bury(self, store: str, query: str, text: str, values: str, reason: str, ts: int = 0) -> None:
+        """A dead letter of a row that could not be read for, inside the push's transaction."""
+        self.database.insert(DEAD_LETTERS, len(_COLUMNS), [(0, "", store, query, text, values, ts, 1, reason)])
+
+    def dead_letters(self) -> list[Letter]:
+        """All dead letters, the oldest first."""
+        if self.database.relation(DEAD_LETTERS) is None:
+            return []
+        return [_letter(row) for row in self._rows(DEAD_LETTERS)]
+
+    def deliver(self) -> int:
+        """Tries to deliver all letters; gives the number of those that still wait."""
+        if not self.waiting:
+            return 0
+        for store in self.stores.known.values():
+            while not store.resting and self._deliver_to(store):
+                pass
+        ((left,),) = self.database.fetch(f"SELECT COUNT(*) FROM {OUTBOX}")
+        self.waiting = left > 0
+        return int(left)
+
+    def _deliver_to(self, store: Store) -> bool:
+        """The next letters of a store; whether there may be more."""
+        rows = self._rows(OUTBOX, store.name)[:AT_ONCE]
+        if not rows:
+            return False
+        try:
+            self._written(store, rows)
+        except Unreachable:
+            return False
+        except Refused:
+            return self._singly(store, rows)
+        self._done([row[0] for row in rows])
+        return len(rows) == AT_ONCE
+
+    def _singly(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """One by one up to the one that the store refuses; that one is tried again later, or given up."""
+        for row in rows:
+            try:
+                self._written(store, [row])
+            except Unreachable:
+                return False
+            except Refused as error:
+                return self._refused(store, row, str(error))
+            self._done([row[0]])
+        return True
+
+    def _refused(self, store: Store, row: tuple[Any, ...], reason: str) -> bool:
+        attempts = int(row[7]) + 1
+        self.database.begin()
+        self._delete([row[0]])
+        name = DEAD_LETTERS if attempts >= ATTEMPTS else OUTBOX
+        self.database.insert(name, len(_COLUMNS), [(*row[:7], attempts, reason)])
+        self.database.commit()
+        if attempts < ATTEMPTS:
+            store.rest()
+        return attempts >= ATTEMPTS
+
+    def _written(self, store: Store, rows: Sequence[tuple[Any, ...]]) -> None:
+        with store.asked() as there:
+            there.begin()
+            for row in rows:
+                text, order = self._text(store, row[4], there)
+                values = loaded(row[5])
+                encoders = [_encoder(value, there) for value in values]
+                sent = converted(values, encoders)
+                there.bind(text, [sent[place] for place in order])
+            there.commit()
+
+    def _text(self, store: Store, text: str, there: Database) -> tuple[str, list[int]]:
+        key = (store.name, text)
+        if key not in self._texts:
+            sql = statement.update(text, there)
+            self._texts[key] = there.marked(sql.tree, sql.count)
+        return self._texts[key]
+
+    def _done(self, numbers: Sequence[int]) -> None:
+        self.database.begin()
+        self._delete(numbers)
+        self.database.commit()
+
+    def _delete(self, numbers: Sequence[int]) -> None:
+        listed = ", ".join(str(int(number)) for number in numbers)
+        self.database.execute(f"DELETE FROM {OUTBOX} WHERE {self.database.quoted('number')} IN ({listed})")
+
+    def _rows(self, name: str, store: str | None = None) -> list[tuple[Any, ...]]:
+        columns = ", ".join(map(self.database.quoted, _COLUMNS))
+        rows = self.database.fetch(f"SELECT {columns} FROM {name} ORDER BY {self.database.quoted('number')}")
+        return [tuple(row) for row in rows if store is None or row[2].lower() == store.lower()]
+
+
+def _letter(row: tuple[Any, ...]) -> Letter:
+    _, name, store, query, text, values, ts, attempts, reason = row
+    return Letter(name, store, query, text, loaded(values), ts, attempts, reason)
+
+
+def _encoder(value: Any, there: Database) -> Any:
+    kind = type_of_value(value)
+    return there.encoder(Attribute("value", kind)) if kind else None

@@ -1,0 +1,294 @@
+"""The SQL that a ReadSQL or UpdateSQL runs: read in the store's dialect, checked, and joined with many values at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
+
+from bridge.errors import QueryError, nearest
+from bridge.flow import named, of, qualified
+from bridge.types import UNKNOWN, type_of
+from windows.databases import Database
+from windows.databases.base import PARAMETER
+from windows.schema import TypeMismatch, canonical_type
+
+_CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
+_NOT_ALONE = (
+    "distinct", "group", "having", "limit", "offset", "order", "windows", "qualify", "with_", "sample", "locks", "fetch",
+)  # fmt: skip
+"""Clauses whose meaning is of the rows of one set of values: with these a statement is asked for each set."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sql:
+    """A statement of the user's: its tree, in which columns `PARAMETER…` stand for `?`, and how many there are."""
+
+    tree: exp.Expr
+    count: int
+
+    @property
+    def tables(self) -> list[exp.Table]:
+        """The tables that it names."""
+        return list(self.tree.find_all(exp.Table))
+
+
+def read(text: str, database: Database, position: int | None = None) -> Sql:
+    """A SELECT; QueryError for anything else."""
+    sql = _parsed(text, database, position)
+    changes = sql.tree.find(*_CHANGES) or any(select.args.get("into") for select in sql.tree.find_all(exp.Select))
+    if not isinstance(sql.tree, exp.Query) or changes:
+        raise QueryError(f"ReadSQL runs a SELECT, not {_shown(text)}", position=position)
+    return sql
+
+
+def update(text: str, database: Database, position: int | None = None) -> Sql:
+    """An INSERT, UPDATE or DELETE; QueryError for anything else."""
+    sql = _parsed(text, database, position)
+    if not isinstance(sql.tree, _CHANGES):
+        raise QueryError(f"UpdateSQL runs an INSERT, UPDATE or DELETE, not {_shown(text)}", position=position)
+    if sql.tree.args.get("returning"):
+        raise QueryError("RETURNING is not supported: UpdateSQL gives the number of rows it changed", position=position)
+    return sql
+
+
+def check_parameters(sql: Sql, given: int, position: int | None) -> None:
+    """As many values as there are `?`."""
+    if sql.count != given:
+        raise QueryError(f"the SQL has {sql.count} parameters (?), {given} are given", position=position)
+
+
+def written(sql: Sql) -> str:
+    """The table, by its last name in lower case, that an update changes."""
+    target = sql.tree.find(exp.Table) if sql.tree.this is None else sql.tree.this.find(exp.Table)
+    return target.name.lower() if target is not None else ""
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split()[:3]) + (" …" if len(text.split()) > 3 else "")
+
+
+def _parsed(text: str, database: Database, position: int | None) -> Sql:
+    """The tree of one statement, each `?` replaced before parsing: so their order is that of the text."""
+    try:
+        tokens = sqlglot.tokenize(text, dialect=database.dialect)
+        places = [token.start for token in tokens if token.token_type == TokenType.PLACEHOLDER and token.text == "?"]
+        for number, place in reversed(list(enumerate(places))):
+            text = f"{text[:place]}{PARAMETER}{number}{text[place + 1 :]}"
+        trees = [tree for tree in sqlglot.parse(text, dialect=database.dialect) if tree is not None]
+    except (SqlglotError, ValueError) as error:
+        raise QueryError(f"the SQL is not understood: {str(error).splitlines()[0]}", position=position) from None
+    if len(trees) != 1:
+        raise QueryError("one SQL statement is wanted", position=position)
+    if trees[0].find(exp.Placeholder, exp.Parameter):
+        raise QueryError("a parameter of the SQL is written ?", position=position)
+    if isinstance(trees[0], exp.Command):
+        raise QueryError(f"the SQL is not understood: {_shown(text)}", position=position)
+    return Sql(trees[0], len(places))
+
+
+# Columns --------------------------------------------------------------------------------------------------------------
+
+
+def columns(
+    sql: Sql, declared: Sequence[tuple[str, str | None]], database: Database, position: int | None
+) -> tuple[tuple[str, str], ...]:
+    """The columns wanted of a SELECT with their types: those declared, or all."""
+    known = _given(sql, database, position)
+    wanted = declared or [(name, None) for name in known]
+    found = []
+    for name, kind in wanted:
+        column = next((other for other in known if other == name), None)
+        column = column or next((other for other in known if other.lower() == name.lower()), None)
+        if column is None:
+            raise QueryError(f"the SQL gives no column {name!r}{nearest(name, list(known))}", position=position)
+        typed = _type(kind) or known[column]
+        if typed == UNKNOWN:
+            raise QueryError(
+                f"the type of {name!r} is not known: write it after the name, {name} VARCHAR", position=position
+            )
+        found.append((column, typed))
+    return tuple(found)
+
+
+def places(sql: Sql, wanted: Sequence[str], database: Database) -> list[int]:
+    """At which place of a SELECT's rows each of these columns stands."""
+    names = list(_given(sql, database, None))
+    return [names.index(name) for name in wanted]
+
+
+def _type(kind: str | None) -> str | None:
+    try:
+        return None if kind is None else canonical_type(kind)
+    except TypeMismatch as error:
+        raise QueryError(str(error)) from None
+
+
+def _given(sql: Sql, database: Database, position: int | None) -> dict[str, str]:
+    """All columns of a SELECT, with their types where these are found."""
+    if not isinstance(sql.tree, exp.Select):
+        return dict.fromkeys(sql.tree.named_selects, UNKNOWN)  # type: ignore[attr-defined]
+    scope = Tables.of(sql.tree, database)
+    given: dict[str, str] = {}
+    for item in sql.tree.expressions:
+        if item.is_star:
+            found = scope.every(item.table if isinstance(item, exp.Column) else "")
+        else:
+            found = {item.alias_or_name: type_of(item, scope.type_of)}
+        for name, kind in found.items():
+            if not name:
+                raise QueryError(f"a column of the SQL has no name: {item.sql()} AS …", position=position)
+            if name.lower() in map(str.lower, given):
+                raise QueryError(f"two columns of the SQL are called {name!r}: rename one with AS", position=position)
+            given[name] = kind
+    return given
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """The tables in FROM by their aliases, each with its columns: name, type, and how it is read."""
+
+    columns: Mapping[str, Mapping[str, tuple[str, exp.Expr]]]
+
+    @classmethod
+    def of(cls, select: exp.Select, database: Database) -> Tables:
+        from bridge.flow import items
+
+        found: dict[str, dict[str, tuple[str, exp.Expr]]] = {}
+        for item in items(select):
+            if isinstance(item, exp.Table):
+                name = ".".join(part.name for part in item.parts)
+                schema = database.relation(name) or database.relation(name.lower()) or ()
+                reads = database.relation_columns(name, [a.name for a in schema])
+                found[item.alias_or_name] = {a.name: (a.type, reads[a.name]) for a in schema}
+        return cls(found)
+
+    def find(self, column: exp.Column) -> tuple[str, str] | None:
+        """The alias and the exact name of a column, None where it is not one of these tables'."""
+        hits = [
+            (alias, name)
+            for alias, known in self.columns.items()
+            if not column.table or column.table.lower() == alias.lower()
+            for name in known
+            if name.lower() == column.name.lower()
+        ]
+        return hits[0] if len(hits) == 1 else None
+
+    def type_of(self, column: exp.Column) -> str:
+        found = self.find(column)
+        return self.columns[found[0]][found[1]][0] if found else UNKNOWN
+
+    def value(self, column: exp.Column) -> exp.Expr | None:
+        """How a statement of the bridge's reads a column."""
+        found = self.find(column)
+        return qualified(self.columns[found[0]][found[1]][1].copy(), found[0]) if found else None
+
+    def every(self, alias: str) -> dict[str, str]:
+        """The columns that a star stands for, with their types."""
+        return {
+            name: kind
+            for own, known in self.columns.items()
+            if not alias or alias.lower() == own.lower()
+            for name, (kind, _) in known.items()
+        }
+
+
+def gives_one(sql: Sql, database: Database) -> bool:
+    """Whether a SELECT gives one row at most for a set of values: it asks for all columns of a unique key of its table."""
+    tree = sql.tree
+    if not isinstance(tree, exp.Select) or tree.args.get("joins") or not isinstance(tree.args["from_"].this, exp.Table):
+        return False
+    where, scope = tree.args.get("where"), Tables.of(tree, database)
+    conditions = where.this.flatten() if where and isinstance(where.this, exp.And) else [where.this] if where else []
+    sought = {name.lower() for condition in conditions for name in _equal(condition, scope)}
+    name = ".".join(part.name for part in tree.args["from_"].this.parts)
+    return any(key <= sought for key in database.unique(name))
+
+
+def _equal(condition: exp.Expr, scope: Tables) -> list[str]:
+    """The column that a condition says to be equal to a value."""
+    if not isinstance(condition, exp.EQ):
+        return []
+    sides = [condition.this, condition.expression]
+    for one, other in (sides, sides[::-1]):
+        if isinstance(one, exp.Column) and isinstance(other, exp.Column) and other.name.startswith(PARAMETER):
+            found = scope.find(one)
+            return [found[1]] if found else []
+    return []
+
+
+# Many values at once --------------------------------------------------------------------------------------------------
+
+
+def joins(sql: Sql, left: bool) -> bool:
+    """Whether a SELECT may be joined with a table of values: it means the same for many sets of values as for each."""
+    tree = sql.tree
+    if not isinstance(tree, exp.Select) or any(tree.args.get(clause) for clause in _NOT_ALONE):
+        return False
+    inner = [node for node in tree.find_all(exp.Query) if node is not tree]
+    if inner or tree.find(exp.AggFunc, exp.Window) or not tree.args.get("from_"):
+        return False
+    others = tree.args.get("joins") or []
+    if any(join.side or join.method or join.args.get("using") for join in others):
+        return False
+    return not (left and others)
+
+
+def joined(
+    sql: Sql,
+    wanted: Sequence[str],
+    values: exp.Expr,
+    alias: str,
+    database: Database,
+    left: bool,
+) -> exp.Select:
+    """The SELECT joined with a FROM item `alias` that holds the values as columns `PARAMETER…`.
+
+    Its columns are those `wanted`, by name; the caller adds those of the item.
+    """
+    tree = sql.tree.copy()
+    assert isinstance(tree, exp.Select)
+    scope = Tables.of(tree, database)
+
+    def read_(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return node
+        if node.name.startswith(PARAMETER):
+            return of(alias, node.name)
+        return scope.value(node) or node
+
+    tree = normalize_identifiers(_expanded(tree, scope), dialect=database.dialect)
+    names = [item.alias_or_name.lower() for item in tree.expressions]
+    tree = tree.transform(read_)
+    where = tree.args.get("where")
+    given = dict(zip(names, tree.expressions, strict=True))
+    select = exp.select().from_(values)
+    first = tree.args["from_"].this
+    if left:
+        condition = where.this if where is not None else exp.true()
+        select = select.join(first, on=condition, join_type="left")
+    else:
+        select = select.join(first, join_type="cross")
+        for join in tree.args.get("joins") or []:
+            select.append("joins", join.copy())
+        select = select.where(where.this) if where is not None else select
+    chosen = [given[name.lower()] for name in wanted]
+    values_ = (item.this if isinstance(item, exp.Alias) else item for item in chosen)
+    return select.select(*(named(value, name) for value, name in zip(values_, wanted, strict=True)))
+
+
+def _expanded(tree: exp.Select, scope: Tables) -> exp.Select:
+    """The SELECT with its stars written out."""
+    listed: list[exp.Expr] = []
+    for item in tree.expressions:
+        if item.is_star:
+            alias = item.table if isinstance(item, exp.Column) else ""
+            listed += [exp.column(exp.to_identifier(name, quoted=True)) for name in scope.every(alias)]
+        else:
+            listed.append(item)
+    tree.set("expressions", listed)
+    return tree

@@ -1,0 +1,213 @@
+"""Data stores by name: connections that are opened when wanted, asked with many values at once, and waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge.errors import NameTaken, QueryError, SchemaError, nearest
+from bridge.flow import named, of
+from bridge.stores.statement import Sql, joined, places
+from windows.databases import Database, Refused, open_database
+from windows.databases.base import PARAMETER
+from windows.schema import is_text
+
+FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0
+"""Seconds until a store that does not answer is asked again: twice as long each time."""
+
+SINGLY = 3
+"""So many sets of values at most are asked for one by one; a table of values is not worth while."""
+
+AT_ONCE = 10_000
+"""So many sets of values at most go into one statement."""
+
+_VALUES = "cep_values"
+
+Values = tuple[Any, ...]
+Answers = dict[Values, list[Values]]
+
+
+class Unreachable(Exception):
+    """A data store does not answer: it is asked again later."""
+
+
+class Store:
+    """One data store. `target` is a URL, an SQLAlchemy engine or a `Database`."""
+
+    def __init__(self, name: str, target: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self._target = target
+        self._clock = clock
+        self._database: Database | None = None
+        self._wait = FIRST_WAIT
+        self._again = 0.0
+
+    @property
+    def resting(self) -> bool:
+        """Whether it did not answer so lately that it is left alone."""
+        return self._clock() < self._again
+
+    def database(self) -> Database:
+        """The connection, opened if it is not; Unreachable if that fails."""
+        if self._database is None:
+            try:
+                self._database = open_database(self._target)
+            except Refused as error:
+                self._failed()
+                raise Unreachable(str(error)) from None
+        return self._database
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[Database]:
+        """The database for a question; Unreachable where the connection is lost, Refused where it says no."""
+        if self.resting:
+            raise Unreachable(f"the data store {self.name!r} did not answer and is asked again later")
+        database = self.database()
+        try:
+            yield database
+        except Refused as error:
+            with contextlib.suppress(Refused):
+                database.rollback()
+            if self._answers(database):
+                raise
+            self.close()
+            self._failed()
+            raise Unreachable(str(error)) from None
+        self._wait, self._again = FIRST_WAIT, 0.0
+
+    def close(self) -> None:
+        """Ends the connection; one that the caller gave stays open."""
+        database, self._database = self._database, None
+        if database is not None and database is not self._target:
+            with contextlib.suppress(Refused):
+                database.close()
+
+    def rest(self) -> None:
+        """Leaves it alone for a while."""
+        self._failed()
+
+    def wake(self) -> None:
+        """Asks it again at once, however lately it failed."""
+        self._again = 0.0
+
+    def _failed(self) -> None:
+        self._again = self._clock() + self._wait
+        self._wait = min(2 * self._wait, LONGEST_WAIT)
+
+    @staticmethod
+    def _answers(database: Database) -> bool:
+        try:
+            database.fetch("SELECT 1")
+        except Refused:
+            return False
+        with contextlib.suppress(Refused):
+            database.rollback()
+        return True
+
+
+class Stores:
+    """All data stores of a bridge, and what waits for them."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Store] = {}
+
+    def add(self, name: str, target: Any) -> Store:
+        """Registers a store; it must answer now."""
+        if not isinstance(name, str) or not name.strip() or not is_text(name):
+            raise SchemaError(f"{name!r} cannot be a name")
+        if name.lower() in self.known:
+            raise NameTaken(f"there is a data store {name!r} already")
+        store = Store(name, target)
+        try:
+            store.database()
+        except Unreachable as error:
+            raise SchemaError(f"the data store {name!r}: {error}") from None
+        self.known[name.lower()] = store
+        return store
+
+    def find(self, name: str) -> Store:
+        """The store of this name, as a query has it."""
+        found = self.known.get(name.lower())
+        if found is None:
+            hint = nearest(name, [store.name for store in self.known.values()])
+            hint = hint or "; cep.register_datastore(name, url) registers one"
+            raise QueryError(f"unknown data store {name!r}{hint}", words=[name])
+        return found
+
+    def close(self) -> None:
+        """Ends all connections."""
+        for store in self.known.values():
+            store.close()
+
+
+class Question:
+    """A SELECT that is asked for many sets of values: for all at once where it allows that, else for each."""
+
+    def __init__(
+        self, sql: Sql, wanted: Sequence[str], kinds: Sequence[Any], database: Database, at_once: bool
+    ) -> None:
+        self.at_once = at_once
+        self._kinds = kinds
+        self._single, self._order = database.marked(sql.tree, sql.count)
+        self._places = places(sql, wanted, database)
+        self._sorted = not sql.tree.args.get("order")
+        self._many = database.render(self._joined(sql, wanted, database)) if at_once else ""
+        self._count = sql.count
+
+    def answers(self, sets: Sequence[Values], database: Database) -> Answers:
+        """The rows for each set of values, in the order of their values, or as the SELECT orders them."""
+        found: Answers = {}
+        for start in range(0, len(sets), AT_ONCE):
+            part = sets[start : start + AT_ONCE]
+            if self.at_once and len(part) > SINGLY:
+                found.update(self._at_once(part, database))
+            else:
+                found.update({values: self._one(values, database) for values in part})
+        return found
+
+    def _one(self, values: Values, database: Database) -> list[Values]:
+        asked = database.ask(self._single, [values[place] for place in self._order])
+        rows = [tuple(row[place] for place in self._places) for row in asked]
+        return sorted(rows, key=_by_value) if self._sorted else rows
+
+    def _at_once(self, sets: Sequence[Values], database: Database) -> Answers:
+        import pyarrow as pa
+
+        numbers = pa.array(range(len(sets)), pa.int64())
+        columns = [_array(values, kind) for values, kind in zip(zip(*sets, strict=True), self._kinds, strict=True)]
+        names = [f"{PARAMETER}{place}" for place in range(self._count)]
+        database.lend(_VALUES, pa.Table.from_arrays([numbers, *columns], names=["cep_number", *names]))
+        try:
+            rows = database.fetch(self._many)
+        finally:
+            database.take_back(_VALUES)
+        found: Answers = {values: [] for values in sets}
+        for number, *row in rows:
+            found[sets[number]].append(tuple(row))
+        for answer in found.values():
+            answer.sort(key=_by_value)
+        return found
+
+    @staticmethod
+    def _joined(sql: Sql, wanted: Sequence[str], database: Database) -> exp.Select:
+        values = exp.alias_(exp.to_table(exp.Table(this=exp.to_identifier(_VALUES, quoted=True))), "v", table=True)
+        select = joined(sql, wanted, values, "v", database, left=False)
+        select.set("expressions", [named(of("v", "cep_number"), "cep_number"), *select.expressions])
+        return select
+
+
+def _by_value(row: Values) -> list[tuple[bool, Any]]:
+    """Rows in the order of their values, NULL first."""
+    return [(value is not None, 0 if value is None else value) for value in row]
+
+
+def _array(values: Sequence[Any], kind: Any) -> Any:
+    """The values as Arrow; without a kind in the type that they have."""
+    import pyarrow as pa
+
+    array = pa.array(values, kind)
+    return array.cast(pa.string()) if pa.types.is_null(array.type) else array

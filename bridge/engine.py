@@ -23,6 +23,7 @@ from bridge.errors import (
     SchemaError,
     UnknownName,
 )
+from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
 from bridge.reports import Results
 from bridge.runner import BEGINNING, Runner
@@ -107,16 +108,17 @@ class Bridge:
         Raises QueryError, with the place in the text, for what cannot be; then nothing is left behind.
         """
         self._catalogue.free(name)
-        node = _parsed(definition, language)
+        statements = _parsed(definition, language)
         text = definition if isinstance(definition, str) else str(definition)
-        known = set(self._catalogue.streams)
+        streams, queries = set(self._catalogue.streams), set(self._catalogue.queries)
         with _pointing(definition):
             try:
                 with self._runner.transaction():
-                    self._register_inline(node)
-                    self._runner.add_query(self._catalogue.free(name), node, text)
+                    for statement in statements:
+                        self._create(statement, name, text)
             except Exception:
-                self._runner.undo(name, set(self._catalogue.streams) - known)
+                for made in set(self._catalogue.queries) - queries | {name}:
+                    self._runner.undo(made, set(self._catalogue.streams) - streams)
                 raise
 
     @_locked
@@ -331,6 +333,17 @@ class Bridge:
 
     # Within -----------------------------------------------------------------------------------------------------------
 
+    def _create(self, statement: Statement, name: str, text: str) -> None:
+        """What one statement asks for; where it has no name of its own it is called `name`."""
+        if isinstance(statement, CreateStream):
+            self._runner.add_stream(self._catalogue.free(statement.name), statement.schema)
+            return
+        called = statement.name if isinstance(statement, CreateQuery) else name
+        if called.lower() == name.lower() and called.lower() in self._catalogue.queries:
+            return  # a statement inserts into a stream of its own name
+        self._register_inline(statement.node)
+        self._runner.add_query(self._catalogue.free(called), statement.node, text)
+
     def _register_inline(self, node: objects.Node) -> None:
         """Stand-alone SQL: a stream with its schema in the query is registered on first use."""
         for below in objects.walk(node):
@@ -452,16 +465,20 @@ class Bridge:
             self.advance_time(max(ts, self._runner.now))
 
 
-def _parsed(definition: objects.Node | str, language: str) -> objects.Node:
+def _parsed(definition: objects.Node | str, language: str) -> Sequence[Statement]:
     if isinstance(definition, objects.Node):
-        return definition
+        return [Query(definition, str(definition))]
     if not isinstance(definition, str):
         raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
-    if language != "sql":
-        raise QueryError(f"unknown language {language!r}; there is 'sql'")
-    from bridge.frontends.extended import parse
+    if language == "sql":
+        from bridge.frontends.extended import parse
 
-    return parse(definition)
+        return [Query(parse(definition), definition)]
+    if language == "epl":
+        from bridge.frontends import epl
+
+        return epl.parse(definition)
+    raise QueryError(f"unknown language {language!r}; there are 'sql' and 'epl'")
 
 
 @contextlib.contextmanager

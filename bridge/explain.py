@@ -75,6 +75,8 @@ def _title(node: Node) -> str:
             return f"Match {node.pattern} WITHIN {node.within} MS{keys} MEASURES {node.measures}"
         case query.MatchRecognize():
             return str(node.pattern)
+        case query.EagerMatch():
+            return f"{node.pattern} {node.reporting}"
         case _:
             return type(node).__name__
 

@@ -23,6 +23,7 @@ from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
 from bridge.recognize.clause import RowPattern
+from nfa.after import After
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
@@ -292,6 +293,40 @@ class MatchRecognize(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class EagerMatch(Node):
+    """EPL's match_recognize: each match is reported at the row that completes it (or `interval` ms after its first row).
+
+    `input` is a stream or a window of one; what leaves the window ends the open matches that hold it. `pattern.skip` is
+    not read: `after` says where the search goes on, and `all_matches` that those of one delivery do not compete.
+
+    >>> from nfa.parse import parse_pattern
+    >>> print(EagerMatch(Stream("s"), RowPattern(parse_pattern("A B"), measures=(exp.alias_("A.v", "v"),))))
+    SELECT * FROM s MATCH_RECOGNIZE (MEASURES A.v AS v PATTERN (A B)) REPORTED EAGERLY
+    """
+
+    input: Node
+    pattern: RowPattern
+    after: After = After.PAST_LAST_ROW
+    all_matches: bool = False
+    interval: int | None = None
+    or_terminated: bool = False
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def reporting(self) -> str:
+        """How matches are reported, in words."""
+        words = ["ALL MATCHES"] * self.all_matches
+        words += [f"AFTER MATCH SKIP {self.after.value}"] * (self.after is not After.PAST_LAST_ROW)
+        words += [] if self.interval is None else [f"INTERVAL {self.interval} MS"]
+        return " ".join(["REPORTED EAGERLY", *words, *["OR TERMINATED"] * self.or_terminated])
+
+
+@dataclasses.dataclass(frozen=True)
 class Output(Node):
     """The one end of a query definition; `create_query` adds it where it is missing.
 
@@ -467,7 +502,7 @@ def _named(place: int, item: Any) -> tuple[str, Node]:
 
 def source_name(node: Node) -> str | None:
     """The name a FROM item has when no alias is written: its stream's or relation's."""
-    while isinstance(node, (Window, Match, MatchRecognize)):
+    while isinstance(node, (Window, Match, MatchRecognize, EagerMatch)):
         node = node.input
     return node.name.split(".")[-1] if isinstance(node, (Stream, Relation)) else None
 

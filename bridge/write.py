@@ -21,6 +21,7 @@ from bridge.query import (
     Aggregate,
     Correlate,
     Definition,
+    EagerMatch,
     Filter,
     Map,
     Match,
@@ -129,6 +130,8 @@ def _item(node: Node) -> str:
             return f"{_below(node, node.input)} MATCHING ({_matching(node)})"
         case MatchRecognize():
             return f"{_below(node, node.input)} {node.pattern}"
+        case EagerMatch():
+            return f"{_below(node, node.input)} {node.pattern} {node.reporting}"
         case Output(below):
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():

@@ -230,6 +230,7 @@ class Network:
             timed |= isinstance(below, query.Window) and is_timed(below)
             timed |= isinstance(below, query.Aggregate) and below.on_change
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
+            timed |= isinstance(below, query.EagerMatch) and below.interval is not None
         return frozenset(streams), timed
 
 

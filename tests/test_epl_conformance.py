@@ -1,0 +1,38 @@
+"""EPL as Esper runs it, but for the decisions of docs/epl.md: every case of tests/conformance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.epl_conformance import Run, cases
+
+ROW_SCHEMAS, ROW_CASES = cases("epl_match_recognize")
+
+NOT_YET = {
+    "M18a": "create window and on … delete",
+    "M20a": "create window and on … delete",
+    "M20b": "create window and on … delete",
+    "M21a": "create window and on … delete",
+    "M23c": "create window and on … delete",
+    "M28a": "whole events as measures",
+    "M30a": "an aggregate over one variable with values of others",
+}
+"""What does not work, by the case: a strict list."""
+
+
+def parameters(found: list[dict[str, Any]]) -> list[Any]:
+    """The cases by their names; those that fail must."""
+    return [pytest.param(case, id=case["name"], marks=_marks(case["name"])) for case in found]
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xfail(reason=NOT_YET[name], strict=True)] if name in NOT_YET else []
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+@pytest.mark.parametrize("case", parameters(ROW_CASES))
+def test_match_recognize(case: dict[str, Any], url: str, together: bool) -> None:
+    Run(url, ROW_SCHEMAS, case, together).check()

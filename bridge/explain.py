@@ -75,6 +75,8 @@ def _title(node: Node) -> str:
             return f"Match {node.pattern} WITHIN {node.within} MS{keys} MEASURES {node.measures}"
         case query.MatchRecognize():
             return str(node.pattern)
+        case query.TemporalMatch():
+            return f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
         case query.EagerMatch():
             return f"{node.pattern} {node.reporting}"
         case _:

@@ -27,6 +27,7 @@ from nfa.after import After
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
+from nfa.temporal import Temporal
 from windows.schema import Schema, TypeMismatch
 from windows.window import Extent, Now, Range, Rows, Unbounded, duration
 
@@ -327,6 +328,43 @@ class EagerMatch(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class Occurrence:
+    """One kind of event of a TemporalMatch: of `input`, if `condition` holds, called `tag` (None: its values are not told).
+
+    The condition names its own columns bare and those of events before it `tag.column`.
+    """
+
+    tag: str | None
+    input: Node
+    condition: exp.Expr | None = None
+
+    def __post_init__(self) -> None:
+        _set(self, condition=None if self.condition is None else scalar(self.condition))
+
+
+@dataclasses.dataclass(frozen=True)
+class TemporalMatch(Node):
+    """EPL's pattern [ … ]: events of several streams in time; `Once(n)` of `pattern` is the n-th of `events`.
+
+    Its columns are `tag_column`, NULL for an event that has not been.
+
+    >>> from nfa.temporal import Every, Once, Then
+    >>> events = (Occurrence("a", Stream("A")), Occurrence("b", Stream("B"), "k = a.k"))
+    >>> print(TemporalMatch(events, Every(Then((Once(0), Once(1))))))
+    SELECT * FROM PATTERN [EVERY (a=A -> b=B(k = a.k))]
+    """
+
+    events: tuple[Occurrence, ...]
+    pattern: Temporal
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return tuple(dict.fromkeys(event.input for event in self.events))
+
+
+@dataclasses.dataclass(frozen=True)
 class Output(Node):
     """The one end of a query definition; `create_query` adds it where it is missing.
 
@@ -356,6 +394,9 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
         return dataclasses.replace(node, inputs=tuple((alias, change(below)) for alias, below in node.inputs))
     if isinstance(node, Union):
         return dataclasses.replace(node, inputs=tuple(map(change, node.inputs)))
+    if isinstance(node, TemporalMatch):
+        events = tuple(dataclasses.replace(event, input=change(event.input)) for event in node.events)
+        return dataclasses.replace(node, events=events)
     below: Any = node
     return dataclasses.replace(below, input=change(node.inputs_of[0])) if node.inputs_of else node
 

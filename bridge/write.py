@@ -27,15 +27,17 @@ from bridge.query import (
     Match,
     MatchRecognize,
     Node,
+    Occurrence,
     Output,
     Relation,
     Stream,
+    TemporalMatch,
     Union,
     Window,
     parsed,
     source_name,
 )
-from nfa import pattern
+from nfa import pattern, temporal
 from windows.schema import Schema
 
 _CLAUSE_WORDS = ("WITHIN", "MEASURES", "DEFINE", "PATTERN", "DO", "RANGE", "ROWS", "SLIDE", "UNBOUNDED", "NOW")
@@ -132,11 +134,35 @@ def _item(node: Node) -> str:
             return f"{_below(node, node.input)} {node.pattern}"
         case EagerMatch():
             return f"{_below(node, node.input)} {node.pattern} {node.reporting}"
+        case TemporalMatch(events, tree):
+            return f"PATTERN [{_temporal(tree, events)}]"
         case Output(below):
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
+
+
+def _temporal(tree: temporal.Temporal, events: tuple[Occurrence, ...]) -> str:
+    """A pattern in time, every part in parentheses of its own."""
+    inner = [_temporal(part, events) for part in temporal.parts(tree)]
+    closed = [
+        f"({text})" if temporal.parts(part) else text for text, part in zip(inner, temporal.parts(tree), strict=True)
+    ]
+    match tree:
+        case temporal.Once(number):
+            event = events[number]
+            condition = "" if event.condition is None else f"({scalar(event.condition)})"
+            return ("" if event.tag is None else f"{name(event.tag)}=") + _item(event.input) + condition
+        case temporal.Every() | temporal.Absent():
+            return ("EVERY " if isinstance(tree, temporal.Every) else "NOT ") + closed[0]
+        case temporal.Within(time=time, most=most):
+            limit = "" if most is None else f", {most}"
+            return f"{closed[0]} WHERE TIMER:WITHIN{'MAX' if limit else ''}({time} MS{limit})"
+        case temporal.After(time):
+            return f"TIMER:INTERVAL({time} MS)"
+    mark = {temporal.Then: " -> ", temporal.Both: " AND ", temporal.Either: " OR "}[type(tree)]
+    return mark.join(closed)
 
 
 def _below(node: Node, below: Node) -> str:

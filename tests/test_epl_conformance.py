@@ -9,6 +9,7 @@ import pytest
 from tests.epl_conformance import Run, cases
 
 ROW_SCHEMAS, ROW_CASES = cases("epl_match_recognize")
+PATTERN_SCHEMAS, PATTERN_CASES = cases("epl_patterns")
 
 NOT_YET = {
     "M18a": "create window and on … delete",
@@ -36,3 +37,10 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
 @pytest.mark.parametrize("case", parameters(ROW_CASES))
 def test_match_recognize(case: dict[str, Any], url: str, together: bool) -> None:
     Run(url, ROW_SCHEMAS, case, together).check()
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
+@pytest.mark.parametrize("case", parameters(PATTERN_CASES))
+def test_pattern(case: dict[str, Any], url: str, together: bool) -> None:
+    Run(url, PATTERN_SCHEMAS, case, together).check()

@@ -19,7 +19,7 @@ from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.frontends.select import joined
-from bridge.query import Aggregate, Correlate, EagerMatch, Filter, Map, Node, Stream, Window
+from bridge.query import Aggregate, Correlate, EagerMatch, Filter, Map, Node, Stream, TemporalMatch, Window
 from windows.schema import Attribute, Schema, TypeMismatch
 from windows.window import Range, Unbounded
 
@@ -196,7 +196,7 @@ def _select(cursor: Cursor) -> Node:
     cursor.expect("FROM")
     items, conditions = _items(cursor)
     node, names = _source(cursor, items)
-    if told == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream)):
+    if told == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)
     if cursor.take("WHERE"):
         conditions.append(_condition(cursor))
@@ -227,19 +227,32 @@ def _items(cursor: Cursor) -> tuple[list[Item], list[exp.Expr]]:
 def _source(cursor: Cursor, items: list[Item]) -> tuple[Node, Names]:
     """What is selected from, and the qualifiers of its columns."""
     if len(items) == 1:
-        alias, node, _ = items[0]
+        alias, node, position = items[0]
+        tags = _tags(node)
         if cursor.word() != "MATCH_RECOGNIZE":
-            return node, Names(alias, ())
+            return node, Names(alias, tags)
+        if tags:
+            cursor.fail("match_recognize reads a stream: insert into names a pattern's results", position)
         return match_recognize(cursor, alias)(node), Names(None, ())
     if cursor.word() == "MATCH_RECOGNIZE":
         cursor.fail("match_recognize reads one stream: insert into names a join's results")
     seen: set[str] = set()
-    for alias, _, position in items:
+    for alias, node, position in items:
+        if _tags(node):
+            cursor.fail("a pattern stands alone in from: insert into names its results, to be joined", position)
         if alias.lower() in seen:
             cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", position)
         seen.add(alias.lower())
     inputs = tuple((alias, node) for alias, node, _ in items)
     return Correlate(inputs), Names(None, tuple(alias for alias, _ in inputs))
+
+
+def _tags(node: Node) -> tuple[str, ...]:
+    """The tags of the pattern that a node is, or a window of."""
+    while isinstance(node, Window):
+        node = node.input
+    events = node.events if isinstance(node, TemporalMatch) else ()
+    return tuple(event.tag for event in events if event.tag is not None)
 
 
 def _condition(cursor: Cursor) -> exp.Expr:
@@ -265,7 +278,7 @@ def _reported(cursor: Cursor, node: Node, grouped: bool, position: int) -> bool:
     """Whether what leaves the window is reported too: EPL's aggregates tell each change of their window's content."""
     while isinstance(node, Filter):
         node = node.input
-    if isinstance(node, (Stream, EagerMatch)):
+    if isinstance(node, (Stream, EagerMatch, TemporalMatch)):
         cursor.fail("an aggregate wants a window: write #keepall for all events, or #time(…), #length(…)", position)
     if isinstance(node, Correlate):
         kept = all(isinstance(below, Window) and isinstance(below.extent, Unbounded) for _, below in node.inputs)

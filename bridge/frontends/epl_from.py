@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, cast
 
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
@@ -64,13 +64,18 @@ def item(cursor: Cursor) -> Item:
     SELECT * FROM (SELECT * FROM Trades WHERE price > 1) WINDOW(RANGE 5000 MS)
     """
     position = cursor.position
-    if cursor.word() in ("PATTERN", "SQL", "METHOD") and cursor.word(1) in ("[", ":"):
-        cursor.fail(f"{cursor.word().lower()} is not supported here")
+    if cursor.word() in ("SQL", "METHOD") and cursor.word(1) == ":":
+        cursor.fail(f"{cursor.word().lower()}: is not supported: tables of the database are asked with cep.query")
     if cursor.word() == "(":
         cursor.fail("a sub-query is not supported in FROM: insert into names a statement's results")
-    name = cursor.name("a stream")
-    node: Node = Stream(name)
-    condition = filtered(cursor)
+    if cursor.word() == "PATTERN":
+        from bridge.frontends.epl_pattern import pattern
+
+        name, node, condition = "pattern", cast("Node", pattern(cursor)), None
+    else:
+        name = cursor.name("a stream")
+        node = Stream(name)
+        condition = filtered(cursor)
     windows = _windows(cursor)
     alias = _alias(cursor) or name
     if condition is not None:

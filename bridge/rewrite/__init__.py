@@ -1,7 +1,7 @@
 """From query objects to SQL: one operator a file, each registering how its node becomes a flow of rows."""
 
 from bridge.flow import Flow, Need
-from bridge.rewrite import aggregate, correlate, eager, jumping, match, recognize, simple, stream
+from bridge.rewrite import aggregate, correlate, eager, jumping, match, recognize, simple, stream, temporal
 from bridge.rewrite.network import Network, Source
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "recognize",
     "simple",
     "stream",
+    "temporal",
 ]

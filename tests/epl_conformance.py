@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import bridge
+if TYPE_CHECKING:
+    from databases import Database
 
 HERE = Path(__file__).parent / "conformance"
 
@@ -25,9 +26,9 @@ def cases(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 class Run:
     """One case on one database; `together` pushes the events between two moments at once."""
 
-    def __init__(self, url: str, schemas: dict[str, Any], case: dict[str, Any], together: bool) -> None:
+    def __init__(self, database: Database, schemas: dict[str, Any], case: dict[str, Any], together: bool) -> None:
         self.case, self.together = case, together
-        self.cep = bridge.connect(url)
+        self.cep = database.connect()
         for stream, columns in schemas.items():
             listed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
             self.cep.create_query(f"schema_{stream}", f"create schema {stream} ({listed})", language="epl")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.epl_conformance import Run, cases
+
+if TYPE_CHECKING:
+    from databases import Database
 
 ROW_SCHEMAS, ROW_CASES = cases("epl_match_recognize")
 PATTERN_SCHEMAS, PATTERN_CASES = cases("epl_patterns")
@@ -33,14 +36,12 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
-@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
 @pytest.mark.parametrize("case", parameters(ROW_CASES))
-def test_match_recognize(case: dict[str, Any], url: str, together: bool) -> None:
-    Run(url, ROW_SCHEMAS, case, together).check()
+def test_match_recognize(case: dict[str, Any], database: Database, together: bool) -> None:
+    Run(database, ROW_SCHEMAS, case, together).check()
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
-@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
 @pytest.mark.parametrize("case", parameters(PATTERN_CASES))
-def test_pattern(case: dict[str, Any], url: str, together: bool) -> None:
-    Run(url, PATTERN_SCHEMAS, case, together).check()
+def test_pattern(case: dict[str, Any], database: Database, together: bool) -> None:
+    Run(database, PATTERN_SCHEMAS, case, together).check()

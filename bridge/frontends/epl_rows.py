@@ -29,11 +29,9 @@ def pattern(cursor: Cursor) -> Pattern:
 
 def _sequence(cursor: Cursor) -> Pattern:
     items = [_repeated(cursor)]
-    while cursor.word() not in (")", "|", "]"):
+    while cursor.peek() and cursor.word() not in (")", "|", "]"):
         if cursor.take(","):  # the documentation's own examples have them
             continue
-        if cursor.peek() is None:
-            cursor.fail("the pattern is never closed by )")
         items.append(_repeated(cursor))
     return _joined(items)
 

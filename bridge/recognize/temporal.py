@@ -21,9 +21,6 @@ from windows.window import NEVER
 NOTED_EVERY = 1_000
 """What is under way is noted when so many events have come since, or as many as the last note was long."""
 
-_NO_TIME = -(2**59)
-"""Times before it are no event's: nothing has come yet."""
-
 
 class Event(NamedTuple):
     """An event: the number of its input, its moment, the bits of what it can be, and its values."""
@@ -83,7 +80,7 @@ class Live:
         """Take this push's events; `now` is its newest time."""
         arrived = list(self._events(database, [one.arrived for one in self.inputs]))
         if not self._ready:
-            self._restore(database, arrived, now)
+            self._restore(database, arrived)
         reports = [report for event in arrived for report in self._fed(event)] + list(self._passed(now))
         if reports:
             self._write(database, reports)
@@ -177,7 +174,7 @@ class Live:
 
     # Notes --------------------------------------------------------------------------------------------------------------
 
-    def _restore(self, database: Database, arrived: list[Event], now: int) -> None:
+    def _restore(self, database: Database, arrived: list[Event]) -> None:
         """What was noted, then the events since, whose results have been told."""
         self._database = database
         self.watch = Watch(self.node.pattern, self._holds())
@@ -187,9 +184,8 @@ class Live:
         kept = list(self._events(database, [one.seen for one in self.inputs]))
         if lines:
             self._load(database, lines, {(event.source, event.moment): event for event in kept})
-        else:  # the very first push: time begins with the newest there was, or with the first there is
-            known = past > _NO_TIME
-            self.watch.start(past if known else arrived[0].moment[0] if arrived else now)
+        else:
+            self.watch.start(past)
             self._note(database)
         new = {(event.source, event.moment) for event in arrived}
         for event in kept:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from bridge.frontends.epl_rows import before, groups, pattern
+from bridge.frontends.epl_rows import pattern
 from bridge.frontends.epl_text import EplCursor
 from nfa.pattern import symbols
+from nfa.variables import before, groups
 from tests.epl_rows import Asked, Binding, Row
 
 SCHEMA = "create schema {} (id string, v int, k string)"

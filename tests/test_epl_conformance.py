@@ -21,7 +21,6 @@ NOT_YET = {
     "M21a": "create window and on … delete",
     "M23c": "create window and on … delete",
     "M28a": "whole events as measures",
-    "M30a": "an aggregate over one variable with values of others",
 }
 """What does not work, by the case: a strict list."""
 

@@ -6,7 +6,8 @@ SELECT id, v * 2 AS twice FROM (SELECT * FROM S WHERE v > 1) WHERE id <> 'x'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -72,29 +73,78 @@ def parse(text: str) -> Sequence[Statement]:
     >>> [type(found).__name__ for found in parse("insert into High select * from S where v > 9")]
     ['CreateQuery', 'Query']
     """
-    try:
-        cursor = EplCursor(text, RESERVED)
-        if not cursor.tokens:
-            cursor.fail("the text is empty: a statement reads select … from …")
+    with _reading(text) as cursor:
         _annotations(cursor)
         found = _statement(cursor)
         cursor.take(";")
         if cursor.peek():
             _refuse_next(cursor)
             cursor.fail(f"one statement is wanted here: unexpected {cursor.shown()} after its end")
-    except RecursionError:
-        raise QueryError("the statement is nested too deeply", text) from None
     return found
 
 
-def _annotations(cursor: Cursor) -> None:
+def script(text: str) -> list[Statement]:
+    """The statements of a script, separated by `;`; what is called by `@name('…')` has that name.
+
+    >>> found = script("create schema S (v int); @name('high') select * from S where v > 9; insert into T select v from S")
+    >>> [getattr(statement, "name", None) for statement in found]
+    ['S', 'high', 'T']
+    """
+    found: list[Statement] = []
+    with _reading(text) as cursor:
+        while cursor.peek():
+            if cursor.take(";"):
+                continue
+            position = cursor.position
+            name = _annotations(cursor)
+            several = _statement(cursor)
+            found += _called(several, name)
+            if sum(isinstance(statement, Query) for statement in found) > 1:
+                cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
+            if cursor.peek() and cursor.word() != ";":
+                _refuse_next(cursor)
+                cursor.fail(f"unexpected {cursor.shown()} after the end of the statement")
+    return found
+
+
+def _called(statements: Sequence[Statement], name: str | None) -> Iterator[Statement]:
+    """The statements of one, the last of them under a name; what inserts into a stream has that stream's alone."""
+    inserted = [statement.name for statement in statements if isinstance(statement, CreateQuery)]
+    for statement in statements:
+        if not isinstance(statement, Query):
+            yield statement
+        elif name is not None and name not in inserted:
+            yield CreateQuery(name, statement.node, statement.text)
+        elif not inserted:
+            yield statement
+
+
+@contextlib.contextmanager
+def _reading(text: str) -> Iterator[EplCursor]:
+    try:
+        cursor = EplCursor(text, RESERVED)
+        if not cursor.tokens:
+            cursor.fail("the text is empty: a statement reads select … from …")
+        yield cursor
+    except RecursionError:
+        raise QueryError("the statement is nested too deeply", text) from None
+
+
+def _annotations(cursor: Cursor) -> str | None:
+    """Step over annotations; gives what @name says."""
+    name = None
     while cursor.take("@"):
-        if cursor.word() not in _ANNOTATIONS:
+        annotation = cursor.word()
+        if annotation not in _ANNOTATIONS:
             cursor.fail(f"the annotation {cursor.shown()} is not supported")
         cursor.at += 1
         if cursor.take("("):
+            token = cursor.peek()
+            if annotation == "NAME" and token is not None:
+                name = token.text
             cursor.until(())
             cursor.expect(")")
+    return name
 
 
 def _statement(cursor: Cursor) -> Sequence[Statement]:

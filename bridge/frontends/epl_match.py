@@ -18,6 +18,7 @@ from bridge.frontends.epl_text import period
 from bridge.frontends.scalars import position_of
 from bridge.query import EagerMatch, Node
 from bridge.recognize.clause import RowPattern, identifier
+from nfa import variables
 from nfa.after import After
 from nfa.pattern import Pattern, symbols
 
@@ -149,7 +150,7 @@ class _Scope:
 
     @property
     def groups(self) -> frozenset[str]:
-        return epl_rows.groups(self.pattern)
+        return variables.groups(self.pattern)
 
     def read(self, written: _Written) -> exp.Expr:
         """The expression as RowPattern says, its places kept."""
@@ -204,7 +205,7 @@ class _Scope:
         known = symbols(self.pattern)
         if name not in known:
             self.cursor.fail(f"{name!r} is not a variable of the pattern{nearest(name, list(known))}", place)
-        if self.symbol not in (None, name) and name not in epl_rows.before(self.pattern, self.symbol or ""):
+        if self.symbol not in (None, name) and name not in variables.before(self.pattern, self.symbol or ""):
             self.cursor.fail(f"{name!r} cannot have a row yet where {self.symbol!r} is defined", place)
         return name
 
@@ -244,7 +245,7 @@ class _Scope:
         if isinstance(call, (exp.First, exp.Last)):
             index = [call.expression.copy()] if isinstance(call.args.get("expression"), exp.Literal) else []
             name = "FIRST" if isinstance(call, exp.First) else "LAST"
-            if len(named) > 1:
+            if len(named) > 1:  # an aggregate may name rows of others, which are there once
                 self.cursor.fail(f"{name.lower()} is of one variable's columns alone", place)
             call.replace(exp.Anonymous(this=name, expressions=[call.this.copy(), *index]))
 

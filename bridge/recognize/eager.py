@@ -17,6 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
+from bridge.check import column
 from bridge.recognize.arrow import Array
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
@@ -92,6 +93,8 @@ class Live:
     table: str
     present: str = ""
     """The name of the table that `show` fills."""
+    single: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    """Columns of an aggregate's rows that are of the one row of another variable: the variable, and its column."""
 
     def __post_init__(self) -> None:
         self._ready = False
@@ -369,10 +372,18 @@ class Answer:
         return len(self.numbers)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
-        known = [self.store.values_of(expression) for expression in expressions]
-        return [
-            self.live.array([values[n] for n in self.numbers], e) for e, values in zip(expressions, known, strict=True)
-        ]
+        return [self._column(expression) for expression in expressions]
+
+    def _column(self, expression: exp.Expr) -> Array:
+        if expression.name not in self.live.single or not isinstance(expression, exp.Column):
+            values = self.store.values_of(expression)
+            return self.live.array([values[number] for number in self.numbers], expression)
+        symbol, name = self.live.single[expression.name]
+        values, found = self.store.values_of(column(name)), list[Any]()
+        for report in self.reports:
+            row = report.match.path.last(symbol)
+            found += [None if row is None else values[row]] * len(report.match.path)
+        return self.live.array(found, column(name))
 
     def key(self, name: str, rows: Any) -> Array:
         raise NotImplementedError("keys are no columns of these matches")

@@ -17,6 +17,7 @@ from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.recognize import MOMENT, typed
 from nfa.errors import BudgetError
 from nfa.program import compile_program
+from nfa.variables import groups
 from windows.databases import Database
 from windows.window import Unbounded
 
@@ -69,9 +70,10 @@ class _Writing:
 
         aggregate = self.network.database.is_aggregate
         self.conditions = conditions(self.clause, self.fields, aggregate)
-        self.measures = tuple(
-            read(m.this, self.clause, self.fields, None, True, aggregate) for m in self.clause.measures
-        )
+        self.single: dict[str, tuple[str, str]] = {}
+        values = [self._set_apart(m.this) for m in self.clause.measures]
+        fields = (*self.fields, *self.single)
+        self.measures = tuple(read(value, self.clause, fields, None, True, aggregate) for value in values)
         self.expressions = tuple(self._expressions())
         self.values = [letter(self.conditions), *self.expressions]
         self._refuse()
@@ -86,15 +88,32 @@ class _Writing:
                 if isinstance(atom, Fold) and atom.running is None:
                     raise QueryError(f"{atom.call.sql()} cannot stand in DEFINE: count, sum, avg, min and max can")
 
+    def _set_apart(self, measure: exp.Expr) -> exp.Expr:
+        """An aggregate over the rows of one variable may name others, which have one row: a column of each row, then."""
+        several = groups(self.clause.pattern)
+
+        def renamed(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column) or not node.table or node.table in several:
+                return node
+            call = node.find_ancestor(exp.AggFunc)
+            over = next((c.table for c in call.find_all(exp.Column) if c.table in several), None) if call else None
+            if over is None:
+                return node
+            name = f"_{node.table}.{node.name}"
+            self.single[name] = (node.table, node.name)
+            return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(over, quoted=True))
+
+        return measure.transform(renamed)
+
     def _expressions(self) -> Iterable[exp.Expr]:
         """What must be known of each row."""
-        atoms: list[Atom] = [atom for c in self.conditions if c.rest for atom in c.rest.atoms]
-        atoms += [atom for measure in self.measures for atom in measure.atoms]
-        found = [atom.row for atom in atoms if isinstance(atom, Value)]
-        for fold in (atom for atom in atoms if isinstance(atom, Fold)):
-            found += map(column, fold.columns)
-            if fold.running is not None and fold.running[1] is not None:
-                found.append(fold.running[1])
+        asked: list[Atom] = [atom for c in self.conditions if c.rest for atom in c.rest.atoms]
+        told: list[Atom] = [atom for measure in self.measures for atom in measure.atoms]
+        found = [atom.row for atom in (*asked, *told) if isinstance(atom, Value)]
+        for fold in (atom for atom in told if isinstance(atom, Fold)):
+            found += (column(self.single[name][1] if name in self.single else name) for name in fold.columns)
+        running = [atom.running for atom in asked if isinstance(atom, Fold)]
+        found += [kept[1] for kept in running if kept is not None and kept[1] is not None]
         return dict.fromkeys(found)
 
     # Tables -------------------------------------------------------------------------------------------------------------
@@ -198,8 +217,8 @@ class _Writing:
             result_table=database.quoted(self.found),
         )
         live = Live(
-            self.node, self.conditions, program, self.measures, self.expressions, texts, self.found, self.present
-        )
+            self.node, self.conditions, program, self.measures, self.expressions, texts, self.found, self.present, self.single
+        )  # fmt: skip
         self.operator.steps.append(live)
 
     def _all_seen(self) -> exp.Select:

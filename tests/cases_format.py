@@ -5,7 +5,8 @@
     streams: {s: {a: INTEGER}}                       registered before the queries
     inline: {t: {b: VARCHAR}}                        registered by the query text itself; here to type the events
     tables: {r: {columns: {k: INTEGER}, rows: [[1]]}}   relations of the database
-    query: {sql: SELECT ...}                         or queries: {name: {sql: ...}, ...}, which read each other by name
+    query: {sql: SELECT ...}                         or queries: {name: {sql: ...}, ...}, which read each other by name;
+                                                     {epl: select ...} in the other language
     events: |                                        several streams: a first column `stream`; `-`: not in this stream
       ts a
       1  5
@@ -99,6 +100,7 @@ class Case:
     streams: Schemas
     tables: Mapping[str, Mapping[str, Any]]
     queries: Mapping[str, str]
+    languages: Mapping[str, str]
     events: tuple[Push | Advance, ...]
     written: str
     expect: Mapping[str, Table]
@@ -137,7 +139,8 @@ def made(path: pathlib.Path, make: Callable[[pathlib.Path, Mapping[str, Any]], T
 def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
     if unknown := set(found) - KEYS:
         raise CaseError(f"unknown keys {sorted(unknown)}")
-    queries = _queries(found)
+    written_in = _queries(found)
+    queries = {name: text for name, (_, text) in written_in.items()}
     streams: Schemas = found.get("streams") or {}
     written = found.get("events") or ""
     return Case(
@@ -146,6 +149,7 @@ def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
         streams=streams,
         tables=found.get("tables") or {},
         queries=queries,
+        languages={name: language for name, (language, _) in written_in.items()},
         events=tuple(read_events(written, {**streams, **found.get("inline", {})})),
         written=written,
         expect=_expect(found, queries),
@@ -156,13 +160,14 @@ def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
     )
 
 
-def _queries(found: Mapping[str, Any]) -> dict[str, str]:
+def _queries(found: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The language and the text of each query."""
     if ("query" in found) == ("queries" in found):
         raise CaseError("a case has either `query` or `queries`")
     several = found["queries"] if "queries" in found else {THE_QUERY: found["query"]}
-    if any(query.keys() != {"sql"} for query in several.values()):
+    if any(len(query) != 1 or not query.keys() <= {"sql", "epl"} for query in several.values()):
         raise CaseError("a query is {sql: ...}; with a comma or a colon in it the text wants quotes or a block")
-    return {name: query["sql"].strip() for name, query in several.items()}
+    return {name: (language, text.strip()) for name, query in several.items() for language, text in query.items()}
 
 
 def _expect(found: Mapping[str, Any], queries: Mapping[str, str]) -> dict[str, Table]:

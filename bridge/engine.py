@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from bridge import query as objects
 from bridge.catalogue import Processor
+from bridge.check import resolve
 from bridge.delivery import Event, LateEvent, call_all, deliver, failure
 from bridge.errors import (
     BridgeError,
@@ -23,8 +24,10 @@ from bridge.errors import (
     SchemaError,
     UnknownName,
 )
+from bridge.frontends.epl_windows import CreateWindow, DeleteFrom
 from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
+from bridge.named import NamedWindows
 from bridge.reports import Results
 from bridge.runner import BEGINNING, Runner
 from windows.databases import Database, Refused
@@ -81,6 +84,7 @@ class Bridge:
         self._closed = self._finished = False
         self._runner = Runner(database)
         self._catalogue = self._runner.catalogue
+        self._windows = NamedWindows()
         self._late_processors: list[Callable[[LateEvent], Any]] = []
         self._reorder = self._reorder_buffer(lateness)
         self._undelivered: collections.deque[Results] = collections.deque()
@@ -111,12 +115,14 @@ class Bridge:
         statements = _parsed(definition, language)
         text = definition if isinstance(definition, str) else str(definition)
         streams, queries = set(self._catalogue.streams), set(self._catalogue.queries)
+        windows = dict(self._windows.known)
         with _pointing(definition):
             try:
                 with self._runner.transaction():
                     for statement in statements:
                         self._create(statement, name, text)
             except Exception:
+                self._windows.known = windows
                 for made in set(self._catalogue.queries) - queries | {name}:
                     self._runner.undo(made, set(self._catalogue.streams) - streams)
                 raise
@@ -333,16 +339,27 @@ class Bridge:
 
     # Within -----------------------------------------------------------------------------------------------------------
 
-    def _create(self, statement: Statement, name: str, text: str) -> None:
+    def _create(self, statement: Statement | CreateWindow | DeleteFrom, name: str, text: str) -> None:
         """What one statement asks for; where it has no name of its own it is called `name`."""
         if isinstance(statement, CreateStream):
             self._runner.add_stream(self._catalogue.free(statement.name), statement.schema)
+            return
+        if isinstance(statement, CreateWindow):
+            resolve(objects.Stream(statement.like), self._catalogue)
+            self._windows.create(self._catalogue.free(statement.name), statement.extent, statement.like)
+            return
+        if isinstance(statement, DeleteFrom):
+            self._windows.delete(statement.window, statement.deletion)
+            return
+        if isinstance(statement, CreateQuery) and statement.name in self._windows:
+            self._windows.insert(statement.name, statement.node)
             return
         called = statement.name if isinstance(statement, CreateQuery) else name
         if called.lower() == name.lower() and called.lower() in self._catalogue.queries:
             return  # a statement inserts into a stream of its own name
         self._register_inline(statement.node)
-        self._runner.add_query(self._catalogue.free(called), statement.node, text)
+        node = self._windows.put(statement.node) if self._windows.known else statement.node
+        self._runner.add_query(self._catalogue.free(called), node, text)
 
     def _register_inline(self, node: objects.Node) -> None:
         """Stand-alone SQL: a stream with its schema in the query is registered on first use."""
@@ -465,7 +482,7 @@ class Bridge:
             self.advance_time(max(ts, self._runner.now))
 
 
-def _parsed(definition: objects.Node | str, language: str) -> Sequence[Statement]:
+def _parsed(definition: objects.Node | str, language: str) -> Sequence[Statement | CreateWindow | DeleteFrom]:
     if isinstance(definition, objects.Node):
         return [Query(definition, str(definition))]
     if not isinstance(definition, str):

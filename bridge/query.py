@@ -294,6 +294,33 @@ class MatchRecognize(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class Deletion:
+    """What an event of `trigger` deletes from a window: the rows for which `condition` holds.
+
+    The condition names the columns of both, `alias.column` and `row.column`.
+    """
+
+    trigger: Node
+    alias: str
+    row: str
+    condition: exp.Expr | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Deleting(Node):
+    """EPL's named window with `on … delete`: the rows of `input`, a window, until an event deletes them."""
+
+    input: Node
+    deletions: tuple[Deletion, ...]
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input, *(deletion.trigger for deletion in self.deletions))
+
+
+@dataclasses.dataclass(frozen=True)
 class EagerMatch(Node):
     """EPL's match_recognize: each match is reported at the row that completes it (or `interval` ms after its first row).
 
@@ -394,6 +421,9 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
         return dataclasses.replace(node, inputs=tuple((alias, change(below)) for alias, below in node.inputs))
     if isinstance(node, Union):
         return dataclasses.replace(node, inputs=tuple(map(change, node.inputs)))
+    if isinstance(node, Deleting):
+        deletions = tuple(dataclasses.replace(one, trigger=change(one.trigger)) for one in node.deletions)
+        return Deleting(change(node.input), deletions)
     if isinstance(node, TemporalMatch):
         events = tuple(dataclasses.replace(event, input=change(event.input)) for event in node.events)
         return dataclasses.replace(node, events=events)
@@ -543,7 +573,7 @@ def _named(place: int, item: Any) -> tuple[str, Node]:
 
 def source_name(node: Node) -> str | None:
     """The name a FROM item has when no alias is written: its stream's or relation's."""
-    while isinstance(node, (Window, Match, MatchRecognize, EagerMatch)):
+    while isinstance(node, (Window, Match, MatchRecognize, EagerMatch, Deleting)):
         node = node.input
     return node.name.split(".")[-1] if isinstance(node, (Stream, Relation)) else None
 

@@ -21,6 +21,7 @@ from bridge.query import (
     Aggregate,
     Correlate,
     Definition,
+    Deleting,
     EagerMatch,
     Filter,
     Map,
@@ -134,6 +135,9 @@ def _item(node: Node) -> str:
             return f"{_below(node, node.input)} {node.pattern}"
         case EagerMatch():
             return f"{_below(node, node.input)} {node.pattern} {node.reporting}"
+        case Deleting(below, deletions):
+            triggers = ", ".join(_item(one.trigger) for one in deletions)
+            return f"{_item(below)} WITHOUT WHAT {triggers} DELETES"
         case TemporalMatch(events, tree):
             return f"PATTERN [{_temporal(tree, events)}]"
         case Output(below):

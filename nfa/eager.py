@@ -69,6 +69,8 @@ class Eager(Generic[Row]):
         self.steps, self.choice = steps, choice
         self.starts: list[Start[Row]] = []
         self.count = 0
+        self.took = False
+        """Whether the last row was taken by some way."""
 
     def feed(self, row: Row, now: int) -> list[Complete]:
         """The matches that this row completes; what they skip is forgotten."""
@@ -84,6 +86,23 @@ class Eager(Generic[Row]):
         """Ends what holds a row that has left the window: the first row of a start leaves before the others."""
         self.starts = [start for start in self.starts if not is_gone(start.row)]
 
+    def lose_row(self, index: int) -> None:
+        """Ends all that holds the row of this index, the oldest that was taken."""
+        self.starts = [start for start in self.starts if start.index > index]
+
+    def retake(self, rows: Iterable[Row]) -> None:
+        """Begins anew with rows that have been seen: what they leave open is open, nothing is reported or skipped."""
+        self.starts, self.count = [], 0
+        for row in rows:
+            self._taken(row)
+            for start in self.starts:
+                start.ways = list(open_ways(start, self.steps))
+            self.starts = [start for start in self.starts if start.ways]
+
+    @staticmethod
+    def _is_of(start: Start[Row], index: int) -> bool:
+        return any(way.path.index == index for way in start.ways)
+
     def _taken(self, row: Row) -> list[Complete]:
         """All starts one row further, a new one among them; gives what is complete by it."""
         found: list[Complete] = []
@@ -92,6 +111,7 @@ class Eager(Generic[Row]):
             start.ways = move.ways
             found += (self._complete(start, way) for way in move.complete)
         begun = self.steps.begun(self.count, row)
+        self.took = bool(begun.ways) or any(self._is_of(start, self.count) for start in self.starts)
         if begun.ways:
             self.starts.append(begun)
             found += (self._complete(begun, way) for way in begun.ways if self.steps.is_complete(way))

@@ -15,11 +15,6 @@ ROW_SCHEMAS, ROW_CASES = cases("epl_match_recognize")
 PATTERN_SCHEMAS, PATTERN_CASES = cases("epl_patterns")
 
 NOT_YET = {
-    "M18a": "create window and on … delete",
-    "M20a": "create window and on … delete",
-    "M20b": "create window and on … delete",
-    "M21a": "create window and on … delete",
-    "M23c": "create window and on … delete",
     "M28a": "whole events as measures",
 }
 """What does not work, by the case: a strict list."""

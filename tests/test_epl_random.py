@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -23,10 +25,18 @@ COUNT = int(os.environ.get("BRIDGE_RANDOM", "40"))
 Told = list[tuple[int, dict[str, Any]]]
 
 
-def pushed(cep: bridge.Bridge, statement: str, events: list[tuple[str, Row]], sizes: random.Random | None) -> Told:
+def pushed(
+    cep: bridge.Bridge,
+    statement: str,
+    events: list[tuple[str, Row]],
+    sizes: random.Random | None,
+    first: Sequence[str] = (),
+) -> Told:
     """What a statement tells of events pushed one by one, or in batches of which every other fails at first."""
     for stream in ("S", "A", "B"):
         cep.create_query(f"schema {stream}", epl_generate.SCHEMA.format(stream), language="epl")
+    for place, text in enumerate(first):
+        cep.create_query(f"first {place}", text, language="epl")
     cep.create_query("q", statement, language="epl")
     told: Told = []
     cep.add_output_processor("q", lambda event: told.append((event.timestamp, event.payload)))
@@ -47,13 +57,13 @@ def _fail(cep: bridge.Bridge, rows: list[Any]) -> None:
         cep.push_all(rows)
 
 
-def all_ways(statement: str, events: list[tuple[str, Row]], seed: int) -> Told:
+def all_ways(statement: str, events: list[tuple[str, Row]], seed: int, first: Sequence[str] = ()) -> Told:
     """The same told one by one and in batches, on both embedded databases."""
     found = []
     for url in ("sqlite://", "duckdb://"):
         for sizes in (None, random.Random(seed)):
             with bridge.connect(url) as cep:
-                found.append(pushed(cep, statement, events, sizes))
+                found.append(pushed(cep, statement, events, sizes, first))
     assert all(one == found[0] for one in found), statement
     return found[0]
 
@@ -95,9 +105,40 @@ def test_patterns_do_not_depend_on_the_pushes(seed: int) -> None:
     all_ways(statement, events, seed)
 
 
+@pytest.mark.parametrize("seed", range(COUNT // 2))
+def test_deletions_do_not_depend_on_the_pushes(seed: int) -> None:
+    chance = random.Random(seed)
+    statement = epl_generate.rows(chance)[0].replace("from S#", "from S #").replace("from S ", "from W ", 1)
+    statement = re.sub(r"#\w+(\([^)]*\))? ", "", statement, count=1)
+    events = [(chance.choice("SSSA"), row) for row in epl_generate.events(chance, 18)]
+    first = (
+        "create window W#keepall as S",
+        "insert into W select * from S",
+        "on A as a delete from W as w where w.v = a.v and w.id != a.id",
+    )
+    all_ways(statement, events, seed, first)
+
+
 def test_a_statement_goes_on_after_a_push_that_failed(database: Database) -> None:
     statement = "select * from pattern [every a=A -> b=B(k = a.k) where timer:within(5 milliseconds)]"
     events = [("A", (1, "a1", 1, "x")), ("A", (2, "a2", 1, "y")), ("B", (3, "b1", 1, "y")), ("B", (6, "b2", 1, "x"))]
     with database.connect() as cep:
         told = pushed(cep, statement, events, random.Random(1))
     assert [(ts, row["a_id"], row["b_id"]) for ts, row in told] == [(3, "a2", "b1")]
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 4))
+def test_a_replay_gives_the_live_rows(seed: int) -> None:
+    chance = random.Random(seed)
+    statement = chance.choice(
+        (epl_generate.rows(chance)[0], epl_generate.interval(chance), epl_generate.temporal(chance))
+    )
+    events = [
+        (chance.choice("AB") if "pattern [" in statement else "S", row) for row in epl_generate.events(chance, 14)
+    ]
+    with bridge.connect("sqlite://") as cep:
+        live = pushed(cep, statement, events, None)
+    streams = "; ".join(epl_generate.SCHEMA.format(stream) for stream in "SAB")
+    history = [(stream, list(row[1:]), row[0]) for stream, row in events]
+    found = bridge.replay(history, f"{streams}; @name('q') {statement}", language="epl", end=1_000)["q"]
+    assert [(row.pop("ts"), row) for row in found.to_pylist()] == live, statement

@@ -7,6 +7,7 @@ SELECT id, v * 2 AS twice FROM (SELECT * FROM S WHERE v > 1) WHERE id <> 'x'
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
@@ -17,12 +18,17 @@ from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_from import RESERVED, Item, item
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_text import EplCursor
-from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
+from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete
+from bridge.frontends.extended import CreateQuery, CreateStream, Query
+from bridge.frontends.extended import Statement as Plain
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.frontends.select import joined
+from bridge.named import NamedWindows
 from bridge.query import Aggregate, Correlate, EagerMatch, Filter, Map, Node, Stream, TemporalMatch, Window
 from windows.schema import Attribute, Schema, TypeMismatch
 from windows.window import Range, Unbounded
+
+Statement = Plain | CreateWindow | DeleteFrom
 
 _STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
@@ -39,7 +45,6 @@ _REFUSED = {
     "UNION": "union is not supported",
 }
 _STATEMENTS = {
-    "ON": "on … select, delete, update and merge are not supported",
     "UPDATE": "update is not supported: insert into, with other columns, says the same",
     "CONTEXT": "contexts are not supported: group by, or partition by in match_recognize, keeps keys apart",
     "EXPRESSION": "declared expressions are not supported",
@@ -51,7 +56,6 @@ _STATEMENTS = {
     "WITH": "with is not supported: insert into names a statement's results",
 }
 _CREATED = {
-    "WINDOW": "create window is not supported: a window stands directly after the stream it belongs to",
     "TABLE": "create table is not supported: tables of the database can be asked with cep.query",
     "CONTEXT": "contexts are not supported: group by, or partition by in match_recognize, keeps keys apart",
     "VARIABLE": "create variable is not supported: write the value",
@@ -83,14 +87,15 @@ def parse(text: str) -> Sequence[Statement]:
     return found
 
 
-def script(text: str) -> list[Statement]:
+def script(text: str) -> list[Plain]:
     """The statements of a script, separated by `;`; what is called by `@name('…')` has that name.
 
     >>> found = script("create schema S (v int); @name('high') select * from S where v > 9; insert into T select v from S")
     >>> [getattr(statement, "name", None) for statement in found]
     ['S', 'high', 'T']
     """
-    found: list[Statement] = []
+    found: list[Plain] = []
+    windows = NamedWindows()
     with _reading(text) as cursor:
         while cursor.peek():
             if cursor.take(";"):
@@ -98,7 +103,7 @@ def script(text: str) -> list[Statement]:
             position = cursor.position
             name = _annotations(cursor)
             several = _statement(cursor)
-            found += _called(several, name)
+            found += _called(list(_windowed(windows, several)), name)
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
@@ -107,7 +112,23 @@ def script(text: str) -> list[Statement]:
     return found
 
 
-def _called(statements: Sequence[Statement], name: str | None) -> Iterator[Statement]:
+def _windowed(windows: NamedWindows, statements: Sequence[Statement]) -> Iterator[Plain]:
+    """The statements with named windows put in where they are read."""
+    for statement in statements:
+        if isinstance(statement, CreateWindow):
+            windows.create(statement.name, statement.extent, statement.like)
+        elif isinstance(statement, DeleteFrom):
+            windows.delete(statement.window, statement.deletion)
+        elif isinstance(statement, CreateStream):
+            yield statement
+        elif isinstance(statement, CreateQuery) and statement.name in windows:
+            windows.insert(statement.name, statement.node)
+            yield statement
+        else:
+            yield dataclasses.replace(statement, node=windows.put(statement.node))
+
+
+def _called(statements: Sequence[Plain], name: str | None) -> Iterator[Plain]:
     """The statements of one, the last of them under a name; what inserts into a stream has that stream's alone."""
     inserted = [statement.name for statement in statements if isinstance(statement, CreateQuery)]
     for statement in statements:
@@ -155,6 +176,8 @@ def _statement(cursor: Cursor) -> Sequence[Statement]:
         return [_created(cursor)]
     if cursor.take("INSERT"):
         return _inserted(cursor)
+    if cursor.take("ON"):
+        return [delete(cursor)]
     start = cursor.at
     node = _select(cursor)
     return [Query(node, cursor.slice(Region(start, cursor.at)))]
@@ -166,6 +189,8 @@ def _statement(cursor: Cursor) -> Sequence[Statement]:
 def _created(cursor: Cursor) -> Statement:
     if cursor.word() in _CREATED:
         cursor.fail(_CREATED[cursor.word()])
+    if cursor.word() == "WINDOW":
+        return create_window(cursor)
     cursor.take("JSON")
     cursor.expect("SCHEMA")
     name = cursor.name("a name for the events")

@@ -76,11 +76,11 @@ def item(cursor: Cursor) -> Item:
         name = cursor.name("a stream")
         node = Stream(name)
         condition = filtered(cursor)
-    windows = _windows(cursor)
+    extents = windows(cursor)
     alias = _alias(cursor) or name
     if condition is not None:
         node = Filter(node, resolved(cursor, [condition], Names(alias, ()))[0])
-    for extent in windows:
+    for extent in extents:
         node = Window(node, extent)
     return Item(alias, node, position)
 
@@ -103,7 +103,8 @@ def _alias(cursor: Cursor) -> str | None:
     return cursor.name("an alias") if cursor.take("AS") or cursor.has_name() else None
 
 
-def _windows(cursor: Cursor) -> list[Extent]:
+def windows(cursor: Cursor) -> list[Extent]:
+    """`#time(5 sec)`, `.win:time(5 sec)`: the windows after a stream."""
     found: list[Extent] = []
     while cursor.word() in ("#", "."):
         position = cursor.position

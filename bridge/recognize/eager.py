@@ -21,6 +21,7 @@ from bridge.check import column
 from bridge.recognize.arrow import Array
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
+from bridge.recognize.eager_delete import Deletions, Gone
 from bridge.recognize.eager_state import Notes
 from bridge.recognize.live import BEGINNING, Key, Moment, Store
 from bridge.recognize.members import Members
@@ -36,6 +37,9 @@ from windows.window import NEVER, Range, Rows
 
 NOTED_EVERY = 1_000
 """Where the machines stand is noted when so many rows have come since, or as many as the last note was long."""
+
+
+Row = tuple[Any, ...]
 
 
 class Report(NamedTuple):
@@ -59,6 +63,10 @@ class Texts:
     row_table: str
     way_table: str
     result_table: str
+    gone_table: str | None = None
+    """The rows that events have deleted since the last note: ts and seq of the event, and the row's moment."""
+    gone: str | None = None
+    """Those of this push."""
 
 
 @dataclasses.dataclass
@@ -101,7 +109,8 @@ class Live:
         self.clause: RowPattern = self.node.pattern
         self._width = len(self.clause.partition_by)
         self.choice = Choice(self.node.after, self.node.all_matches)
-        window = self.node.input.extent if isinstance(self.node.input, query.Window) else None
+        below = self.node.input.input if isinstance(self.node.input, query.Deleting) else self.node.input
+        window = below.extent if isinstance(below, query.Window) else None
         self.window = window
         self.batch = window.slide if isinstance(window, Rows) else None
         names = {}
@@ -117,10 +126,12 @@ class Live:
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
         """Take this push's rows; `now` and `seq` are its newest. An end decides nothing: matches are told as they come."""
         arrived = database.fetch(self.texts.arrived)
+        gone = database.fetch(self.texts.gone) if self.texts.gone else []
         if not self._ready:
             ((before,),) = database.fetch(f"SELECT {database.quoted('before')} FROM {database.quoted('cep_clock')}")
-            self._restore(database, arrived, before)
-        reports = [report for row in arrived for report in self._fed(row)] + list(self._passed(now))
+            self._restore(database, arrived, gone, before)
+        reports = [report for row in self._in_order(arrived, gone) for report in self._come(row)]
+        reports += self._passed(now)
         if reports:
             database.append(self.texts.result_table, Answer(self, self.store, database, reports).table())
         self._forget_rows()
@@ -142,22 +153,25 @@ class Live:
         self._deadlines: list[tuple[int, int, Key]] = []
         self._pushed = 0
         self._content: collections.deque[Moment] = collections.deque()
-        self._touched: dict[Key, None] = {}
+        self.touched: dict[Key, None] = {}
         self._noted, self._note_after = 0, NOTED_EVERY
         self.newest: Moment = BEGINNING
+        self.deleted = Deletions(self)
+        self.discarded: list[int] = []
         shape = database.arrow(f"SELECT * FROM {self.texts.seen_table} AS q WHERE 1 = 0")
         self._kinds = shape.schema.types if shape is not None else []
 
-    def _restore(self, database: Database, arrived: Sequence[tuple[Any, ...]], before: int) -> None:
+    def _restore(self, database: Database, arrived: Sequence[Row], gone: Sequence[Row], before: int) -> None:
         """The machines as they were noted, then fed with the rows since, whose matches have been told."""
         self._begin(database)
         notes = Notes.read(database, self.texts.row_table, self.texts.way_table)
-        rows = {self._moment(row): row for row in database.fetch(self.texts.seen)}
+        rows = {self.moment(row): row for row in database.fetch(self.texts.seen)}
         notes.restore(self, rows)
-        now = {self._moment(row) for row in arrived}
-        for moment, row in rows.items():
-            if moment > notes.upto and moment not in now:
-                collections.deque(self._fed(row), maxlen=0)
+        now = {self.moment(row) for row in arrived}
+        later = [row for moment, row in rows.items() if moment > notes.upto and moment not in now]
+        deleted = database.fetch(f"SELECT * FROM {self.texts.gone_table}") if self.texts.gone_table else []
+        for row in self._in_order(later, sorted(set(deleted) - set(gone))):
+            collections.deque(self._come(row), maxlen=0)
         collections.deque(self._passed(before), maxlen=0)
         self._ready = True
 
@@ -176,23 +190,25 @@ class Live:
         """The oldest row in the window; without a window the newest row."""
         return self._content[0] if self._content else self.newest
 
-    def _moment(self, row: tuple[Any, ...]) -> Moment:
+    def moment(self, row: Row) -> Moment:
+        """When a row came."""
         ts, seq, place = row[self._width : self._width + 3]
         return ts, seq, place
 
     def add(self, row: tuple[Any, ...]) -> int:
         """A row's number, with what is known of it kept."""
         values = row[self._width + 4 : self._width + 4 + len(self.expressions)]
-        return self.store.add(self._moment(row), row[self._width + 3], values)
+        return self.store.add(self.moment(row), row[self._width + 3], values)
 
     def part(self, key: Key) -> Part:
         """The partition of a key."""
         found = self.parts.get(key)
         if found is None:
-            found = self.parts[key] = Part(self._machine())
+            found = self.parts[key] = Part(self.machine())
         return found
 
-    def _machine(self) -> Eager[int]:
+    def machine(self) -> Eager[int]:
+        """The machine of a new partition."""
         if self.batch is not None:
             return Batch(self.steps, self.choice)
         if self.node.interval is None:
@@ -200,17 +216,31 @@ class Live:
         time = self.store.time_of.__getitem__
         return Interval(self.steps, self.choice, self.node.interval, time, self.node.or_terminated)
 
-    def _fed(self, row: tuple[Any, ...]) -> Iterator[Report]:
-        ts, seq, _ = self._moment(row)
+    def _in_order(self, rows: Sequence[Row], gone: Sequence[Row]) -> Iterator[Row | Gone]:
+        """Rows and deletions as they come; an event deletes before it is inserted."""
+        deletions = sorted(Gone((line[0], line[1], -1), (line[2], line[3], line[4])) for line in gone)
+        return heapq.merge(rows, deletions, key=lambda one: one.at if isinstance(one, Gone) else self.moment(one))
+
+    def _come(self, row: Row | Gone) -> Iterator[Report]:
+        if isinstance(row, Gone):
+            self.deleted.delete(row)
+            return iter(())
+        return self._fed(row)
+
+    def _fed(self, row: Row) -> Iterator[Report]:
+        ts, seq, _ = self.moment(row)
         yield from self._passed(ts)
         key = self.key(row)
-        self.newest = self._moment(row)
+        self.newest = self.moment(row)
         part = self.part(key)
         number = self.add(row)
         part.rows.append(number)
-        self._touched[key] = None
+        self.touched[key] = None
         self._enter(part, number)
-        for match in part.machine.feed(number, ts):
+        matches = part.machine.feed(number, ts)
+        if self.texts.gone is not None:
+            self.deleted.enter(self.moment(row), key, part.machine.took)
+        for match in matches:
             yield Report(ts, seq, match)
         self.await_deadline(key, part)
         if self.batch is not None and self.store.count % self.batch == 0:
@@ -239,7 +269,7 @@ class Live:
     def _flushed(self, ts: int, seq: int) -> Iterator[Report]:
         """A batch is full: its matches, partitions in the order of their first; the next begins without them."""
         yield from (Report(ts, seq, match) for match in self._told(Batch.ended))
-        self._touched |= dict.fromkeys(self.parts)
+        self.touched |= dict.fromkeys(self.parts)
         for part in self.parts.values():
             part.machine.starts.clear()
 
@@ -277,7 +307,7 @@ class Live:
             if part is not None and isinstance(part.machine, Interval):
                 found.append(part.machine.due(deadline))
                 part.awaited = None
-                self._touched[key] = None
+                self.touched[key] = None
                 self.await_deadline(key, part)
         found = sorted(filter(None, found), key=lambda several: several[0].first)
         matches = [match for several in found for match in several]
@@ -289,16 +319,19 @@ class Live:
 
     def _forget_rows(self) -> None:
         """Forgets rows that no open match holds, and partitions without any."""
-        for key in self._touched:
+        for key in self.touched:
             part = self.parts.get(key)
             if part is not None:
                 self.store.drop(part.forget())
                 if not part.rows:
                     del self.parts[key]
-        self._touched.clear()
+        self.touched.clear()
+        self.store.drop(self.discarded)
+        self.discarded.clear()
 
     def _note(self, database: Database) -> None:
         notes = Notes.of(self)
+        self.deleted.forget(database)
         notes.write(database, self.texts.row_table, self.texts.way_table)
         self._noted, self._note_after = self.store.count, max(NOTED_EVERY, len(notes))
 
@@ -314,7 +347,7 @@ class Live:
 
     def _found_now(self, database: Database, now: int) -> pa.Table | None:
         if not self._ready:
-            self._restore(database, [], now)
+            self._restore(database, [], [], now)
         view = dataclasses.replace(self)
         view._begin(database)
         for row in self._held(database.fetch(self.texts.seen), now):
@@ -330,11 +363,11 @@ class Live:
         """Those rows that are in the window."""
         window = self.window
         if isinstance(window, Range):
-            return [row for row in rows if self._moment(row)[0] > now - window.size]
+            return [row for row in rows if self.moment(row)[0] > now - window.size]
         if isinstance(window, Rows):
             count = window.count if self.batch is None else self.store.count % self.batch
             return rows[max(len(rows) - count, 0) :]
-        return rows
+        return [row for row in rows if self.moment(row) not in self.deleted.gone]
 
     def array(self, values: list[Any], expression: exp.Expr) -> Array:
         """Values of a row expression; where none is known, in the expression's type."""

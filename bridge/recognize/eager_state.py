@@ -36,6 +36,8 @@ class Notes:
                 notes.rows.append((place, part.base + offset, *live.store.moment_of[number], number))
             for start in part.machine.starts:
                 notes._note_start(live, place, part, start)
+        for taken in live.deleted.taken.values():
+            notes.rows += ((-3, 0, *moment, 0) for moment in taken)
         notes.rows.append((-2, 0, *live.newest, live.store.count))
         notes.rows.append((-1, 0, *live.oldest, 0))
         return notes
@@ -83,6 +85,11 @@ class Notes:
             live.store.count = number
             part.rows.append(live.add(row))
             part.machine.count += 1
+        if live.texts.gone_table is not None:
+            taken = {_moment(line) for line in self.rows if line[0] == -3}
+            for moment, row in rows.items():
+                if moment <= self.upto:
+                    live.deleted.enter(moment, live.key(row), moment in taken)
         noted = {line[0]: line for line in self.rows if line[0] < 0}
         if noted:
             live.restored(_moment(noted[-2]), _moment(noted[-1]), noted[-2][5], rows)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import Field, Names, Resolved, _resolve, _streaming
+from bridge.check import Field, Names, Resolved, _condition, _resolve, _Scope, _streaming
 from bridge.errors import QueryError
 from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from bridge.recognize.values import field_of
@@ -47,7 +47,10 @@ def _(node: query.MatchRecognize, names: Names) -> Resolved:
 
 @_resolve.register
 def _(node: query.EagerMatch, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
+    deleting = node.input if isinstance(node.input, query.Deleting) else None
+    below = _streaming(node.input if deleting is None else deleting.input, names)
+    if deleting is not None and node.interval is not None:
+        raise QueryError("INTERVAL is not supported over a window with on … delete")
     if isinstance(below.node, query.Window):
         _check_window(below.node)
         if node.interval is not None and getattr(below.node.extent, "slide", None) is not None:
@@ -57,7 +60,29 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
     measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
     check_measures(measures, pattern)
-    return Resolved(dataclasses.replace(node, input=below.node, pattern=pattern), measures, windowed=False)
+    source = below.node
+    if deleting is not None:
+        source = query.Deleting(below.node, tuple(_deletion(one, below, names) for one in deleting.deletions))
+    return Resolved(dataclasses.replace(node, input=source, pattern=pattern), measures, windowed=False)
+
+
+@_resolve.register
+def _(node: query.Deleting, names: Names) -> Resolved:
+    raise QueryError("a window with on … delete is read by match_recognize, or plainly, select * from it")
+
+
+def _deletion(deletion: query.Deletion, rows: Resolved, names: Names) -> query.Deletion:
+    """The condition with its columns named `alias.column`, those of the window's rows and of the event."""
+    trigger = _streaming(deletion.trigger, names)
+    condition = None
+    if deletion.condition is not None:
+        fields = [
+            Field(f"{alias}.{field.name}", field.type, (alias, field.name))
+            for alias, resolved in ((deletion.row, rows), (deletion.alias, trigger))
+            for field in resolved.visible
+        ]
+        condition = _condition(deletion.condition, _Scope(tuple(fields)), "WHERE")
+    return query.Deletion(trigger.node, deletion.alias, deletion.row, condition)
 
 
 def _check_window(window: query.Window) -> None:

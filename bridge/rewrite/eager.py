@@ -19,13 +19,14 @@ from nfa.errors import BudgetError
 from nfa.program import compile_program
 from nfa.variables import groups
 from windows.databases import Database
-from windows.window import Unbounded
+from windows.window import Extent, Unbounded
 
 ROWS = ("_part", "_index", *MOMENT, "_number")
 """The rows that open matches hold, as the machine last noted them: partition, index in it, moment, number of all rows.
 
 The line of partition -1 has the oldest row that is in the window, if there is one, and else the newest: rows before it may
-go that no line has. The line of partition -2 has the newest row and the number of rows so far.
+go that no line has. The line of partition -2 has the newest row and the number of rows so far; those of partition -3 have
+the rows that were taken of a window that rows are deleted from.
 """
 
 WAYS = ("_part", "_start", "_way", "_at", "_held", "_step", "_symbol")
@@ -36,8 +37,12 @@ WAYS = ("_part", "_start", "_way", "_at", "_held", "_step", "_symbol")
 @rewrite.register
 def _(node: query.EagerMatch, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        source = node.input.input if isinstance(node.input, query.Window) else node.input
-        _Writing(node, network.rewrite(source, Need.ARRIVALS), network, operator).build()
+        deleting = node.input if isinstance(node.input, query.Deleting) else None
+        window = node.input if deleting is None else deleting.input
+        source = window.input if isinstance(window, query.Window) else window
+        triggers = [network.rewrite(one.trigger, Need.ARRIVALS) for one in deleting.deletions] if deleting else []
+        extent = window.extent if isinstance(window, query.Window) else None
+        _Writing(node, network.rewrite(source, Need.ARRIVALS), network, operator, extent, triggers).build()
 
     operator = network.operator(node, build, f"EagerMatch {node.pattern.pattern}")
     return network.give(operator, node, need)
@@ -54,13 +59,15 @@ class _Writing:
     below: Flow
     network: Network
     operator: Operator
+    window: Extent | None
+    triggers: list[Flow]
 
     def __post_init__(self) -> None:
         self.clause = self.node.pattern
         self.fields = (*self.below.names, "ts")
         self.keys = [key.name for key in self.clause.partition_by]
-        kinds = ("log", "seen", "rows", "ways", "matches", "present")
-        self.log, self.seen, self.rows, self.ways, self.found, self.present = (
+        kinds = ("log", "seen", "rows", "ways", "matches", "present", "gone")
+        self.log, self.seen, self.rows, self.ways, self.found, self.present, self.gone = (
             self.network.name(kind, self.node) for kind in kinds
         )
 
@@ -78,6 +85,7 @@ class _Writing:
         self.values = [letter(self.conditions), *self.expressions]
         self._refuse()
         self._keep_rows()
+        self._keep_gone()
         self._keep_state()
         self._make_found()
         self._match()
@@ -114,6 +122,9 @@ class _Writing:
             found += (column(self.single[name][1] if name in self.single else name) for name in fold.columns)
         running = [atom.running for atom in asked if isinstance(atom, Fold)]
         found += [kept[1] for kept in running if kept is not None and kept[1] is not None]
+        for deletion in self.deletions:
+            columns = deletion.condition.find_all(exp.Column) if deletion.condition is not None else []
+            found += [column(name) for c in columns for name in [self._of_row(deletion, c)] if name is not None]
         return dict.fromkeys(found)
 
     # Tables -------------------------------------------------------------------------------------------------------------
@@ -173,8 +184,7 @@ class _Writing:
         for name, columns in ((self.rows, ROWS), (self.ways, WAYS)):
             shape = exp.select(*(named(zero(), c) for c in columns)).from_(table(self.seen))
             add_table(self.operator, name, shape)
-        window = self.node.input.extent if isinstance(self.node.input, query.Window) else None
-        if isinstance(window, Unbounded):
+        if isinstance(self.window, Unbounded):
             return
         passed = before([(of(self.seen, name), of("s", name)) for name in MOMENT])
         noted = exp.select(number(1)).from_(table(self.rows).as_("s", quoted=True))
@@ -182,6 +192,53 @@ class _Writing:
         inside = noted.where(*(exp.EQ(this=of("s", name), expression=of(self.seen, name)) for name in MOMENT))
         condition = exp.and_(exp.Exists(this=upto), exp.Not(this=exp.Exists(this=inside)))
         self.operator.purges.append(Purge(self.seen, condition))
+
+    @property
+    def deletions(self) -> tuple[query.Deletion, ...]:
+        return self.node.input.deletions if isinstance(self.node.input, query.Deleting) else ()
+
+    @staticmethod
+    def _of_row(deletion: query.Deletion, found: exp.Column) -> str | None:
+        """The column of the window's rows that a condition names; None for one of the event that deletes."""
+        alias, _, name = found.name.partition(".")
+        return name if alias == deletion.row else None
+
+    def _keep_gone(self) -> None:
+        """The rows that events delete: the event's moment, and the row's."""
+        if not self.deletions:
+            return
+        for place, (deletion, flow) in enumerate(zip(self.deletions, self.triggers, strict=True)):
+            rows, events = table(self.seen).as_("r", quoted=True), exp.Subquery(this=flow.arrivals.select())
+            listed = [named(of("b", name), f"_{name}") for name in ("ts", "seq")] + [of("r", name) for name in MOMENT]
+            older = before([(of("r", name), of("b", name)) for name in ("ts", "seq")])
+            select = exp.select(*listed).from_(events.as_("b", quoted=True)).join(rows, on=older)
+            if deletion.condition is not None:
+                select = select.where(self._over_both(deletion))
+            if place == 0:
+                add_table(self.operator, self.gone, select)
+            self.operator.steps.append(Insert(self.gone, select))
+
+    def _gone_in_this_push(self) -> exp.Select:
+        conditions = []
+        for flow in self.triggers:
+            events = exp.select(number(1)).from_(exp.Subquery(this=flow.arrivals.select()).as_("b", quoted=True))
+            same_event = (exp.EQ(this=of("b", name), expression=of("g", f"_{name}")) for name in ("ts", "seq"))
+            conditions.append(exp.Exists(this=events.where(*same_event)))
+        return exp.select(exp.Star()).from_(table(self.gone).as_("g", quoted=True)).where(exp.or_(*conditions))
+
+    def _over_both(self, deletion: query.Deletion) -> exp.Expr:
+        """A deletion's condition over what is known of a row, and the event."""
+        assert deletion.condition is not None
+
+        def known(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            name = self._of_row(deletion, node)
+            if name is None:
+                return of("b", node.name.partition(".")[2])
+            return of("r", f"_e{1 + self.expressions.index(column(name))}")
+
+        return deletion.condition.transform(known)
 
     def _make_found(self) -> None:
         shapes = {m.alias: typed(m.this) for m in self.clause.measures}
@@ -215,6 +272,8 @@ class _Writing:
             row_table=database.quoted(self.rows),
             way_table=database.quoted(self.ways),
             result_table=database.quoted(self.found),
+            gone_table=database.quoted(self.gone) if self.deletions else None,
+            gone=database.render(self._gone_in_this_push()) if self.deletions else None,
         )
         live = Live(
             self.node, self.conditions, program, self.measures, self.expressions, texts, self.found, self.present, self.single

@@ -14,7 +14,7 @@ import pytest
 import bridge
 from bridge.errors import BridgeError
 from bridge.recognize import eager, temporal
-from tests import epl_generate
+from tests import epl_events, epl_generate
 from tests.epl_rows import Row, reported
 from windows.databases import Refused
 
@@ -103,6 +103,21 @@ def test_patterns_do_not_depend_on_the_pushes(seed: int) -> None:
     statement = epl_generate.temporal(chance)
     events = [(chance.choice("AB"), row) for row in epl_generate.events(chance, 10)]
     all_ways(statement, events, seed)
+
+
+@pytest.mark.parametrize("seed", range(COUNT * 2))
+def test_patterns_are_what_their_functions_say(seed: int) -> None:
+    chance = random.Random(seed)
+    part = epl_events.generate(chance)
+    events = [(chance.choice("AB"), row) for row in epl_generate.events(chance, 9)]
+    events = [(stream, (place, *row[1:])) for place, (stream, row) in enumerate(events)]
+    expected, _ = epl_events.run(part, -1, {}, events)
+    with bridge.connect("sqlite://") as cep:
+        told = pushed(cep, f"select * from pattern [{part}]", events, None)
+    tags = epl_events.tags_of(part)
+    found = [(ts, tuple(row[f"{tag}_id"] for tag in tags)) for ts, row in told]
+    wanted = [(place, tuple(bound[tag][1] if tag in bound else None for tag in tags)) for place, bound in expected]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr), (part, events)
 
 
 @pytest.mark.parametrize("seed", range(COUNT // 2))

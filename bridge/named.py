@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from bridge.errors import NameTaken, QueryError, nearest
-from bridge.query import Deleting, Deletion, Node, Stream, Window, rebuilt
+from bridge.query import Deleting, Deletion, Filter, Map, Node, Stream, Window, rebuilt
 
 if TYPE_CHECKING:
     from windows.window import Extent
@@ -65,9 +65,11 @@ class NamedWindows:
         self.known[name.lower()] = dataclasses.replace(window, deletions=(*window.deletions, deletion))
 
     def put(self, node: Node) -> Node:
-        """The tree with the windows' content where it names them; what they give alone is what is inserted."""
+        """The tree with the windows' content where it names them; what they give each event of is what is inserted."""
         if isinstance(node, Stream) and node.name in self:
             return self.known[node.name.lower()].rows
+        if isinstance(node, (Map, Filter)):
+            return rebuilt(node, self.put)
         return self._put(node)
 
     def _put(self, node: Node) -> Node:

@@ -161,3 +161,48 @@ def test_what_the_documentation_says_is_refused_is(statement: str) -> None:
             cep.create_query("q", statement, language="epl")
         assert caught.value.position is not None
         assert cep.queries == {}
+
+
+NAMED = (
+    "create window W#keepall as S",
+    "insert into W select * from S",
+    "on B as b delete from W as w where w.v = b.v",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("insert into W select v, k from S(v > 3)", "a second statement inserts"),
+        ("on B as b delete from W where v = 3 and b.v = 4", "reads the window 'W' already"),
+        ("on B as b delete from V", "unknown window 'V'"),
+        ("create window w#keepall as S", "there is a window"),
+        ("select sum(v) from W#length(2)", "read by match_recognize"),
+        ("select count(*) as n from W as w, B#keepall as b where w.v = b.v", "#keepall"),
+    ],
+)
+def test_what_a_named_window_cannot(text: str, reason: str) -> None:
+    with bridge.connect("sqlite://") as cep:
+        for stream in ("S", "B"):
+            cep.register_stream(stream, "v INTEGER, k VARCHAR")
+        for place, first in enumerate(NAMED):
+            cep.create_query(f"first{place}", first, language="epl")
+        if "already" in reason:
+            cep.create_query("m", "select * from W match_recognize (measures A.v as v pattern (A))", language="epl")
+        before = cep.queries
+        with pytest.raises(BridgeError, match=re.escape(reason)):
+            cep.create_query("q", text, language="epl")
+        assert cep.queries == before
+
+
+def test_a_named_window_that_is_read_plainly_gives_what_is_inserted() -> None:
+    with bridge.connect("sqlite://") as cep:
+        for stream in ("S", "B"):
+            cep.register_stream(stream, "v INTEGER, k VARCHAR")
+        for place, first in enumerate(NAMED):
+            cep.create_query(f"first{place}", first, language="epl")
+        cep.create_query("q", "select v from W", language="epl")
+        found = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload))
+        cep.push_event("S", [1, None], 1)
+        assert found == [{"v": 1}]

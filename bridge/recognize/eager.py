@@ -250,21 +250,23 @@ class Live:
 
     def _enter(self, part: Part, number: int) -> None:
         """The row enters the window; what leaves by it ends the open matches that hold it."""
-        window = self.window
-        if isinstance(window, Range):
-            since = self.store.time_of[number] - window.size
-            part.machine.lose(lambda row: self.store.time_of[row] <= since)
-            self._slide(number, lambda moment: moment[0] <= since)
-        elif isinstance(window, Rows):
-            gone = number - window.count
-            if self.batch is None:
-                part.machine.lose(lambda row: row <= gone)
-            self._slide(number, lambda moment: len(self._content) > window.count)
+        window, content = self.window, self._content
+        if isinstance(window, (Range, Rows)):
+            content.append(self.store.moment_of[number])
+            while self._has_left(content[0], window):
+                content.popleft()
+            self._lose(part)
 
-    def _slide(self, number: int, is_gone: Callable[[Moment], bool]) -> None:
-        self._content.append(self.store.moment_of[number])
-        while is_gone(self._content[0]):
-            self._content.popleft()
+    def _has_left(self, oldest: Moment, window: Range | Rows) -> bool:
+        if isinstance(window, Range):
+            return oldest[0] <= self._content[-1][0] - window.size
+        return len(self._content) > window.count
+
+    def _lose(self, part: Part) -> None:
+        """Ends the open matches of a partition that hold a row before the oldest in the window."""
+        if self._content and self.batch is None:
+            oldest = self._content[0]
+            part.machine.lose(lambda row: self.store.moment_of[row] < oldest)
 
     def _flushed(self, ts: int, seq: int) -> Iterator[Report]:
         """A batch is full: its matches, partitions in the order of their first; the next begins without them."""
@@ -330,6 +332,10 @@ class Live:
         self.discarded.clear()
 
     def _note(self, database: Database) -> None:
+        for key, part in self.parts.items():  # also of those partitions that no row has come to since
+            self._lose(part)
+            self.touched[key] = None
+        self._forget_rows()
         notes = Notes.of(self)
         self.deleted.forget(database)
         notes.write(database, self.texts.row_table, self.texts.way_table)

@@ -50,11 +50,11 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
     deleting = node.input if isinstance(node.input, query.Deleting) else None
     below = _streaming(node.input if deleting is None else deleting.input, names)
     if deleting is not None and node.interval is not None:
-        raise QueryError("INTERVAL is not supported over a window with on … delete")
+        raise QueryError("INTERVAL is not supported over a window with on … delete", words=["interval"])
     if isinstance(below.node, query.Window):
         _check_window(below.node)
         if node.interval is not None and getattr(below.node.extent, "slide", None) is not None:
-            raise QueryError("a batch is told when it is full: INTERVAL has no meaning over one")
+            raise QueryError("a batch is told when it is full: INTERVAL has no meaning over one", words=["interval"])
     fields = [field for field in below.fields if not field.hidden]
     pattern = spelled(node.pattern, [*(field.name for field in fields), "ts"])
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
@@ -94,7 +94,8 @@ def _check_window(window: query.Window) -> None:
     if not (held or batch):
         raise QueryError(
             f"match_recognize cannot read a window {extent}: it reads the last milliseconds or rows, all of them, or "
-            "batches of so many rows"
+            "batches of so many rows",
+            words=["match_recognize"],
         )
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FORMATS = ("csv", "ndjson", "parquet")
 EVENTS_HELP = """Events of a stream: STREAM=FILE, or FILE alone where the queries read one stream. FILE is CSV, NDJSON
 or Parquet (CSV and NDJSON also gz-compressed), a pattern such as 'logs/*.csv', or - for standard input."""
+LANGUAGES = ("sql", "epl", "cpl")
+LANGUAGE_HELP = "The language of QUERIES [by the ending .epl or .cpl, else sql]."
 OUT_HELP = "Write one file a query into this directory."
 
 
@@ -50,9 +52,10 @@ def main() -> None:
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
               help="At a wrong line: stop, or keep it in a file of rejects and go on.")  # fmt: skip
 @click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
+@click.option("--language", type=click.Choice(LANGUAGES), help=LANGUAGE_HELP)
 def run(
     queries: str, events: tuple[str, ...], db: str, out: Path | None, out_format: str | None, input_format: str | None,
-    timestamp: tuple[str, ...], on_error: str, until: str | None,
+    timestamp: tuple[str, ...], on_error: str, until: str | None, language: str | None,
 ) -> None:  # fmt: skip
     """Run the queries of a file over files of events.
 
@@ -65,7 +68,7 @@ def run(
     with _ending():
         from bridge.replay import open_sources, undeclared
 
-        script = _script(queries)
+        script = _script(queries, language=language)
         with bridge.connect(db) as cep:
             end = None if until is None else _time(until)
             named = _named(events, script, cep)
@@ -122,7 +125,8 @@ def replay(
 @click.option("--schema", type=click.Path(dir_okay=False), help="A file of CREATE STREAM statements.")
 @click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",
               help="Draw patterns, or a script's operators, into FILE as well: .svg, or .dot or .gv for Graphviz.")  # fmt: skip
-def explain(queries: str, db: str, schema: str | None, graph: str | None) -> None:
+@click.option("--language", type=click.Choice(LANGUAGES), help=LANGUAGE_HELP)
+def explain(queries: str, db: str, schema: str | None, graph: str | None, language: str | None) -> None:
     """Show what becomes of the queries: tree, operators, SQL, automata.
 
     A SELECT … MATCH_RECOGNIZE without a name is a question on demand, whose tables must be in the database, unless it
@@ -132,8 +136,11 @@ def explain(queries: str, db: str, schema: str | None, graph: str | None) -> Non
         from bridge.notation import notation
         from bridge.replay import Script
 
-        text, asked = _with_question(queries, _text(schema) if schema else "")
-        script = Script({}, {}) if asked and not _says_something(text) else _script(queries, text)
+        language = _language(queries, language)
+        text, asked = _text(queries), list[str]()
+        if language == "sql":
+            text, asked = _with_question(queries, _text(schema) if schema else "")
+        script = Script({}, {}) if asked and not _says_something(text) else _script(queries, text, language)
         if schema is not None:
             script.streams.update(_script(schema).streams)
         with bridge.connect(db) as cep:
@@ -258,12 +265,16 @@ def _note(text: str) -> None:
 # What the options say -------------------------------------------------------------------------------------------------
 
 
-def _script(path: str, text: str | None = None) -> Script:
-    """The queries of a file; a bare SELECT is named after it. A file .cpl is a script of that language."""
+def _script(path: str, text: str | None = None, language: str | None = None) -> Script:
+    """The queries of a file; a bare SELECT is named after it."""
     from bridge.replay import Script
 
-    language = "cpl" if Path(path).suffix == ".cpl" else "sql"
-    return Script.of(_text(path) if text is None else text, Path(path).stem, language)
+    return Script.of(_text(path) if text is None else text, Path(path).stem, _language(path, language))
+
+
+def _language(path: str, said: str | None) -> str:
+    ending = Path(path).suffix.lower().removeprefix(".")
+    return said or (ending if ending in LANGUAGES else "sql")
 
 
 def _text(path: str) -> str:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
-from bridge.algebra import MultiFilter, Script, Statement
+from bridge.algebra import MultiFilter, Script
+from bridge.algebra import Statement as Output
 from bridge.catalogue import ScriptEntry
+from bridge.check import resolve
 from bridge.errors import InUse, QueryError
+from bridge.frontends.epl_windows import CreateWindow, DeleteFrom
+from bridge.frontends.extended import CreateQuery, CreateStream, Statement
+from bridge.named import NamedWindows
 from bridge.query import Node
 from bridge.runner import Runner
 from bridge.stores.order import written
 from windows.schema import Schema
 
+Definition = Node | Script | Sequence[Statement | CreateWindow | DeleteFrom]
+"""A query, a script of outputs, or statements one after the other."""
 
-def parse_as(language: str, text: str) -> Node | Script:
+
+def parse_as(language: str, text: str) -> Definition:
     """The query objects of a text in this language."""
-    readers: dict[str, Callable[[str], Node | Script]] = {"sql": _sql, "cpl": _cpl}
+    readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": _epl, "cpl": _cpl}
     if language not in readers:
         raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
     return readers[language](text)
@@ -29,17 +37,26 @@ def _sql(text: str) -> Node:
     return parse(text)
 
 
+def _epl(text: str) -> Definition:
+    from bridge.frontends.epl import parse
+
+    return parse(text)
+
+
 def _cpl(text: str) -> Script:
     from bridge.frontends.cpl import parse
 
     return parse(text)
 
 
-def create(name: str, definition: Node | Script, text: str, runner: Runner) -> None:
+def create(name: str, definition: Definition, text: str, runner: Runner, windows: NamedWindows) -> None:
     """Creates a query, or a script's streams and queries, in one transaction; on an error nothing of it is left."""
+    if isinstance(definition, Sequence):
+        _create_statements(name, definition, text, runner, windows)
+        return
     catalogue = runner.catalogue
     is_script = isinstance(definition, (Script, MultiFilter))
-    script = definition if isinstance(definition, Script) else Script((), (Statement(name, definition),))
+    script = definition if isinstance(definition, Script) else Script((), (Output(name, definition),))
     known, made = set(catalogue.streams), list[str]()
     back = runner.network.remember()
     trees = [*(entry.resolved.node for entry in catalogue.queries.values()), *script.queries.values()]
@@ -50,7 +67,7 @@ def create(name: str, definition: Node | Script, text: str, runner: Runner) -> N
                 _declare(stream, schema, runner)
             for output, node in script.queries.items():
                 _register_inline(node, runner)
-                runner.add_query(catalogue.free(output), node, text)
+                runner.add_query(catalogue.free(output), windows.put(node) if windows.known else node, text)
                 made.append(output)
                 _check_schema(output, script.declared.get(output), runner)
     except Exception:
@@ -60,6 +77,54 @@ def create(name: str, definition: Node | Script, text: str, runner: Runner) -> N
     if is_script:
         streams = [stream for stream, _ in script.streams if stream.lower() not in known]
         catalogue.scripts[name.lower()] = ScriptEntry(name, script, tuple(made), tuple(streams))
+
+
+def _create_statements(
+    name: str,
+    statements: Sequence[Statement | CreateWindow | DeleteFrom],
+    text: str,
+    runner: Runner,
+    windows: NamedWindows,
+) -> None:
+    """All statements of a text or none."""
+    catalogue = runner.catalogue
+    streams, queries, known = set(catalogue.streams), set(catalogue.queries), dict(windows.known)
+    back = runner.network.remember()
+    try:
+        with runner.transaction():
+            for statement in statements:
+                _create_statement(statement, name, text, runner, windows)
+    except Exception:
+        back()
+        windows.known = known
+        runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams)
+        raise
+
+
+def _create_statement(
+    statement: Statement | CreateWindow | DeleteFrom, name: str, text: str, runner: Runner, windows: NamedWindows
+) -> None:
+    """What one statement asks for; where it has no name of its own it is called `name`."""
+    catalogue = runner.catalogue
+    if isinstance(statement, CreateStream):
+        runner.add_stream(catalogue.free(statement.name), statement.schema)
+        return
+    if isinstance(statement, CreateWindow):
+        resolve(objects.Stream(statement.like), catalogue)
+        windows.create(catalogue.free(statement.name), statement.extent, statement.like)
+        return
+    if isinstance(statement, DeleteFrom):
+        windows.delete(statement.window, statement.deletion)
+        return
+    if isinstance(statement, CreateQuery) and statement.name in windows:
+        windows.insert(statement.name, statement.node)
+        return
+    called = statement.name if isinstance(statement, CreateQuery) else name
+    if called.lower() == name.lower() and called.lower() in catalogue.queries:
+        return  # a statement inserts into a stream of its own name
+    _register_inline(statement.node, runner)
+    node = windows.put(statement.node) if windows.known else statement.node
+    runner.add_query(catalogue.free(called), node, text)
 
 
 def remove_script(entry: ScriptEntry, runner: Runner) -> None:

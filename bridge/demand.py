@@ -27,6 +27,7 @@ from bridge.frontends.clauses import window
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.scalars import Names
 from bridge.query import Node
+from bridge.rewrite import eager
 from bridge.rewrite.aggregate import per_jump
 from bridge.rewrite.correlate import present
 from bridge.rewrite.network import Network
@@ -274,6 +275,11 @@ def _(node: query.Aggregate, asked: _Asked, entry: QueryEntry) -> Flow:
     names = tuple(item.alias for item in node.columns)
     keys = [f"_key{place}" for place in range(len(node.group_by))]
     return Flow(names, Selection.of(select, ["ts", "seq", "_expires", "_place", *keys, *names]), order=("_place",))
+
+
+@snapshot.register
+def _(node: query.EagerMatch, asked: _Asked, entry: QueryEntry) -> Flow:
+    return eager.present(node, entry.operators, asked.network.database, asked.now)
 
 
 @snapshot.register

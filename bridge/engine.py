@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from bridge import query as objects
 from bridge.algebra import Script
 from bridge.catalogue import Processor
-from bridge.creation import create, parse_as, remove_script
+from bridge.creation import Definition, create, parse_as, remove_script
 from bridge.delivery import Event, LateEvent, call_all, deliver, failure
 from bridge.errors import (
     BridgeError,
@@ -26,6 +26,7 @@ from bridge.errors import (
     UnknownName,
 )
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
+from bridge.named import NamedWindows
 from bridge.notation import notation
 from bridge.reports import Results
 from bridge.runner import BEGINNING, Runner
@@ -85,6 +86,7 @@ class Bridge:
         self._closed = self._finished = False
         self._runner = Runner(database)
         self._catalogue = self._runner.catalogue
+        self._windows = NamedWindows()
         self._late_processors: list[Callable[[LateEvent], Any]] = []
         self._reorder = self._reorder_buffer(lateness)
         self._undelivered: collections.deque[Results] = collections.deque()
@@ -117,7 +119,7 @@ class Bridge:
         self._catalogue.free(name)
         parsed = _parsed(definition, language)
         with _pointing(definition):
-            create(name, parsed, _text_of(definition), self._runner)
+            create(name, parsed, _text_of(definition), self._runner, self._windows)
 
     @_locked
     def remove_query(self, name: str) -> None:
@@ -487,7 +489,7 @@ class Bridge:
             self.advance_time(max(ts, self._runner.now))
 
 
-def _parsed(definition: objects.Node | Script | str, language: str) -> objects.Node | Script:
+def _parsed(definition: objects.Node | Script | str, language: str) -> Definition:
     if isinstance(definition, (objects.Node, Script)):
         return definition
     if not isinstance(definition, str):

@@ -90,6 +90,10 @@ def _title(node: Node) -> str:
             return f"{type(node).__name__}{asked} {' '.join(statement.split())}"
         case IntoTable(_, name):
             return f"IntoTable {name}"
+        case query.TemporalMatch():
+            return f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
+        case query.EagerMatch():
+            return f"{node.pattern} {node.reporting}"
         case _:
             return type(node).__name__
 

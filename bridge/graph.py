@@ -38,7 +38,7 @@ def _of_query(entry: QueryEntry) -> Iterator[Diagram]:
     for node in query.walk(entry.resolved.node):
         if isinstance(node, query.Match):
             yield diagram(automaton_of(node), f"{entry.name}: {node.pattern}")
-        if isinstance(node, query.MatchRecognize):
+        if isinstance(node, (query.MatchRecognize, query.EagerMatch)):
             whole = with_absence(node.pattern).pattern
             yield diagram(compile_program(whole), f"{entry.name}: {whole}")
 

@@ -34,6 +34,12 @@ class Batch:
     rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
     table: pa.Table | None = None
 
+    @property
+    def first(self) -> int:
+        """The time of the first row, which is the oldest."""
+        ts: int = self.rows[0][0] if self.table is None else self.table.column(0)[0].as_py()
+        return ts
+
     def tuples(self) -> list[tuple[Any, ...]]:
         """The rows, whichever form they have."""
         if self.table is None:

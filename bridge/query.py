@@ -23,9 +23,11 @@ from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
 from bridge.recognize.clause import RowPattern
+from nfa.after import After
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
+from nfa.temporal import Temporal
 from windows.schema import Schema, TypeMismatch
 from windows.window import Batch, Extent, Now, Range, Rows, Unbounded, duration
 
@@ -297,6 +299,104 @@ class MatchRecognize(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class Deletion:
+    """What an event of `trigger` deletes from a window: the rows for which `condition` holds.
+
+    The condition names the columns of both, `alias.column` and `row.column`.
+    """
+
+    trigger: Node
+    alias: str
+    row: str
+    condition: exp.Expr | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Deleting(Node):
+    """EPL's named window with `on … delete`: the rows of `input`, a window, until an event deletes them."""
+
+    input: Node
+    deletions: tuple[Deletion, ...]
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input, *(deletion.trigger for deletion in self.deletions))
+
+
+@dataclasses.dataclass(frozen=True)
+class EagerMatch(Node):
+    """EPL's match_recognize: each match is reported at the row that completes it (or `interval` ms after its first row).
+
+    `input` is a stream or a window of one; what leaves the window ends the open matches that hold it. `pattern.skip` is
+    not read: `after` says where the search goes on, and `all_matches` that those of one delivery do not compete.
+
+    >>> from nfa.parse import parse_pattern
+    >>> print(EagerMatch(Stream("s"), RowPattern(parse_pattern("A B"), measures=(exp.alias_("A.v", "v"),))))
+    SELECT * FROM s MATCH_RECOGNIZE (MEASURES A.v AS v PATTERN (A B)) REPORTED EAGERLY
+    """
+
+    input: Node
+    pattern: RowPattern
+    after: After = After.PAST_LAST_ROW
+    all_matches: bool = False
+    interval: int | None = None
+    or_terminated: bool = False
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def reporting(self) -> str:
+        """How matches are reported, in words."""
+        words = ["ALL MATCHES"] * self.all_matches
+        words += [f"AFTER MATCH SKIP {self.after.value}"] * (self.after is not After.PAST_LAST_ROW)
+        words += [] if self.interval is None else [f"INTERVAL {self.interval} MS"]
+        return " ".join(["REPORTED EAGERLY", *words, *["OR TERMINATED"] * self.or_terminated])
+
+
+@dataclasses.dataclass(frozen=True)
+class Occurrence:
+    """One kind of event of a TemporalMatch: of `input`, if `condition` holds, called `tag` (None: its values are not told).
+
+    The condition names its own columns bare and those of events before it `tag.column`.
+    """
+
+    tag: str | None
+    input: Node
+    condition: exp.Expr | None = None
+
+    def __post_init__(self) -> None:
+        _set(self, condition=None if self.condition is None else scalar(self.condition))
+
+
+@dataclasses.dataclass(frozen=True)
+class TemporalMatch(Node):
+    """EPL's pattern [ … ]: events of several streams in time; `Once(n)` of `pattern` is the n-th of `events`.
+
+    Its columns are `tag_column`, NULL for an event that has not been.
+
+    >>> from nfa.temporal import Every, Once, Then
+    >>> events = (Occurrence("a", Stream("A")), Occurrence("b", Stream("B"), "k = a.k"))
+    >>> print(TemporalMatch(events, Every(Then((Once(0), Once(1))))))
+    SELECT * FROM PATTERN [EVERY (a=A -> b=B(k = a.k))]
+    """
+
+    events: tuple[Occurrence, ...]
+    pattern: Temporal
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return tuple(dict.fromkeys(event.input for event in self.events))
+
+
+@dataclasses.dataclass(frozen=True)
 class Output(Node):
     """The one end of a query definition; `create_query` adds it where it is missing.
 
@@ -326,6 +426,12 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
         return dataclasses.replace(node, inputs=tuple((alias, change(below)) for alias, below in node.inputs))
     if isinstance(node, Union):
         return dataclasses.replace(node, inputs=tuple(map(change, node.inputs)))
+    if isinstance(node, Deleting):
+        deletions = tuple(dataclasses.replace(one, trigger=change(one.trigger)) for one in node.deletions)
+        return Deleting(change(node.input), deletions)
+    if isinstance(node, TemporalMatch):
+        events = tuple(dataclasses.replace(event, input=change(event.input)) for event in node.events)
+        return dataclasses.replace(node, events=events)
     below: Any = node
     return dataclasses.replace(below, input=change(node.inputs_of[0])) if node.inputs_of else node
 
@@ -472,7 +578,7 @@ def _named(place: int, item: Any) -> tuple[str, Node]:
 
 def source_name(node: Node) -> str | None:
     """The name a FROM item has when no alias is written: its stream's or relation's."""
-    while isinstance(node, (Window, Match, MatchRecognize)):
+    while isinstance(node, (Window, Match, MatchRecognize, EagerMatch, Deleting)):
         node = node.input
     return node.name.split(".")[-1] if isinstance(node, (Stream, Relation)) else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from bridge import query as objects
 from bridge.algebra import Script as Graph
 from bridge.engine import Bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, nearest
-from bridge.frontends.extended import CreateStream, Query, parse, statements
+from bridge.frontends.extended import CreateStream, Query, Statement, parse, statements
 from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
 
@@ -38,18 +38,24 @@ class Script:
 
     @classmethod
     def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> Script:
-        """Reads a script, or a mapping of names to SQL texts or query objects; `unnamed` names a bare SELECT.
+        """Reads a script, or a mapping of names to texts or query objects; `unnamed` names a bare SELECT.
 
-        `language="cpl"`: a script of that language, or a mapping whose texts are such. A script that has been read stays
-        what it is.
+        `language` is that of the texts: "sql", "epl" or "cpl". A script that has been read stays what it is.
         """
         if isinstance(source, cls):
             return source
         if language == "cpl":
             return _cpl(list(source.values()) if isinstance(source, Mapping) else [source])
-        if language != "sql":
-            raise QueryError(f"unknown language {language!r}; there is 'sql', 'cpl'")
-        return _script(source, unnamed) if isinstance(source, str) else _mapping(source)
+        read = _reader(language)
+        return _script(source, unnamed, read) if isinstance(source, str) else _mapping(source, language)
+
+    def add(self, name: str, text: str, language: str) -> None:
+        """Adds what one text of a mapping asks for, under its name."""
+        found = _script(text, name, _reader(language))
+        self.streams.update(found.streams)
+        self.queries.update(found.queries)
+        if name not in found.queries and found.queries:  # it inserts into a stream of another name
+            self.queries[name] = (objects.Stream(list(found.queries)[-1]), text)
 
     @property
     def nodes(self) -> Iterator[objects.Stream]:
@@ -103,12 +109,12 @@ def replay(
     """Runs queries over history, with the results that pushing it would have had; gives them by query.
 
     `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
-    (payload, timestamp); or it is an iterable of (stream, payload, timestamp). `queries` maps names to SQL texts or
-    query objects, or is one script. `timestamp` names the column of the timestamps where it is not guessed, `schemas`
-    the types where neither query nor file has them, `relations` maps table names to Arrow tables or frames, `stores`
-    names of data stores to their URLs. With `language="cpl"` the queries are a script of that language. History
-    is read up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by
-    query, each complete when it appears, and the tables returned are views of these files.
+    (payload, timestamp); or it is an iterable of (stream, payload, timestamp). `queries` maps names to texts of
+    `language` ("sql", "epl" or "cpl") or query objects, or is one script. `timestamp` names the column of the timestamps
+    where it is not guessed, `schemas` the types where neither query nor file has them, `relations` maps table names to
+    Arrow tables or frames, `stores` names of data stores to their URLs. History is read up to `end`, and time advanced
+    to it. With `out`, a directory, the results go there as Parquet files by query, each complete when it appears, and the
+    tables returned are views of these files.
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
@@ -245,9 +251,20 @@ def known_stream(name: str, script: Script) -> str:
     return found
 
 
-def _script(text: str, unnamed: str) -> Script:
+def _reader(language: str) -> Callable[[str], Sequence[Statement]]:
+    """What reads a script of this language."""
+    if language == "sql":
+        return statements
+    if language == "epl":
+        from bridge.frontends import epl
+
+        return epl.script
+    raise QueryError(f"unknown language {language!r}; there are 'sql', 'epl' and 'cpl'")
+
+
+def _script(text: str, unnamed: str, read: Callable[[str], Sequence[Statement]]) -> Script:
     script = Script({}, {})
-    for statement in statements(text):
+    for statement in read(text):
         if isinstance(statement, CreateStream):
             _once(statement.name, script)
             script.streams[statement.name] = statement.schema
@@ -279,18 +296,20 @@ def _once(name: str, script: Script) -> None:
         raise QueryError(f"{name!r} is created twice")
 
 
-def _mapping(source: Any) -> Script:
+def _mapping(source: Any, language: str) -> Script:
     if not isinstance(source, Mapping):
         raise QueryError(f"queries are a script or a mapping of names to queries, not {type(source).__name__}")
-    queries: dict[str, tuple[objects.Node, str | None]] = {}
+    script = Script({}, {})
     for name, definition in source.items():
-        if isinstance(definition, str):
-            queries[name] = (parse(definition), definition)
+        if isinstance(definition, str) and language == "sql":
+            script.queries[name] = (parse(definition), definition)
+        elif isinstance(definition, str):
+            script.add(name, definition, language)
         elif isinstance(definition, (objects.Node, Graph)):
-            queries |= {output: (node, None) for output, node in Graph.of(name, definition).queries.items()}
+            script.queries |= {output: (node, None) for output, node in Graph.of(name, definition).queries.items()}
         else:
             raise QueryError(f"query {name!r} is a text or a query object, not {type(definition).__name__}")
-    return Script({}, queries)
+    return script
 
 
 def schema_for(name: str, schema: Any) -> Schema:

@@ -299,7 +299,9 @@ class Runner:
         due = self._since_purge + count >= PURGE_EVERY
         work = self._work(streams, final)
         if due or not batches or work.timed:
-            self._set_clock(self.now, ts, self.seq + count)
+            # Time begins with the first event, or with the first moment that one is told of.
+            first = min((batch.first for batch in batches), default=ts) if self.now == BEGINNING else self.now
+            self._set_clock(first, ts, self.seq + count)
         for step in work.steps:
             if isinstance(step, str):
                 self.database.execute(step)

@@ -103,6 +103,10 @@ class Machine(Generic[Row]):
         """The instructions where threads wait or are done that go on from this one, up to the first match."""
         return tuple(_until(self.done, self._reach(number, set())))
 
+    def onward(self, number: int) -> tuple[int, ...]:
+        """The same without an end at the first match: also what is less preferred than ending there."""
+        return tuple(self._reach(number, set()))
+
     def _begin(self, at_start: bool) -> Threads[Row]:
         reached = self._reach(0, set(), at_start=at_start)
         return tuple((number, self.root) for number in _until(self.done, reached))

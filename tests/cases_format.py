@@ -6,7 +6,8 @@
     inline: {t: {b: VARCHAR}}                        registered by the query text itself; here to type the events
     tables: {r: {columns: {k: INTEGER}, rows: [[1]]}}   relations of the database
     query: {sql: SELECT ...}                         or queries: {name: {sql: ...}, ...}, which read each other by name
-                                                     {cpl: ...} is a script; `expect` then has tables by its outputs
+                                                     {epl: ...} in that language; {cpl: ...} is a script; `expect` then
+                                                     has tables by its outputs
     stores: {crm: {table: {columns: ..., rows: ...}}}   data stores, each with its tables
     leaves: {table: ...}                             what tables hold at the end, in any order; crm.table: of a store
     events: |                                        several streams: a first column `stream`; `-`: not in this stream
@@ -103,7 +104,7 @@ class Case:
     tables: Mapping[str, Mapping[str, Any]]
     stores: Mapping[str, Mapping[str, Any]]
     queries: Mapping[str, str]
-    scripts: frozenset[str]
+    languages: Mapping[str, str]
     leaves: Mapping[str, Table]
     events: tuple[Push | Advance, ...]
     written: str
@@ -143,7 +144,8 @@ def made(path: pathlib.Path, make: Callable[[pathlib.Path, Mapping[str, Any]], T
 def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
     if unknown := set(found) - KEYS:
         raise CaseError(f"unknown keys {sorted(unknown)}")
-    queries = _queries(found)
+    written_in = _queries(found)
+    queries = {name: text for name, (_, text) in written_in.items()}
     streams: Schemas = found.get("streams") or {}
     written = found.get("events") or ""
     return Case(
@@ -153,7 +155,7 @@ def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
         tables=found.get("tables") or {},
         stores=found.get("stores") or {},
         queries=queries,
-        scripts=frozenset(name for name, query in _written(found).items() if "cpl" in query),
+        languages={name: language for name, (language, _) in written_in.items()},
         leaves={name: read_table(text) for name, text in (found.get("leaves") or {}).items()},
         events=tuple(read_events(written, {**streams, **found.get("inline", {})})),
         written=written,
@@ -165,21 +167,16 @@ def _case(path: pathlib.Path, found: Mapping[str, Any]) -> Case:
     )
 
 
-def _queries(found: Mapping[str, Any]) -> dict[str, str]:
+def _queries(found: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The language and the text of each query."""
     if ("query" in found) == ("queries" in found):
         raise CaseError("a case has either `query` or `queries`")
-    several = _written(found)
-    if any(len(query) != 1 or not query.keys() <= {"sql", "cpl"} for query in several.values()):
+    several = found["queries"] if "queries" in found else {THE_QUERY: found["query"]}
+    if any(len(query) != 1 or not query.keys() <= {"sql", "epl", "cpl"} for query in several.values()):
         raise CaseError(
-            "a query is {sql: ...} or {cpl: ...}; with a comma or a colon in it the text wants quotes or a block"
+            "a query is {sql: ...}, {epl: ...} or {cpl: ...}; with a comma or a colon in it the text wants quotes or a block"
         )
-    return {name: next(iter(query.values())).strip() for name, query in several.items()}
-
-
-def _written(found: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
-    """The queries by name, each under its language."""
-    several: Mapping[str, Mapping[str, str]] = found["queries"] if "queries" in found else {THE_QUERY: found["query"]}
-    return several
+    return {name: (language, text.strip()) for name, query in several.items() for language, text in query.items()}
 
 
 def _expect(found: Mapping[str, Any], queries: Mapping[str, str]) -> dict[str, Table]:
@@ -187,7 +184,8 @@ def _expect(found: Mapping[str, Any], queries: Mapping[str, str]) -> dict[str, T
         raise CaseError("a case has either `expect` or `error`")
     expect = found.get("expect", {})
     several = {THE_QUERY: expect} if isinstance(expect, str) else expect
-    scripts = any("cpl" in query for query in _written(found).values())
+    queried = found["queries"].values() if "queries" in found else [found["query"]]
+    scripts = any("cpl" in query for query in queried)
     if not scripts and not several.keys() <= queries.keys():
         raise CaseError(f"results of no query: {sorted(several.keys() - queries.keys())}")
     tables = {name: read_table(text) for name, text in several.items()}

@@ -109,7 +109,7 @@ def prepare(cep: Any, case: Case) -> None:
     for name, schema in case.streams.items():
         cep.register_stream(name, schema)
     for name, text in case.queries.items():
-        cep.create_query(name, text, language="cpl" if name in case.scripts else "sql")
+        cep.create_query(name, text, language=case.languages[name])
 
 
 def open_store(tables: Mapping[str, Any]) -> Any:
@@ -197,7 +197,7 @@ def test_every_plan_file_has_its_case() -> None:
         for case in CASES
         if case.error is None
         for name, sql in case.queries.items()
-        if name not in case.scripts
+        if case.languages[name] == "sql"
     ],
 )
 def test_a_query_writes_itself_back(sql: str) -> None:

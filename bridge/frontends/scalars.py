@@ -50,14 +50,19 @@ def visible(node: Node) -> tuple[str, ...]:
 
 def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
     """The expressions of a region just stepped over; `what` says what is expected."""
+    columns = unchecked(cursor, region, what)
+    refuse_foreign(cursor, region, columns)
+    return columns
+
+
+def unchecked(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+    """The same with whatever sqlglot read, for a language of its own to make sense of; then `refuse_foreign`."""
     if region.start == region.end:
         cursor.fail(f"{what} is expected, not {cursor.shown()}")
     _require_no_gaps(cursor, region)
     select = _selected(cursor, region)
     # Taken out of the helping SELECT: later passes look at parents.
-    columns = tuple(cast("exp.Expr", column.pop()) for column in list(select.expressions))
-    _refuse(cursor, region, columns)
-    return columns
+    return tuple(cast("exp.Expr", column.pop()) for column in list(select.expressions))
 
 
 def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
@@ -130,7 +135,8 @@ def _require_no_gaps(cursor: Cursor, region: Region) -> None:
         before = word or "name"
 
 
-def _refuse(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
+def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
+    """Refuses, at its place, what an expression over streams cannot hold."""
     for node in (below for column in columns for below in column.walk()):
         for kinds, message, words in _REFUSED:
             if isinstance(node, kinds):

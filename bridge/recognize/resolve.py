@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE over a stream checked: its columns, their types, and what a stream cannot do."""
+"""MATCH_RECOGNIZE over a stream checked, SQL's and EPL's: its columns, their types, and what a stream cannot do."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import Field, Names, Resolved, _resolve, _streaming
+from bridge.check import Field, Names, Resolved, _condition, _resolve, _Scope, _streaming
 from bridge.errors import QueryError
 from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from bridge.recognize.values import field_of
 from bridge.types import place, type_of
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
 from windows.schema import is_reserved
+from windows.window import Range, Rows, Unbounded
 
 
 @_resolve.register
@@ -28,26 +29,80 @@ def _(node: query.MatchRecognize, names: Names) -> Resolved:
             "window holds now, ask cep.query"
         )
     fields = [field for field in below.fields if not field.hidden]
-    spelled = _spelled(node.pattern, [*(field.name for field in fields), "ts"])
-    _check_order(spelled)
-    if spelled.timed_out and spelled.within is None:
+    clause = spelled(node.pattern, [*(field.name for field in fields), "ts"])
+    _check_order(clause)
+    if clause.timed_out and clause.within is None:
         raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
-    _warn_of_growth(spelled)
+    _warn_of_growth(clause)
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
-    measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in spelled.measures]
-    keys = [Field(key.name, types[key.name]) for key in spelled.partition_by]
+    measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures]
+    keys = [Field(key.name, types[key.name]) for key in clause.partition_by]
     rest: list[Field] = []
-    if spelled.per_match is not PerMatch.ONE_ROW:
+    if clause.per_match is not PerMatch.ONE_ROW:
         rest = [Field(f.name, f.type) for f in fields if f.name not in {key.name for key in keys}]
     found = (*keys, *measures, *rest)
-    _check_names(found, spelled)
-    return Resolved(query.MatchRecognize(below.node, spelled), found, windowed=False)
+    check_measures(found, clause)
+    return Resolved(query.MatchRecognize(below.node, clause), found, windowed=False)
 
 
-def _spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
+@_resolve.register
+def _(node: query.EagerMatch, names: Names) -> Resolved:
+    deleting = node.input if isinstance(node.input, query.Deleting) else None
+    below = _streaming(node.input if deleting is None else deleting.input, names)
+    if deleting is not None and node.interval is not None:
+        raise QueryError("INTERVAL is not supported over a window with on … delete", words=["interval"])
+    if isinstance(below.node, query.Window):
+        _check_window(below.node)
+        if node.interval is not None and getattr(below.node.extent, "slide", None) is not None:
+            raise QueryError("a batch is told when it is full: INTERVAL has no meaning over one", words=["interval"])
+    fields = [field for field in below.fields if not field.hidden]
+    pattern = spelled(node.pattern, [*(field.name for field in fields), "ts"])
+    types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
+    measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
+    check_measures(measures, pattern)
+    source = below.node
+    if deleting is not None:
+        source = query.Deleting(below.node, tuple(_deletion(one, below, names) for one in deleting.deletions))
+    return Resolved(dataclasses.replace(node, input=source, pattern=pattern), measures, windowed=False)
+
+
+@_resolve.register
+def _(node: query.Deleting, names: Names) -> Resolved:
+    raise QueryError("a window with on … delete is read by match_recognize, or plainly, select * from it")
+
+
+def _deletion(deletion: query.Deletion, rows: Resolved, names: Names) -> query.Deletion:
+    """The condition with its columns named `alias.column`, those of the window's rows and of the event."""
+    trigger = _streaming(deletion.trigger, names)
+    condition = None
+    if deletion.condition is not None:
+        fields = [
+            Field(f"{alias}.{field.name}", field.type, (alias, field.name))
+            for alias, resolved in ((deletion.row, rows), (deletion.alias, trigger))
+            for field in resolved.visible
+        ]
+        condition = _condition(deletion.condition, _Scope(tuple(fields)), "WHERE")
+    return query.Deletion(trigger.node, deletion.alias, deletion.row, condition)
+
+
+def _check_window(window: query.Window) -> None:
+    extent = window.extent
+    if window.partition_by:
+        raise QueryError("a window a key is not supported before match_recognize: PARTITION BY stands within it")
+    held = isinstance(extent, Unbounded) or (isinstance(extent, (Range, Rows)) and extent.slide is None)
+    batch = isinstance(extent, Rows) and extent.slide == extent.count
+    if not (held or batch):
+        raise QueryError(
+            f"match_recognize cannot read a window {extent}: it reads the last milliseconds or rows, all of them, or "
+            "batches of so many rows",
+            words=["match_recognize"],
+        )
+
+
+def spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
     """The clause with the names of columns as the input spells them."""
 
-    def spelled(node: exp.Expr) -> Any:
+    def by_field(node: exp.Expr) -> Any:
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
             return node
         if isinstance(node.parent, exp.Anonymous) and node.parent.name == "CLASSIFIER":
@@ -58,10 +113,10 @@ def _spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
 
     return dataclasses.replace(
         clause,
-        define=tuple((symbol, condition.transform(spelled)) for symbol, condition in clause.define),
-        measures=tuple(measure.transform(spelled) for measure in clause.measures),
-        partition_by=tuple(key.transform(spelled) for key in clause.partition_by),
-        order_by=tuple(item.transform(spelled) for item in clause.order_by),
+        define=tuple((symbol, condition.transform(by_field)) for symbol, condition in clause.define),
+        measures=tuple(measure.transform(by_field) for measure in clause.measures),
+        partition_by=tuple(key.transform(by_field) for key in clause.partition_by),
+        order_by=tuple(item.transform(by_field) for item in clause.order_by),
     )
 
 
@@ -98,7 +153,8 @@ def _check_order(clause: RowPattern) -> None:
             )
 
 
-def _check_names(fields: Sequence[Field], clause: RowPattern) -> None:
+def check_measures(fields: Sequence[Field], clause: RowPattern) -> None:
+    """Refuses a measure's name that is the bridge's own, or another column's."""
     lowered = [field.name.lower() for field in fields]
     for measure in clause.measures:
         if is_reserved(measure.alias):

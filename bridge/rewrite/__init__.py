@@ -1,7 +1,7 @@
 """From query objects to SQL: one operator a file, each registering how its node becomes a flow of rows."""
 
 from bridge.flow import Flow, Need
-from bridge.rewrite import aggregate, correlate, jumping, match, recognize, simple, stores, stream
+from bridge.rewrite import aggregate, correlate, eager, jumping, match, recognize, simple, stores, stream, temporal
 from bridge.rewrite.network import Network, Source
 
 __all__ = [
@@ -11,10 +11,12 @@ __all__ = [
     "Source",
     "aggregate",
     "correlate",
+    "eager",
     "jumping",
     "match",
     "recognize",
     "simple",
     "stores",
     "stream",
+    "temporal",
 ]

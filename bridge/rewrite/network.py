@@ -18,6 +18,7 @@ from bridge.errors import QueryError
 from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, same, table
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
+from nfa.temporal import is_timed as is_timed_pattern
 from windows.databases.base import Database
 from windows.window import NEVER, Batch, Range
 
@@ -253,6 +254,8 @@ class Network:
             timed |= isinstance(below, query.Aggregate) and below.on_change
             timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
+            timed |= isinstance(below, query.EagerMatch) and below.interval is not None
+            timed |= isinstance(below, query.TemporalMatch) and is_timed_pattern(below.pattern)
         return frozenset(streams), timed
 
 

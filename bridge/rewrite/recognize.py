@@ -231,7 +231,7 @@ class Recognition:
     def _make_found(self) -> None:
         resolved = [*self.keys, *(m.alias for m in self.clause.measures)]
         shapes: dict[str, exp.Expr] = {key: column(key) for key in self.keys}
-        shapes |= {m.alias: _typed(m.this) for m in self.clause.measures}
+        shapes |= {m.alias: typed(m.this) for m in self.clause.measures}
         if self.clause.per_match is not PerMatch.ONE_ROW:
             resolved += [name for name in self.below.names if name not in self.keys]
             shapes |= {name: column(name) for name in self.below.names if name not in self.keys}
@@ -250,7 +250,7 @@ class Recognition:
         self.operator.result = self.operator.arrivals = flow
 
 
-def _typed(measure: exp.Expr) -> exp.Expr:
+def typed(measure: exp.Expr) -> exp.Expr:
     """A measure's value over one row, so that the database says its type; aggregates are so as window functions."""
 
     def windowed(node: exp.Expr) -> exp.Expr:

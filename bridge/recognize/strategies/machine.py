@@ -135,7 +135,7 @@ class Asked:
         """The value of an expression over a path that has the row at hand already."""
         readers = [self._reader(atom) for atom in valued.atoms]
         compute = scalar(valued.expression, len(readers))
-        ask = _database_asked(valued.expression, len(readers), self.task.database)
+        ask = database_asked(valued.expression, len(readers), self.task.database)
 
         def value(path: Path[int]) -> Any:
             values = [read(path) for read in readers]
@@ -275,7 +275,7 @@ def _label(atom: Label, path: Path[int]) -> str | None:
     return steps[moved][0] if 0 <= moved < len(steps) else None
 
 
-def _database_asked(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
+def database_asked(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
     """The value of an expression over single values, by the database, remembered."""
 
     @functools.lru_cache(maxsize=100_000)

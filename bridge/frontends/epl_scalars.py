@@ -1,0 +1,195 @@
+"""Expressions of EPL, as the shared SQL trees."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.scalars import plain, position_of, refuse_foreign, unchecked
+from windows.schema import TypeMismatch, canonical_type
+
+TYPES = {
+    "string": "VARCHAR", "char": "VARCHAR", "bool": "BOOLEAN", "boolean": "BOOLEAN", "byte": "SMALLINT", "short": "SMALLINT",
+    "int": "INTEGER", "integer": "INTEGER", "long": "BIGINT", "float": "DOUBLE", "double": "DOUBLE",
+}  # fmt: skip
+"""EPL's names of types."""
+
+_MATH: dict[str, Callable[..., exp.Expr]] = {
+    "abs": lambda x: exp.Abs(this=x),
+    "max": lambda x, y: _extreme(exp.GT, x, y),
+    "min": lambda x, y: _extreme(exp.LT, x, y),
+    "sqrt": lambda x: exp.Sqrt(this=x),
+    "floor": lambda x: exp.Floor(this=x),
+    "ceil": lambda x: exp.Ceil(this=x),
+}
+
+_REFUSED_CALLS = {
+    "instanceof": "instanceof is not supported: the type of every attribute is known from its schema",
+    "typeof": "typeof is not supported: a stream has events of one type",
+    "prior": "prior is not supported: match_recognize can look at rows before, with prev",
+    "prev": "prev is not supported here: match_recognize can look at rows before, with prev in DEFINE",
+    "prevtail": "prevtail is not supported: match_recognize can look at rows before",
+    "prevcount": "prevcount is not supported: count(*) over the window says the same",
+    "prevwindow": "prevwindow is not supported: window contents are asked with cep.query",
+    "istream": "istream() is not supported: what is reported is new always",
+    "grouping": "grouping() is not supported: one GROUP BY is",
+    "firstever": "firstever is not supported: first over #keepall is the same",
+    "lastever": "lastever is not supported: last over #keepall is the same",
+    "countever": "countever is not supported: count over #keepall is the same",
+    "nth": "nth is not supported",
+    "rate": "rate is not supported: count over #time, divided by the time, says the same",
+    "leaving": "leaving is not supported: only what is new is reported",
+    "window": "window() is not supported: window contents are asked with cep.query",
+    "avedev": "avedev is not supported: stddev is",
+    "fmax": "filtered aggregates are not supported: write a CASE within the aggregate",
+    "exists": "exists is not supported: every attribute of a schema is there",
+    "currenteventtime": "write current_timestamp",
+}
+
+Expression = exp.Expr
+
+
+def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+    """The expressions of a region, EPL's own operators and functions in those of SQL."""
+    columns = written(cursor, region, what)
+    for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() == "prev"):
+        cursor.fail(_REFUSED_CALLS["prev"], call.meta.get("start", position_of(call)))
+    return checked(cursor, region, columns)
+
+
+def checked(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The same expressions in SQL's words, after a clause has made sense of what only it knows."""
+    found = tuple(_translated(cursor, column) for column in columns)
+    refuse_foreign(cursor, region, found)
+    return found
+
+
+def written(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+    """The expressions as they are written: `A[0].v` and `A.lastOf().v` are still those of EPL."""
+    for index in range(region.start, region.end):
+        _refuse_words(cursor, index, region)
+    marked = copy.copy(cursor)
+    for index in range(region.start, region.end - 1):
+        if word_of(cursor.tokens[index]) == "CAST" and _is_call_with_comma(cursor, index, region):
+            start = cursor.tokens[index].start  # sqlglot wants CAST(x AS type): a function of another name, then
+            marked.bare = marked.bare[:start] + _CAST + marked.bare[start + 4 :]
+    return unchecked(marked, region, what)
+
+
+_CAST = "cas_"
+
+
+def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
+    """The one expression of a region that ends before any comma."""
+    expressions = plain(cursor, listed(cursor, region, what))
+    if len(expressions) != 1 or isinstance(expressions[0], exp.Star):
+        cursor.fail(f"{what} is expected", cursor.span(region)[0])
+    return expressions[0]
+
+
+def type_named(cursor: Cursor, name: str, position: int) -> str:
+    """The bridge's type of an EPL type's name."""
+    known = TYPES.get(name.lower())
+    try:
+        return known or canonical_type(name)
+    except TypeMismatch:
+        cursor.fail(f"the type {name!r} is not supported; there are {', '.join(TYPES)}", position)
+
+
+def _refuse_words(cursor: Cursor, index: int, region: Region) -> None:
+    token = cursor.tokens[index]
+    word, after = word_of(token), word_of(cursor.tokens[index + 1]) if index + 1 < region.end else ""
+    name = token.text.lower()
+    if word and after == "(" and name in _REFUSED_CALLS and name != "prev":
+        cursor.fail(_REFUSED_CALLS[name], token.start)
+    if word in ("REGEXP", "RLIKE"):
+        cursor.fail("regexp is not supported: databases differ in their regular expressions; LIKE is", token.start)
+    if word == "INSTANCEOF":
+        cursor.fail(_REFUSED_CALLS["instanceof"], token.start)
+    if word == "IN" and after in ("[",):
+        cursor.fail("ranges are not supported: write between, or two comparisons", cursor.tokens[index + 1].start)
+    if word == "NEW":
+        cursor.fail("new is not supported: results are flat", token.start)
+    if word in ("=>", "->"):
+        cursor.fail(f"{token.text} is not supported in an expression", token.start)
+
+
+def _is_call_with_comma(cursor: Cursor, index: int, region: Region) -> bool:
+    if word_of(cursor.tokens[index + 1]) != "(":
+        return False
+    depth = 0
+    for token in cursor.tokens[index + 1 : region.end]:
+        word = word_of(token)
+        depth += (word in ("(", "[")) - (word in (")", "]"))
+        if depth == 0:
+            return False
+        if depth == 1 and word == ",":
+            return True
+    return False
+
+
+def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
+    holder = exp.Paren(this=expression)
+    for node in list(holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc)):
+        found = _in_sql(cursor, node)
+        if found is not node:
+            node.replace(found)
+    result: exp.Expr = holder.this.pop()
+    return result
+
+
+def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.CurrentTimestamp):
+        return exp.column("ts")
+    if isinstance(node, exp.Anonymous):
+        return _call(cursor, node)
+    if isinstance(node, exp.Is) and not isinstance(node.expression, (exp.Null, exp.Boolean)):
+        return exp.NullSafeEQ(this=node.this, expression=node.expression)
+    if isinstance(node, exp.AggFunc) and len(node.expressions) > 0 and isinstance(node, (exp.Max, exp.Min)):
+        cursor.fail("filtered aggregates are not supported: write a CASE within the aggregate", position_of(node))
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
+        of, call = node.this, node.expression
+        if isinstance(of, exp.Identifier) and of.name == "Math" and call.name.lower() in _MATH:
+            return _math(cursor, call)
+        cursor.fail(f"the method {call.name} is not supported here", position_of(node) or call.meta.get("start"))
+    if isinstance(node, exp.Dot) and isinstance(node.parent, exp.Dot) is False:
+        cursor.fail("nested and indexed properties are not supported: attributes are flat", position_of(node))
+    return node
+
+
+def _call(cursor: Cursor, node: exp.Anonymous) -> exp.Expr:
+    name = node.name.lower()
+    if name == _CAST:
+        value, kind = node.expressions[0], node.expressions[1]
+        if not isinstance(kind, exp.Column):
+            cursor.fail("cast wants the name of a type", position_of(node))
+        return exp.cast(value.copy(), type_named(cursor, kind.name, position_of(kind) or 0))
+    return node
+
+
+def _math(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
+    try:
+        return _MATH[call.name.lower()](*(argument.copy() for argument in call.expressions))
+    except TypeError:
+        raise QueryError(f"Math.{call.name} has other arguments", cursor.text, position_of(call)) from None
+
+
+def _extreme(compare: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """The larger or smaller of two; NULL where one is."""
+    wins = compare(this=left.copy(), expression=right.copy())
+    loses = exp.Not(this=exp.Paren(this=wins.copy()))
+    return exp.Case().when(wins, left).when(loses, right)
+
+
+def both(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Two conditions that both hold.
+
+    >>> both(exp.condition("a OR b"), exp.condition("c")).sql()
+    '(a OR b) AND c'
+    """
+    parts = [exp.Paren(this=part) if isinstance(part, exp.Or) else part for part in (left, right)]
+    return exp.And(this=parts[0], expression=parts[1])

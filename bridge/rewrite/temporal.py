@@ -1,0 +1,167 @@
+"""EPL's pattern [ … ]: the events as they were seen and what is under way are tables, the machine goes between."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, table, zero
+from bridge.plan import Insert, Operator, Purge
+from bridge.query import Node
+from bridge.recognize import events
+from bridge.recognize.conditions import conjoined, conjuncts
+from bridge.recognize.values import Place, Value, Valued
+from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.recognize import MOMENT
+from nfa.temporal import is_timed
+
+NOTED = ("_source", "_index", *MOMENT)
+"""The events that are held by what is under way, as last noted: the input's number, a number of its own, its moment.
+
+The line of source -1 has the moment of the newest event noted.
+"""
+
+STATE = ("_n", "_kind", "_value")
+"""What is under way, nested lists written one item a line: a number (0), a list of so many items (1), an event (2)."""
+
+
+@rewrite.register
+def _(node: query.TemporalMatch, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        flows = {below: network.rewrite(below, Need.ARRIVALS) for below in node.inputs_of}
+        _Writing(node, flows, network, operator).build()
+
+    title = f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
+    return network.give(network.operator(node, build, title), node, need)
+
+
+@dataclasses.dataclass
+class _Writing:
+    """Writes the tables and statements of one pattern, and makes its machine."""
+
+    node: query.TemporalMatch
+    flows: dict[Node, Flow]
+    network: Network
+    operator: Operator
+
+    def build(self) -> None:
+        from bridge.recognize.temporal import Input, Live, Texts
+
+        self.noted, self.state, self.found = (self.network.name(k, self.node) for k in ("noted", "state", "matches"))
+        inputs = []
+        for place, (below, flow) in enumerate(self.flows.items()):
+            numbers = [n for n, event in enumerate(self.node.events) if event.input == below]
+            seen, arrived = self._keep(flow, numbers)
+            render = self.network.database.render
+            every = exp.select(exp.Star()).from_(table(seen).as_("r", quoted=True)).order_by(*_moment("r"))
+            inputs.append(
+                Input(render(every.where(exp.Exists(this=arrived))), render(every), flow.names, tuple(numbers))
+            )
+            self._purge(place, seen)
+        for name, columns in ((self.noted, NOTED), (self.state, STATE)):
+            add_table(self.operator, name, exp.select(*(named(zero(), c) for c in columns)))
+        self._make_found()
+        quoted = self.network.database.quoted
+        texts = Texts(quoted(self.noted), quoted(self.state), quoted(self.found))
+        rests = tuple(self._rest(n) for n in range(len(self.node.events)))
+        self.operator.steps.append(Live(self.node, tuple(inputs), rests, texts, self.found))
+
+    # Conditions ---------------------------------------------------------------------------------------------------------
+
+    def _split(self, place: int) -> tuple[exp.Expr | None, exp.Expr | None]:
+        """Of a condition what is about the event alone, and what names events before it."""
+        condition = self.node.events[place].condition
+        others = {events.tag_field(tag, name) for tag, name in self._tagged()}
+        alone, rest = list[exp.Expr](), list[exp.Expr]()
+        for part in conjuncts(condition) if condition is not None else []:
+            names_others = any(found.name in others for found in part.find_all(exp.Column))
+            (rest if names_others else alone).append(part)
+        return conjoined(alone), conjoined(rest)
+
+    def _tagged(self) -> dict[tuple[str, str], tuple[int, str]]:
+        """The columns of events with a tag: which event's, and their names."""
+        return {
+            (event.tag, name): (place, name)
+            for place, event in enumerate(self.node.events)
+            if event.tag is not None
+            for name in (*self.flows[event.input].names, "ts")
+        }
+
+    def _rest(self, place: int) -> Valued | None:
+        """What of a condition waits for events before; the symbol of a value's place is the event's number."""
+        _, rest = self._split(place)
+        if rest is None:
+            return None
+        others = {events.tag_field(tag, name): found for (tag, name), found in self._tagged().items()}
+        atoms: dict[Value, str] = {}
+
+        def valued(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            number_of, name = others.get(node.name, (place, node.name))
+            atom = Value(Place((str(number_of),)), column(name))
+            return column(atoms.setdefault(atom, f"_v{len(atoms)}"))
+
+        return Valued(rest.transform(valued), tuple(atoms))
+
+    # Tables -------------------------------------------------------------------------------------------------------------
+
+    def _keep(self, flow: Flow, numbers: Sequence[int]) -> tuple[str, exp.Expr]:
+        """The table of an input's events, with a bit for each event they can be; and what finds those of this push."""
+        seen = self.network.name("seen", self.node)
+        places = [column(name) for name in flow.order]
+        place = places[0] if len(places) == 1 else numbered(map(column, ("ts", "seq")), places) if places else zero()
+        letter = named(self._letter(numbers), "_letter")
+        columns = [named(column(name), f"_c{at}") for at, name in enumerate(flow.names)]
+        arrivals = exp.Subquery(this=flow.arrivals.select())
+        select = exp.select(column("ts"), column("seq"), named(place, "_place"), letter, *columns)
+        select = select.from_(arrivals.as_("a", quoted=True))
+        add_table(self.operator, seen, select, (("ts", "seq"),))
+        self.operator.steps.append(Insert(seen, select))
+        new = exp.select(number(1)).from_(arrivals.copy().as_("a", quoted=True))
+        return seen, new.where(*(exp.EQ(this=of("a", name), expression=of("r", name)) for name in ("ts", "seq")))
+
+    def _letter(self, numbers: Sequence[int]) -> exp.Expr:
+        total = zero()
+        for bit, place in enumerate(numbers):
+            alone, _ = self._split(place)
+            value = number(1 << bit)
+            term = value if alone is None else exp.Case().when(alone, value).else_(number(0))
+            total = exp.Add(this=total, expression=term)
+        return total
+
+    def _purge(self, place: int, seen: str) -> None:
+        """Events that have been noted and are not held."""
+        noted = exp.select(number(1)).from_(table(self.noted).as_("s", quoted=True))
+        passed = before([(of(seen, name), of("s", name)) for name in MOMENT])
+        upto = noted.where(exp.EQ(this=of("s", "_source"), expression=number(-1)), passed)
+        same = (exp.EQ(this=of("s", name), expression=of(seen, name)) for name in MOMENT)
+        held = noted.where(exp.EQ(this=of("s", "_source"), expression=number(place)), *same)
+        gone = exp.and_(exp.Exists(this=upto), exp.Not(this=exp.Exists(this=held)))
+        self.operator.purges.append(Purge(seen, gone))
+
+    def _make_found(self) -> None:
+        system = {name: zero() for name in ("ts", "seq", "_expires", "_place")}
+        sources = exp.select(*(named(value, name) for name, value in system.items()))
+        names: list[str] = []
+        for place, event in enumerate(self.node.events):
+            if event.tag is None:
+                continue
+            alias, flow = f"e{place}", self.flows[event.input]
+            arrivals = exp.Subquery(this=flow.arrivals.select()).as_(alias, quoted=True)
+            sources = sources.join(arrivals, join_type="CROSS") if names else sources.from_(arrivals)
+            sources = sources.select(*(named(of(alias, n), f"{event.tag}_{n}") for n in flow.names))
+            names += [f"{event.tag}_{n}" for n in flow.names]
+        add_table(self.operator, self.found, sources)
+        self.operator.inboxes.append(self.found)
+        rows = Selection.of(table(self.found), [*system, *names])
+        flow = Flow(tuple(names), rows, order=("_place",), timed=is_timed(self.node.pattern))
+        self.operator.result = self.operator.arrivals = flow
+
+
+def _moment(alias: str) -> Sequence[exp.Expr]:
+    return [of(alias, name) for name in MOMENT]

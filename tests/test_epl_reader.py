@@ -1,0 +1,208 @@
+"""The reader of EPL: how it spells, and what it refuses, by name and at its place."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+import bridge
+from bridge.errors import BridgeError, QueryError
+from bridge.frontends.epl import parse, script
+
+MATCH = "select * from S match_recognize (measures {measures} pattern ({pattern}){more})"
+
+REFUSED = {
+    "select rstream v from S": "rstream",
+    "select distinct v from S": "distinct",
+    "select irstream v from S#time(5)": "irstream",
+    "select v from S output every 5 events": "output",
+    "select v from S order by v": "order by",
+    "select v from S limit 5": "limit",
+    "select * from A#keepall as a left outer join B#keepall as b on a.v = b.v": "left",
+    "select * from A unidirectional, B#keepall": "unidirectional",
+    "select * from S#unique(v)": "#unique",
+    "select * from S#groupwin(v)#length(2)": "#groupwin",
+    "select * from S#time_batch(5 sec)": "#time_batch",
+    "select * from S#ext_timed(v, 5 sec)": "v, 5 sec",
+    "select * from S#sort(3, v)": "#sort",
+    "select * from S#rank(v, 3, v)": "#rank",
+    "select * from S#time_accum(5)": "#time_accum",
+    "select * from S#expr(v > 3)": "#expr",
+    "select * from S#firstlength(3)": "#firstlength",
+    "select * from S#nonsense(3)": "#nonsense",
+    "select * from S#time(1 month)": "month",
+    "select prev(1, v) from S#length(3)": "prev",
+    "select prior(1, v) from S": "prior",
+    "select window(*) from S#keepall": "window",
+    "select v from S where v regexp '3'": "regexp",
+    "select v from S where v in [1:3]": "[1:3]",
+    "select typeof(v) from S": "typeof",
+    "select o.p.q from S": "o.p.q",
+    "select sum(v) from S": "",
+    "select k, sum(v) from S#length(3) group by k": "",
+    "select * from (select * from S)": "(select",
+    "select v from S where exists (select * from B)": "exists",
+    "create window W#time(5) as S": "window",
+    "create table T (v int)": "table",
+    "create context C partition by v from S": "context",
+    "create variant schema V as A, B": "variant",
+    "create schema S (v int[])": "[",
+    "create schema S (v int) inherits T": "inherits",
+    "create variable int v = 3": "variable",
+    "create expression e {v => v}": "expression",
+    "on S as s select * from W": "select",
+    "on S as s update W set v = 3": "update",
+    "update istream S set v = 3": "update",
+    "context C select * from S": "context",
+    "@Hint('iterate_only') select * from S": "Hint",
+    "select * from pattern [a=A -> b=B until c=C]": "until",
+    "select * from pattern [[3] a=A]": "[3]",
+    "select * from pattern [every-distinct(a.v) a=A]": "every-distinct",
+    "select * from pattern [a=A -[3]> b=B]": "-[3]>",
+    "select * from pattern [timer:at(5, *, *, *, *)]": "timer:at(5",
+    "select * from pattern [a=A while (a.v > 3)]": "while",
+    "select * from pattern [a=A@consume]": "",
+    "select * from pattern [a=A#time(5)]": "#time",
+    "select * from pattern @DiscardPartialsOnMatch [a=A]": "@Discard",
+    "select * from pattern [a=A], B#keepall": "pattern",
+    "select * from pattern [a=A] match_recognize (measures A.v as v pattern (A))": "pattern",
+    MATCH.format(measures="A as a", pattern="A", more=""): "A as",
+    MATCH.format(measures="A.v", pattern="A", more=""): "A.v",
+    MATCH.format(measures="A.v as v", pattern="A+", more=""): "A.v",
+    MATCH.format(measures="A[0].v as v", pattern="A", more=""): "A[0]",
+    MATCH.format(measures="count(*) as v", pattern="A+", more=""): "",
+    MATCH.format(measures="sum(A.v) as v", pattern="A", more=""): "sum",
+    MATCH.format(measures="sum(A.v + B.v) as v", pattern="A+ B+", more=""): "sum",
+    MATCH.format(measures="v as v", pattern="A", more=""): "v as v",
+    MATCH.format(measures="A.v as v", pattern="(A B)+?", more=""): "+?",
+    MATCH.format(measures="A.v as v", pattern="A{0,1}", more=""): "0,1}",
+    MATCH.format(measures="A[0].v as v", pattern="A{3,2}", more=""): "{3,2}",
+    MATCH.format(measures="A.v as v", pattern="match_recognize_permute(A, B)+", more=""): "+",
+    MATCH.format(measures="A.v as v", pattern="A", more=" define A as A.v > 1, A as A.v < 3"): "A as A.v < 3",
+    MATCH.format(measures="A.v as v", pattern="A", more=" define B as B.v > 1"): "B as",
+    MATCH.format(measures="A.v as v", pattern="A B", more=" define A as A.v > B.v"): "B.v)",
+    MATCH.format(measures="A.v as v", pattern="A | B", more=" define B as A.v > B.v"): "A.v >",
+    MATCH.format(measures="A.v as v", pattern="A B", more=" define B as B.v > prev(A.v)"): "prev",
+    MATCH.format(measures="A[0].v as v", pattern="A+ B", more=" define B as sum(A.v) > 3"): "sum",
+    MATCH.format(measures="C.v as v", pattern="A B", more=""): "C.v",
+}
+"""What is refused, and what stands where the error points (nothing: anywhere in the text)."""
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_supported_is_refused_at_its_place(text: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(text)
+    error = caught.value
+    assert error.text == text
+    assert error.position is not None
+    assert text[error.position :].startswith(REFUSED[text]), (text[error.position :], error.message)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_refused_statement_leaves_nothing_behind(text: str) -> None:
+    with bridge.connect("sqlite://") as cep:
+        with pytest.raises(BridgeError):
+            cep.create_query("q", text, language="epl")
+        assert (cep.streams, cep.queries) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "spelling", ["S#time(5 sec)", "S.win:time(5 sec)", "S#win:time(5)", "S#time(5000 milliseconds)"]
+)
+def test_windows_have_three_spellings(spelling: str) -> None:
+    assert parse(f"select * from {spelling}") == parse("select * from S#time(5 seconds)") or spelling
+    assert str(parse(f"select * from {spelling}")[0].node) == "SELECT * FROM S WINDOW(RANGE 5000 MS)"
+
+
+def test_texts_stand_in_either_quotes_and_names_in_backticks() -> None:
+    (found,) = parse('select `select` as a from `my stream` where b = "x" or b = \'"\'')
+    assert str(found.node) == """SELECT "select" AS a FROM "my stream" WHERE b = 'x' OR b = '"'"""
+
+
+def test_a_script_gives_names() -> None:
+    found = script(
+        "@name('one') select * from S; insert into T select * from S; @name('two') insert into U select * from T"
+    )
+    assert [getattr(statement, "name", None) for statement in found] == ["one", "T", "U", "two"]
+
+
+def test_a_statement_that_inserts_is_read_by_the_name_of_its_stream() -> None:
+    with bridge.connect("sqlite://") as cep:
+        cep.create_query("schema", "create schema S (v int)", language="epl")
+        cep.create_query("high", "insert into High select v from S(v > 2)", language="epl")
+        assert set(cep.queries) == {"High", "high"} or set(cep.queries) == {"High"}
+
+
+def test_a_second_statement_into_one_stream_is_refused() -> None:
+    with bridge.connect("sqlite://") as cep:
+        cep.create_query("schema", "create schema S (v int)", language="epl")
+        cep.create_query("one", "insert into T select v from S(v > 2)", language="epl")
+        with pytest.raises(BridgeError):
+            cep.create_query("two", "insert into T select v from S(v < 2)", language="epl")
+        assert "two" not in cep.queries
+
+
+def page(heading: str) -> list[str]:
+    """The statements in the table of docs/epl.md under a heading."""
+    text = (pathlib.Path(__file__).parent.parent / "docs" / "epl.md").read_text(encoding="utf-8")
+    rows = text.split(f"## {heading}\n")[1].split("\n## ")[0]
+    return [found[1] for found in re.finditer(r"^\| `([^`]+)` \|", rows, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("statement", page("What is refused"))
+def test_what_the_documentation_says_is_refused_is(statement: str) -> None:
+    with bridge.connect("sqlite://") as cep:
+        for stream in ("S", "A", "B"):
+            cep.register_stream(stream, "v INTEGER, k VARCHAR")
+        with pytest.raises(QueryError) as caught:
+            cep.create_query("q", statement, language="epl")
+        assert caught.value.position is not None
+        assert cep.queries == {}
+
+
+NAMED = (
+    "create window W#keepall as S",
+    "insert into W select * from S",
+    "on B as b delete from W as w where w.v = b.v",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("insert into W select v, k from S(v > 3)", "a second statement inserts"),
+        ("on B as b delete from W where v = 3 and b.v = 4", "reads the window 'W' already"),
+        ("on B as b delete from V", "unknown window 'V'"),
+        ("create window w#keepall as S", "there is a window"),
+        ("select sum(v) from W#length(2)", "read by match_recognize"),
+        ("select count(*) as n from W as w, B#keepall as b where w.v = b.v", "#keepall"),
+    ],
+)
+def test_what_a_named_window_cannot(text: str, reason: str) -> None:
+    with bridge.connect("sqlite://") as cep:
+        for stream in ("S", "B"):
+            cep.register_stream(stream, "v INTEGER, k VARCHAR")
+        for place, first in enumerate(NAMED):
+            cep.create_query(f"first{place}", first, language="epl")
+        if "already" in reason:
+            cep.create_query("m", "select * from W match_recognize (measures A.v as v pattern (A))", language="epl")
+        before = cep.queries
+        with pytest.raises(BridgeError, match=re.escape(reason)):
+            cep.create_query("q", text, language="epl")
+        assert cep.queries == before
+
+
+def test_a_named_window_that_is_read_plainly_gives_what_is_inserted() -> None:
+    with bridge.connect("sqlite://") as cep:
+        for stream in ("S", "B"):
+            cep.register_stream(stream, "v INTEGER, k VARCHAR")
+        for place, first in enumerate(NAMED):
+            cep.create_query(f"first{place}", first, language="epl")
+        cep.create_query("q", "select v from W", language="epl")
+        found = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload))
+        cep.push_event("S", [1, None], 1)
+        assert found == [{"v": 1}]

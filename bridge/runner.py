@@ -164,6 +164,7 @@ class Runner:
                     step.give_up(self.database)
             for name in list(self._tables):
                 self._drop(name)
+            self.catalogue.outbox.close()
 
     def create(self, name: str, columns: Sequence[tuple[str, str]], key: str | None = None) -> None:
         """Makes a table of these columns, with types in the database's words; where it has indexes, with a key."""

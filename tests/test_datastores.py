@@ -157,6 +157,16 @@ def test_what_waits_when_the_bridge_is_closed_is_a_dead_letter(tmp_path: pathlib
     assert bills(store) == [("ann", 1)]
 
 
+def test_nothing_of_ours_stays_where_nothing_waits(database: Any, store: Shaky) -> None:
+    with database.connect() as cep:
+        before = {name.lower() for name in cep.database.table_names() if not name.startswith("cep_")}
+        cep.register_datastore("crm", store)
+        cep.create_query("script", SCRIPT, language="cpl")
+        cep.push_event("cdr", ["ann", 1], 1000)
+    with bridge.connect(database.present_url()) as cep:
+        assert {name.lower() for name in cep.database.table_names() if not name.startswith("cep_clock")} == before
+
+
 def test_a_push_that_fails_posts_nothing(cep: bridge.Bridge, store: Shaky) -> None:
     cep.push_event("cdr", ["ann", 1], 1000)
     with pytest.raises(bridge.SchemaError):

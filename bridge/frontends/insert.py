@@ -6,7 +6,7 @@ The clauses are found by their words, as in `frontends.select`; sqlglot reads th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -373,13 +373,13 @@ def _split(cursor: Cursor, clauses: _Clauses, names: Names) -> tuple[tuple[exp.E
     (condition,) = resolved(cursor, [clauses.where], names)
     if not any(sql.named.reads for sql in clauses.sql):
         return (condition,), ()
-    listed_ = {name.lower() for sql in clauses.sql for name, _ in sql.columns}
+    columns_read = {name.lower() for sql in clauses.sql for name, _ in sql.columns}
     every = any(sql.named.reads and not sql.columns for sql in clauses.sql)
     parts = list(condition.flatten(unnest=False)) if isinstance(condition, exp.And) else [condition]
 
     def of_the_result(part: exp.Expr) -> bool:
         columns = list(part.find_all(exp.Column))
-        return any(column.table or every or column.name.lower() in listed_ for column in columns)
+        return any(column.table or every or column.name.lower() in columns_read for column in columns)
 
     after = tuple(part for part in parts if of_the_result(part))
     return tuple(part for part in parts if not of_the_result(part)), after
@@ -392,7 +392,7 @@ def _selected(cursor: Cursor, clauses: _Clauses, node: Node, names: Names) -> No
     if clauses.having is not None:
         cursor.fail("HAVING wants aggregates: a condition on single events belongs in WHERE", clauses.places["HAVING"])
     if clauses.windows:
-        (extent,) = _only(cursor, clauses)
+        extent = _only(cursor, clauses)
         if not isinstance(extent, Batch):
             cursor.fail("a window of tuples or time is for aggregates and joins", clauses.items[0].position)
         node = Window(node, extent)
@@ -405,13 +405,13 @@ def _aggregate(cursor: Cursor, clauses: _Clauses, node: Node, columns: tuple[exp
             "an aggregate wants a window: ON WINDOW w, with CREATE WINDOW w ON TIME SIZE 1 DAY ADVANCE 1 DAY",
             clauses.items[0].position,
         )
-    (extent,) = _only(cursor, clauses)
+    extent = _only(cursor, clauses)
     keys = resolved(cursor, clauses.group_by, names)
     having = None if clauses.having is None else resolved(cursor, [clauses.having], names)[0]
     return Aggregate(Window(node, extent, tuple(key.copy() for key in keys)), columns, keys, having)
 
 
-def _only(cursor: Cursor, clauses: _Clauses) -> Iterable[Extent]:
+def _only(cursor: Cursor, clauses: _Clauses) -> Extent:
     if len(clauses.windows) > 1:
         cursor.fail("one stream has one window", clauses.items[0].position)
-    return clauses.windows
+    return clauses.windows[0]

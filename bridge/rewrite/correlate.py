@@ -17,6 +17,7 @@ from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.sides import split
+from windows.databases.base import table_of
 from windows.window import NEVER
 
 
@@ -63,7 +64,7 @@ def _origins(parts: list[Part]) -> list[Origin]:
 def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:
     if isinstance(node, query.Relation):
         columns = network.database.relation_columns(node.name, network.source(node.name).names)
-        return Part(f"p{place}", name, Selection(exp.to_table(node.name), columns), None)
+        return Part(f"p{place}", name, Selection(table_of(node.name), columns), None)
     flow = network.rewrite(node, Need.CONTENT if windowed else Need.ARRIVALS)
     return Part(f"p{place}", name, flow.arrivals, flow)
 

@@ -1,7 +1,7 @@
 """What is to be written to data stores: letters in a table, delivered after the commit, in order, at least once.
 
 A letter leaves the outbox when its store has taken it; one that the store refuses again and again is kept in
-`dead_letters`, with the reason. Both tables stay when the bridge is closed, so that nothing is lost with it.
+`dead_letters`, with the reason. What is in either table stays when the bridge is closed, so nothing is lost with it.
 """
 
 from __future__ import annotations
@@ -63,6 +63,12 @@ class Outbox:
         for name in (OUTBOX, DEAD_LETTERS):
             if self.database.relation(name) is None:
                 self.database.execute(f"CREATE TABLE {name} ({columns})")
+
+    def close(self) -> None:
+        """Removes the tables that are empty."""
+        for name in (OUTBOX, DEAD_LETTERS):
+            if self.database.relation(name) is not None and not self.database.fetch(f"SELECT 1 FROM {name} LIMIT 1"):
+                self.database.execute(f"DROP TABLE {name}")
 
     def find(self) -> None:
         """Looks whether letters of before are still there, as after a crash."""

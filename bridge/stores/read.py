@@ -78,22 +78,19 @@ class Read:
     kept: dict[Values, tuple[int, list[Values]]] = dataclasses.field(default_factory=dict)
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """What waited stands before all events of the newest time, as what time alone brings does."""
         rows = database.fetch(self.arrived)
-        late = database.fetch(f"SELECT * FROM {self.waiting}") if self.waiting else []
+        late = sorted(database.fetch(f"SELECT * FROM {self.waiting}"), key=_moment) if self.waiting else []
         if not rows and not late:
             return
-        answers = self._answers(sorted(late) + list(rows) if late else rows, now, database)
+        answers = self._answers([*late, *rows], now, database)
         if answers is None:
             self._wait(rows, database, final)
             return
         if late:
             database.execute(f"DELETE FROM {self.waiting}")
-        found = [result for row in rows for result in self._results(row, answers, row[0], row[1])]
-        place = 0
-        for row in sorted(late, key=lambda row: row[:3]):
-            for result in self._results(row, answers, now, 0):
-                place += 1
-                found.append((*result[:3], place, *result[4:]))
+        done = [*((row, row[0], row[1]) for row in rows), *((row, now, 0) for row in late)]
+        found = [result for row, ts, number in done for result in self._results(row, answers, ts, number)]
         if found:
             database.insert(self.found, len(found[0]), _placed(found))
 
@@ -197,6 +194,11 @@ def _both(first: Convert | None, second: Convert | None) -> Convert | None:
     if first is None or second is None:
         return first or second
     return lambda value: second(first(value))
+
+
+def _moment(row: Values) -> Values:
+    """ts, seq and place."""
+    return tuple(row[:3])
 
 
 def _placed(found: Sequence[Values]) -> list[Values]:

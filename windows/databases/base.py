@@ -191,6 +191,17 @@ class Database(abc.ABC):
         return False
 
 
+def table_of(name: str) -> exp.Table:
+    """A table by its name, or `schema.table`: names are taken as they are, not read as SQL.
+
+    >>> table_of("s.t").sql("duckdb"), table_of('x"; --').sql("duckdb")
+    ('"s"."t"', '"x""; --"')
+    """
+    *outer, own = (exp.to_identifier(part, quoted=True) for part in name.split("."))
+    places = dict(zip(("db", "catalog"), reversed(outer), strict=False))
+    return exp.Table(this=own, **places)
+
+
 def _as_mark(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Column) and node.name.startswith(PARAMETER):
         return exp.var(f"cep_mark_{node.name.removeprefix(PARAMETER)}_cep")

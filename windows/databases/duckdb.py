@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import duckdb
 from sqlglot import exp
 
-from windows.databases.base import Database, Refused, Row, schema_of
+from windows.databases.base import Database, Refused, Row, schema_of, table_of
 from windows.schema import Schema
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ class DuckDB(Database):
     def relation(self, name: str) -> Schema | None:
         """Only what is there is described: an error would end the transaction."""
         sql = "SELECT 1 FROM information_schema.tables WHERE lower(table_name) = lower(?) LIMIT 1"
-        if not self.connection.execute(sql, [exp.to_table(name, dialect="duckdb").name]).fetchall():
+        if not self.connection.execute(sql, [table_of(name).name]).fetchall():
             return None
         try:
-            rows = self.connection.execute(f"DESCRIBE {exp.to_table(name).sql('duckdb', identify=True)}").fetchall()
+            rows = self.connection.execute(f"DESCRIBE {table_of(name).sql('duckdb')}").fetchall()
         except duckdb.Error:
             return None
         return schema_of([(row[0], row[1]) for row in rows])
@@ -130,7 +130,7 @@ class DuckDB(Database):
             "SELECT constraint_column_names FROM duckdb_constraints() "
             "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND lower(table_name) = lower(?)"
         )
-        found = self.connection.execute(sql, [exp.to_table(name, dialect="duckdb").name]).fetchall()
+        found = self.connection.execute(sql, [table_of(name).name]).fetchall()
         return [{column.lower() for column in columns} for (columns,) in found] if self.is_table(name) else []
 
     def table_names(self) -> list[str]:

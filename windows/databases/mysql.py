@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
-from windows.databases.base import Convert, Refused, schema_of
+from windows.databases.base import Convert, Refused, schema_of, table_of
 from windows.schema import Attribute, Schema, TypeMismatch
 
 MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
@@ -119,7 +119,7 @@ class MySQL(Alchemy):
         return exp.Collate(this=exp.Cast(this=column, to=utf8), expression=exp.var(self.collation))
 
     def _columns(self, name: str, wanted: str) -> list[Any]:
-        table = exp.to_table(name)
+        table = table_of(name)
         schema = exp.Literal.string(table.db).sql(self.dialect) if table.db else "DATABASE()"
         named = exp.Literal.string(table.name).sql(self.dialect)
         where = f"table_schema = {schema} AND table_name = {named} ORDER BY ordinal_position"

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, spelled, take_doubles
-from windows.databases.base import Refused, Row, schema_of
+from windows.databases.base import Refused, Row, schema_of, table_of
 from windows.schema import Schema, TypeMismatch
 
 BULK = 200
@@ -83,7 +83,7 @@ class PostgreSQL(Alchemy):
             raise self._refused(error) from None
 
     def relation(self, name: str) -> Schema | None:
-        regclass = _quoted(exp.to_table(name).sql(self.dialect, identify=True))
+        regclass = _quoted(table_of(name).sql(self.dialect))
         rows = self.fetch(
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
             f"WHERE attrelid = to_regclass({regclass}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"

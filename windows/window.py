@@ -39,7 +39,8 @@ class Range:
     def __post_init__(self) -> None:
         for name in ("size", "slide", "offset", "step"):
             value = getattr(self, name)
-            object.__setattr__(self, name, duration(value) if value else value)
+            none = value == 0 if name == "offset" else value is None
+            object.__setattr__(self, name, value if none else duration(value))
         if self.offset and (self.slide is None or self.offset >= self.slide):
             raise ValueError(f"OFFSET moves the boundaries of SLIDE by less than a slide; this is {self._text()}")
         if self.slide is not None and self.step is not None:

@@ -120,6 +120,29 @@ def scaling(database: str, drive: tuple[int, ...], events: int, seconds: float, 
 
 
 @main.command()
+@click.option("--events", multiple=True, type=click.IntRange(1), default=(1_000_000,), show_default=True)
+@click.option("--keys", multiple=True, type=click.IntRange(1), default=(1_000, 1), show_default=True)
+@click.option("--query", multiple=True, help="One of the queries; may be repeated. [all]")
+@click.option("--cores", default=2, show_default=True, help="Of this machine, for Spark.")
+def spark(events: tuple[int, ...], keys: tuple[int, ...], query: tuple[str, ...], cores: int) -> None:
+    """History on Spark, from Parquet to Parquet, over many keys and over one."""
+    from benchmarks import on_spark
+
+    unknown = set(query) - set(on_spark.QUERIES)
+    if unknown:
+        raise click.BadParameter(f"there are {', '.join(on_spark.QUERIES)}", param_hint="--query")
+    found = []
+    try:
+        for run in on_spark.measure(events, keys, query or tuple(on_spark.QUERIES), cores, tell):
+            found.append(run)  # noqa: PERF402 (what is there is shown, should it be interrupted)
+    except BridgeError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        tell("")
+        click.echo(on_spark.markdown(found))
+
+
+@main.command()
 @click.option("--database", multiple=True, default=("duckdb://",), show_default=True, help="A URL; may be repeated.")
 @click.option("--events", default=5_000_000, show_default=True, help="How many, of all streams together.")
 @click.option("--runs", default=5, show_default=True, help="For each figure.")

@@ -107,6 +107,30 @@ def test_random_queries_give_the_local_rows(seed: int, spark: Any):
         assert same_rows(whole[name], rows), (seed, name)
 
 
+EPL = {
+    "eager": "select * from s#keepall match_recognize (partition by k measures A.a as x, B.a as y "
+    "pattern (A B) define B as B.a > A.a)",
+    "temporal": "select a.a as x, b.a as y from pattern [every a=s(a = 1) -> b=s(a = 2) where timer:within(1 sec)]",
+    "kept": "select k, count(*) as n from s#time(50 msec) group by k",
+}
+
+
+@pytest.mark.parametrize("name", EPL)
+def test_epl_gives_the_local_rows(name: str, spark: Any, history: Any):
+    streams = {"s": history["s"].slice(0, 600)}
+    options = {"schemas": {"s": "k BIGINT, a BIGINT"}, "language": "epl"}
+    local = bridge.replay(streams, {name: EPL[name]}, **options)[name]
+    found = bridge.replay(streams, {name: EPL[name]}, engine="spark", spark=spark, **options)[name].toArrow()
+    assert local.num_rows > 5
+    assert found.to_pylist() == local.to_pylist()
+
+
+def test_what_writes_into_tables_is_refused(spark: Any, history: Any):
+    script = "CREATE STREAMSCHEMA s WITH k integer, a integer; INSERT INTO TABLE t SELECT k, a FROM s"
+    with pytest.raises(BridgeError, match="reads or writes a data store"):
+        bridge.replay({"s": history["s"]}, script, engine="spark", spark=spark, language="cpl")
+
+
 # Sources --------------------------------------------------------------------------------------------------------------
 
 

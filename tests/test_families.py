@@ -213,9 +213,15 @@ def varied(part: Any, rng: Random) -> Any:
         return part
     fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
     sizes = {
-        name: max(1, value + rng.choice([-2, -1, 0, 1, 3])) for name, value in fields.items() if type(value) is int
+        name: max(1, value + rng.choice([-2, -1, 0, 1, 3]))
+        for name, value in fields.items()
+        if type(value) is int and name != "offset"
     }
-    return dataclasses.replace(part, **{name: varied(value, rng) for name, value in fields.items()} | sizes)
+    other = {name: varied(value, rng) for name, value in fields.items()} | sizes
+    try:
+        return dataclasses.replace(part, **other)
+    except ValueError:  # no such window: an OFFSET beyond its SLIDE, a FULL one that slides too far
+        return part
 
 
 def _other(literal: exp.Literal, rng: Random) -> exp.Literal:

@@ -40,8 +40,8 @@ class EplCursor(Cursor):
     """The tokens of an EPL text.
 
     >>> cursor = EplCursor("select 'it' || \\"s\\" from `order` // all")
-    >>> cursor.bare
-    "select 'it' || 's' from \\"order\\"       "
+    >>> cursor.bare.split()
+    ['select', "'it'", '||', "'s'", 'from', '"order"']
     """
 
     def __init__(self, text: str, reserved: Collection[str] = ()) -> None:

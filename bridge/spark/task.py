@@ -56,9 +56,10 @@ class Feed:
         return table if self.place is None else table.append_column(self.place, events.column(PLACE))
 
     def placed(self, events: pa.Table) -> pa.Table:
-        """The same with PLACE, whether it is an attribute or not."""
-        table = self.table(events)
-        return table if self.place is not None else table.append_column(PLACE, events.column(PLACE))
+        """The same with PLACE, whether it is an attribute or not, of events of several streams."""
+        own = events.filter(pa.array(events.column(PLACE).to_numpy() >> STREAM_BITS == self.number))
+        table = self.table(own)
+        return table if self.place is not None else table.append_column(PLACE, own.column(PLACE))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-plans", action="store_true", help="write tests/plans anew from explain()")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of Spark come first: they take one worker minutes, during which the others have enough to do."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 database = one_of(DATABASES)
 embedded = one_of([database for database in DATABASES if not database.variable])
 server = one_of([database for database in DATABASES if database.variable])

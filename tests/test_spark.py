@@ -131,6 +131,18 @@ def test_what_writes_into_tables_is_refused(spark: Any, history: Any):
         bridge.replay({"s": history["s"]}, script, engine="spark", spark=spark, language="cpl")
 
 
+def test_matches_over_another_querys_results_give_the_local_rows(spark: Any, history: Any):
+    queries = {
+        "some": "SELECT k, a FROM s WHERE a > 5",
+        "m": "SELECT * FROM some MATCH_RECOGNIZE (PARTITION BY k MEASURES A.a AS x, LAST(B.a) AS y PATTERN (A B+) "
+        "DEFINE B AS a > PREV(a))",
+    }
+    local = bridge.replay({"s": history["s"]}, queries)
+    found = bridge.replay({"s": history["s"]}, queries, engine="spark", spark=spark)
+    for name, table in local.items():
+        assert found[name].toArrow().to_pylist() == table.to_pylist()
+
+
 # Sources --------------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from random import Random
 from typing import Any
 
@@ -166,3 +167,17 @@ def test_what_looks_back_without_bound_and_mixes_keys_is_one_piece():
         cep.create_query("last", q.Aggregate(q.Window(q.Stream("s"), "ROWS 5"), ["SUM(a) AS n"]))
         found = fanout("last", cep._catalogue)
     assert found.back is None and not found.keys and "without bound" in found.why
+
+
+@pytest.mark.parametrize(
+    "above", ["SELECT * FROM {mr}", "SELECT k, COUNT(*) AS n FROM {mr} WINDOW(UNBOUNDED) GROUP BY k"]
+)
+def test_matches_whose_first_rows_are_not_known_are_one_piece(above: str):
+    """What the end decides of several keys has an order, also where no time limit does."""
+    mr = "(SELECT * FROM some MATCH_RECOGNIZE (PARTITION BY k MEASURES A.a AS x PATTERN (A B+) DEFINE B AS a > A.a))"
+    with bridge.connect() as cep, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cep.register_stream("s", "k INTEGER, a INTEGER")
+        cep.create_query("some", "SELECT k, a FROM s WHERE a > 1")
+        cep.create_query("m", above.format(mr=mr))
+        assert not fanout("m", cep._catalogue).keys

@@ -67,8 +67,8 @@ def fanout(name: str, catalogue: Catalogue) -> Fanout:
     found = _Analysis(catalogue)
     entry = catalogue.query_entry(name)
     back = found.reach(entry.resolved.node).back
-    if entry.timed and not _by_first_row(entry.resolved.node, catalogue):
-        return Fanout(back, {}, "its results come through time alone, and several keys' at one instant have an order")
+    if (entry.timed or found.waits(entry.resolved.node)) and not _by_first_row(entry.resolved.node, catalogue):
+        return Fanout(back, {}, "time alone, or the end, brings results of several keys at once, which have an order")
     ways = found.ways(entry.resolved.node)
     keys = _combined(ways, entry.sources)
     why = "" if keys or back is not None else "it looks back without bound, over rows of all keys together"
@@ -106,6 +106,14 @@ class _Analysis:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
+
+    def waits(self, node: Node) -> bool:
+        """Whether matches are below that the end decides."""
+        for below in query.walk(node):
+            other = self.catalogue.queries.get(below.name.lower()) if isinstance(below, query.Stream) else None
+            if isinstance(below, query.MatchRecognize) or (other is not None and self.waits(other.resolved.node)):
+                return True
+        return False
 
     # Reach --------------------------------------------------------------------------------------------------------------
 

@@ -203,16 +203,15 @@ class Replay:
     def task(self, group: Group) -> tuple[Task, DataFrame]:
         """What is done for these queries, and the pieces it is done with."""
         bounds = self._bounds(group.back) if group.back is not None else None
-        queries = []
-        placed = False
-        for name in self.script.queries:
-            node = self.script.queries[name][0]
-            if name in group.names and bounds is None and (changed := with_first_row(self._nodes[name])) is not None:
-                node, placed = changed, True
-            queries.append((name, node))
+        queries = [(name, node) for name, (node, _) in self.script.queries.items()]
+        changed: dict[str, Node] = {}
+        if group.keys:  # one piece has one order as it is
+            found = {name: with_first_row(self._nodes[name]) for name in group.names}
+            changed = {name: node for name, node in found.items() if node is not None}
+            queries = [(name, changed.get(name, node)) for name, node in queries]
         order = [] if bounds is not None else [(c, pa.int64()) for c in ORDER]
         wanted = {name: pa.schema([*order, *self.schemas[name]]) for name in group.names}
-        feeds = tuple(self._feed(number, events, placed) for number, events in enumerate(self.events))
+        feeds = tuple(self._feed(number, events, bool(changed)) for number, events in enumerate(self.events))
         at_once = {} if bounds is not None or self._open_end else self._bounded(group.names)
         task = Task(
             feeds,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 from xml.sax.saxutils import escape
 
 from bridge.algebra import Script
 from bridge.notation import Operation, operations
+from nfa.picture import Picture
 
 WIDTH, HEIGHT, GAP, MARGIN = 150, 44, 60, 20
 """Of a box, between the columns of boxes, and around the picture."""
@@ -28,7 +28,7 @@ HEAD = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawing:
+class Drawing(Picture):
     """The operators of a script and the streams between them.
 
     >>> from bridge.frontends.cpl import parse
@@ -90,16 +90,6 @@ class Drawing:
                 "</svg>",
             ]
         )
-
-    def save(self, path: str | Path) -> None:
-        """Writes the picture: as SVG, or for Graphviz by the suffix .dot or .gv; ValueError for any other."""
-        suffix = Path(path).suffix.lower()
-        if suffix not in (".svg", ".dot", ".gv"):
-            raise ValueError(f"{path}: a picture is an .svg, or .dot or .gv for Graphviz")
-        Path(path).write_text((self.to_svg() if suffix == ".svg" else self.to_dot()) + "\n", encoding="utf-8")
-
-    def _repr_svg_(self) -> str:
-        return self.to_svg()  # notebooks show it
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.operations))

@@ -111,7 +111,7 @@ class Bridge:
     def create_query(self, name: str, definition: objects.Node | Script | str, language: str = "sql") -> None:
         """Creates a continuous query from query objects or from a text; its results are a stream of that name.
 
-        `language`: "sql", or "cpl" for a script of PaaS-CEP's language. Each output of a script is a query of its own
+        `language`: "sql", "epl" for Esper's, or "cpl" for a script of PaaS-CEP's. Each output of a script is a query of its own
         name; `remove_query` of the script's removes all of them.
 
         Raises QueryError, with the place in the text, for what cannot be; then nothing is left behind.

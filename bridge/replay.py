@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bridge import query as objects
 from bridge.algebra import Script as Graph
@@ -157,8 +157,8 @@ def replay(
         for name, target in (stores or {}).items():
             cep.register_datastore(name, target)
         stack.enter_context(results)
+        stack.callback(results.detach, cep)
         _run(cep, script, source, timestamp, results, None if end is None else milliseconds(end), into is None)
-        results.detach(cep)
     return results.tables
 
 
@@ -185,16 +185,30 @@ def open_sources(
     """Opens the events of each stream; raises UnknownName for a stream that no query reads."""
     from bridge.sources import open_source
 
-    opened = {}
+    described = described_sources(script, sources, timestamp)
+    return {
+        stream: open_source(stream, what, schema, column, format, note) for stream, what, schema, column in described
+    }
+
+
+def described_sources(
+    script: Script, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
+) -> Iterator[tuple[str, Any, Schema | None, str | None]]:
+    """Of each stream, as the script writes it: its source, the schema declared, and the column of the timestamps."""
     for name, what in sources.items():
-        stream = known_stream(name, script)
-        column = timestamp if isinstance(timestamp, str) or timestamp is None else timestamp.get(name)
         schema = next((s for n, s in script.declared.items() if n.lower() == name.lower()), None)
-        opened[stream] = open_source(stream, what, schema, column, format, note)
-    return opened
+        column = timestamp if isinstance(timestamp, str) or timestamp is None else timestamp.get(name)
+        yield _known(name, script), what, schema, column
 
 
-def undeclared(script: Script, sources: Mapping[str, Source]) -> dict[str, Schema]:
+class Described(Protocol):
+    """Opened events, which know the schema of their stream."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+
+def undeclared(script: Script, sources: Mapping[str, Described]) -> dict[str, Schema]:
     """The schemas that the sources gave because nothing declares them."""
     declared = {name.lower() for name in script.declared}
     return {name: source.schema for name, source in sources.items() if name.lower() not in declared}
@@ -242,7 +256,7 @@ def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:
         yield event
 
 
-def known_stream(name: str, script: Script) -> str:
+def _known(name: str, script: Script) -> str:
     """The stream as the script writes it; raises UnknownName where no query reads it."""
     found = next((read for read in script.reads if read.lower() == name.lower()), None)
     if found is None:

@@ -27,6 +27,15 @@ from bridge.rows import arrow_table
 FORMATS = ("ndjson", "csv", "parquet")
 
 
+def file_name(name: str, format: str) -> str:
+    """What a query's results are called; letters that no file name should have stand as `_`.
+
+    >>> file_name("dip/1", "parquet")
+    'dip_1.parquet'
+    """
+    return "".join(letter if letter.isalnum() or letter in "._- " else "_" for letter in name) + f".{format}"
+
+
 class Tables:
     """Keeps the results of each query as Arrow; `counts` has their numbers."""
 
@@ -112,9 +121,8 @@ class Results(Tables):
             raise SourceError(f"results cannot be written to {directory}: {error.strerror}") from None
 
     def path(self, name: str) -> Path:
-        """The file of a query; letters that no file name should have stand as `_`."""
-        safe = "".join(letter if letter.isalnum() or letter in "._- " else "_" for letter in name)
-        return self._directory / f"{safe}.{self._format}"
+        """The file of a query."""
+        return self._directory / file_name(name, self._format)
 
     def start(self, name: str, empty: pa.Table) -> None:
         self._writers[name] = _WRITERS[self._format](_partial(self.path(name)), empty.schema)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeAlias
 
 from nfa.automaton import Automaton, escaped
@@ -15,6 +14,7 @@ from nfa.closures import Closures
 from nfa.errors import BudgetError
 from nfa.layers import layers_of
 from nfa.pattern import Symbol
+from nfa.picture import Picture
 from nfa.program import MatchSymbol, Program
 
 DRAWN_LIMIT = 400
@@ -89,7 +89,7 @@ class Diagram:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Picture):
     """The picture of one pattern or several.
 
     >>> from nfa import compile_program, parse_pattern
@@ -132,16 +132,6 @@ class Graph:
         from nfa.svg import drawn
 
         return drawn(self.diagrams)
-
-    def save(self, path: str | Path) -> None:
-        """Writes the picture: as SVG, or for Graphviz by the suffix .dot or .gv; ValueError for any other."""
-        suffix = Path(path).suffix.lower()
-        if suffix not in (".svg", ".dot", ".gv"):
-            raise ValueError(f"{path}: a picture is an .svg, or .dot or .gv for Graphviz")
-        Path(path).write_text((self.to_svg() if suffix == ".svg" else self.to_dot()) + "\n", encoding="utf-8")
-
-    def _repr_svg_(self) -> str:
-        return self.to_svg()  # notebooks show it
 
     def __str__(self) -> str:
         return "\n\n".join(f"{one.title}\n{one}" for one in self.diagrams)

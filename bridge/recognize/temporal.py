@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bridge import query
-from bridge.recognize.evaluate import scalar
 from bridge.recognize.live import BEGINNING, Moment
-from bridge.recognize.strategies.machine import database_asked
+from bridge.recognize.strategies.machine import computed
 from bridge.recognize.values import Value, Valued
 from nfa.watch import Bound, Watch
 from windows.databases import Database
@@ -128,19 +127,7 @@ class Live:
 
     def _asked(self, rest: Valued) -> Callable[[Bound], Any]:
         readers = [self._reader(atom) for atom in rest.atoms if isinstance(atom, Value)]
-        compute = scalar(rest.expression, len(readers))
-        ask = database_asked(rest.expression, len(readers), self._database)
-
-        def value(bound: Bound) -> Any:
-            values = [read(bound) for read in readers]
-            if compute is None:
-                return ask(*values)
-            try:
-                return compute(*values)
-            except TypeError:  # decimals beside doubles, dates: the database knows
-                return ask(*values)
-
-        return value
+        return computed(rest.expression, readers, self._database)
 
     def _reader(self, atom: Value) -> Callable[[Bound], Any]:
         assert atom.place.symbols is not None

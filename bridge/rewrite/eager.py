@@ -10,11 +10,11 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import column
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, over, same, table, zero
+from bridge.flow import Flow, Need, Selection, before, named, number, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize.values import Atom, Fold, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
-from bridge.rewrite.recognize import MOMENT, typed
+from bridge.rewrite.recognize import MOMENT, not_running, placed, typed
 from nfa.errors import BudgetError
 from nfa.program import compile_program
 from nfa.variables import groups
@@ -91,10 +91,8 @@ class _Writing:
         self._match()
 
     def _refuse(self) -> None:
-        for condition in self.conditions:
-            for atom in condition.rest.atoms if condition.rest else ():
-                if isinstance(atom, Fold) and atom.running is None:
-                    raise QueryError(f"{atom.call.sql()} cannot stand in DEFINE: count, sum, avg, min and max can")
+        for fold in not_running(self.conditions):
+            raise QueryError(f"{fold.call.sql()} cannot stand in DEFINE: count, sum, avg, min and max can")
 
     def _set_apart(self, measure: exp.Expr) -> exp.Expr:
         """An aggregate over the rows of one variable may name others, which have one row: a column of each row, then."""
@@ -130,9 +128,7 @@ class _Writing:
     # Tables -------------------------------------------------------------------------------------------------------------
 
     def _keep_rows(self) -> None:
-        places = [column(name) for name in self.below.order]
-        place = places[0] if len(places) == 1 else numbered(map(column, ("ts", "seq")), places) if places else zero()
-        moment = [column("ts"), column("seq"), named(place, "_place")]
+        moment = [column("ts"), column("seq"), placed(self.below)]
         arrivals = exp.select(*moment, *map(column, self.below.names))
         arrivals = arrivals.from_(exp.Subquery(this=self.below.arrivals.select()).as_("a", quoted=True))
         shifts = [-by for e in self.values for node in e.walk() if (by := shift_of(node)) is not None]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, over, same, table
+from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize import resolve
 from bridge.recognize.clause import PerMatch, RowPattern, with_absence
+from bridge.recognize.conditions import Condition
 from bridge.recognize.values import Atom, Fold, Number, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
 from nfa.errors import BudgetError
@@ -35,6 +36,20 @@ def _(node: query.MatchRecognize, network: Network, need: Need) -> Flow:
 
     operator = network.operator(node, build, f"MatchRecognize {node.pattern.pattern}")
     return network.give(operator, node, need)
+
+
+def not_running(conditions: Iterable[Condition]) -> Iterator[Fold]:
+    """The aggregates in conditions that only the database knows, over rows that are all there."""
+    atoms = (atom for condition in conditions if condition.rest for atom in condition.rest.atoms)
+    return (atom for atom in atoms if isinstance(atom, Fold) and atom.running is None)
+
+
+def placed(below: Flow) -> exp.Expr:
+    """`_place`: where each row of a flow stands among those of its event."""
+    places = [column(name) for name in below.order]
+    if len(places) == 1:
+        return named(places[0], "_place")
+    return named(numbered(map(column, ("ts", "seq")), places) if places else zero(), "_place")
 
 
 @dataclasses.dataclass
@@ -73,29 +88,20 @@ class Recognition:
         self._match()
 
     def _refuse(self) -> None:
-        for condition in self.conditions:
-            for atom in condition.rest.atoms if condition.rest else ():
-                if isinstance(atom, Fold) and atom.running is None:
-                    raise QueryError(
-                        f"{atom.call.sql()} cannot stand in DEFINE over a stream: COUNT, SUM, AVG, MIN and MAX of one "
-                        "column or expression can"
-                    )
+        for fold in not_running(self.conditions):
+            raise QueryError(
+                f"{fold.call.sql()} cannot stand in DEFINE over a stream: COUNT, SUM, AVG, MIN and MAX of one column or "
+                "expression can"
+            )
 
     # Tables -------------------------------------------------------------------------------------------------------------
 
     def _keep_rows(self) -> None:
         arrivals = self.below.arrivals
-        places = [column(name) for name in self.below.order]
-        place = named(places[0] if len(places) == 1 else self._numbered(places), "_place")
-        select = exp.select(*map(column, ("ts", "seq")), place, *map(column, self.below.names))
+        select = exp.select(*map(column, ("ts", "seq")), placed(self.below), *map(column, self.below.names))
         select = select.from_(exp.Subquery(this=arrivals.select()).as_("a", quoted=True))
         add_table(self.operator, self.rows, select, ((*self.keys, "ts"),))
         self.operator.steps.append(Insert(self.rows, select))
-
-    def _numbered(self, places: Sequence[exp.Expr]) -> exp.Expr:
-        if not places:
-            return exp.cast(number(0), "BIGINT")
-        return numbered(map(column, ("ts", "seq")), places)
 
     def _keep_stands(self) -> None:
         integers = [exp.alias_(exp.cast(number(0), "BIGINT"), name, quoted=True) for name in STAND]

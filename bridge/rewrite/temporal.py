@@ -9,14 +9,14 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import column
-from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, table, zero
+from bridge.flow import Flow, Need, Selection, before, named, number, of, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.recognize import events
 from bridge.recognize.conditions import conjoined, conjuncts
 from bridge.recognize.values import Place, Value, Valued
 from bridge.rewrite.network import Network, add_table, rewrite
-from bridge.rewrite.recognize import MOMENT
+from bridge.rewrite.recognize import MOMENT, placed
 from nfa.temporal import is_timed
 
 NOTED = ("_source", "_index", *MOMENT)
@@ -113,12 +113,10 @@ class _Writing:
     def _keep(self, flow: Flow, numbers: Sequence[int]) -> tuple[str, exp.Expr]:
         """The table of an input's events, with a bit for each event they can be; and what finds those of this push."""
         seen = self.network.name("seen", self.node)
-        places = [column(name) for name in flow.order]
-        place = places[0] if len(places) == 1 else numbered(map(column, ("ts", "seq")), places) if places else zero()
         letter = named(self._letter(numbers), "_letter")
         columns = [named(column(name), f"_c{at}") for at, name in enumerate(flow.names)]
         arrivals = exp.Subquery(this=flow.arrivals.select())
-        select = exp.select(column("ts"), column("seq"), named(place, "_place"), letter, *columns)
+        select = exp.select(column("ts"), column("seq"), placed(flow), letter, *columns)
         select = select.from_(arrivals.as_("a", quoted=True))
         add_table(self.operator, seen, select, (("ts", "seq"),))
         self.operator.steps.append(Insert(seen, select))

@@ -16,10 +16,7 @@ from windows.schema import Schema, TypeMismatch
 
 def create_relation(database: Database, name: str, data: Any) -> None:
     """A table `name` with the rows of an Arrow table or frame; raises DatabaseError where it is there already."""
-    tables = as_arrow(data)
-    if tables is None:
-        raise SourceError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")
-    whole = pa.concat_tables(list(tables))
+    whole = whole_table(name, data)
     try:
         schema = Schema.of(whole.schema)
     except TypeMismatch as error:
@@ -33,6 +30,14 @@ def create_relation(database: Database, name: str, data: Any) -> None:
     except Refused as error:
         database.rollback()
         raise DatabaseError(str(error)) from None
+
+
+def whole_table(name: str, data: Any) -> pa.Table:
+    """The rows of an Arrow table or frame, in one; raises SourceError for anything else."""
+    tables = as_arrow(data)
+    if tables is None:
+        raise SourceError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")
+    return pa.concat_tables(list(tables))
 
 
 def drop_relation(database: Database, name: str) -> None:

@@ -49,7 +49,6 @@ class Bounded:
         with duckdb.connect(config={"threads": 1}) as connection:
             database = DuckDB(connection)
             connection.register(TABLE, events)
-            connection.execute(f"CREATE TABLE {TABLE}_rows AS FROM {TABLE}")
             return self._answer(database, schema, now)
 
     def _answer(self, database: DuckDB, schema: Schema, now: int) -> pa.Table:
@@ -57,7 +56,7 @@ class Bounded:
         ordered = dataclasses.replace(self.clause, order_by=tuple(exp.Ordered(this=column(c)) for c in ("ts", PLACE)))
         asked = prepared(database, ordered, fields)
         needed = list(dict.fromkeys([*asked.needed, "ts", PLACE]))
-        with SortedRows(database, Source(f"SELECT * FROM {TABLE}_rows"), asked.clause, needed) as rows:
+        with SortedRows(database, Source(f"SELECT * FROM {TABLE}"), asked.clause, needed) as rows:
             task = asked.task(rows)
             found = matches(task)
             times, places = (np.asarray(values) for values in rows.columns([column("ts"), column(PLACE)]))

@@ -40,9 +40,7 @@ def go_live(replay: Replay, cep: Bridge) -> None:
     history = replay.history
     if cep.now is not None and cep.now > history.first:
         raise BridgeError(f"the bridge is at {cep.now} already: history begins at {history.first}")
-    declared = {name.lower() for name in replay.script.declared}
-    inferred = {e.stream: e.schema for e in replay.events if e.stream.lower() not in declared}
-    replay.script.install(cep, inferred)
+    replay.install(cep)
     for tables in _newest(replay):
         cep.push_tables(tables)
     if history.count and (cep.now is None or history.last > cep.now):

@@ -12,16 +12,17 @@ import pyarrow as pa
 
 from bridge.errors import SourceError
 from bridge.intake import EARLIEST, as_arrow
-from bridge.replay import Script, known_stream
+from bridge.replay import Script, described_sources
 from bridge.sources.layout import Layout, layout_of
 from bridge.sources.source import open_source, paths_of
+from bridge.spark.order import TIME
 from windows.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-TIME, FILE, ROW = "ts", "file", "row"
-"""Columns of a frame of events: milliseconds, then what orders the rows of equal ones."""
+FILE, ROW = "file", "row"
+"""Columns of a frame of events that order rows of equal TIME."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Events:
         """The columns of the frame that hold what the layout reads."""
         return [f"c{place}" for place in range(len(self.layout.columns))]
 
-    def column(self, attribute: str) -> str:
+    def column_of(self, attribute: str) -> str:
         """The column of an attribute."""
         name = next(column for found, column in self.layout.attributes if found.name == attribute)
         return self.columns[self.layout.columns.index(name)]
@@ -48,13 +49,7 @@ def open_events(
     spark: SparkSession, script: Script, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
 ) -> list[Events]:
     """The events of each stream, in the order of the mapping; nothing is read yet but what tells the columns."""
-    opened = []
-    for name, source in sources.items():
-        stream = known_stream(name, script)
-        schema = next((s for n, s in script.declared.items() if n.lower() == name.lower()), None)
-        column = timestamp if isinstance(timestamp, str) or timestamp is None else timestamp.get(name)
-        opened.append(_opened(spark, stream, source, schema, column))
-    return opened
+    return [_opened(spark, *described) for described in described_sources(script, sources, timestamp)]
 
 
 def _opened(spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None) -> Events:
@@ -63,7 +58,7 @@ def _opened(spark: SparkSession, stream: str, source: Any, schema: Schema | None
     frame, file, row = _frame(spark, stream, source, schema, timestamp)
     layout = layout_of(stream, _arrow_columns(frame), schema, timestamp, lambda text: None, typed=True)
     found = schema or Schema(tuple(attribute for attribute, _ in layout.attributes))
-    columns = [_named(name).alias(f"c{place}") for place, name in enumerate(layout.columns)]
+    columns = [column(name).alias(f"c{place}") for place, name in enumerate(layout.columns)]
     time = _milliseconds(frame, layout.timestamp)
     # a row without a time comes first, so that the reader refuses it, as it does everywhere
     first = F.coalesce(time, F.lit(EARLIEST)).cast("long").alias(TIME)
@@ -168,17 +163,18 @@ def _milliseconds(frame: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql import types as T  # noqa: N812
 
-    kind, column = frame.schema[name].dataType, _named(name)
+    kind, time = frame.schema[name].dataType, column(name)
     if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
-        return F.unix_millis(column.cast("timestamp"))
+        return F.unix_millis(time.cast("timestamp"))
     if isinstance(kind, T.DateType):
-        return F.unix_date(column).cast("long") * 86_400_000
+        return F.unix_date(time).cast("long") * 86_400_000
     if isinstance(kind, T.IntegralType):
-        return column
+        return time
     raise SourceError(f"the timestamps {name!r} are {kind.simpleString()}: whole milliseconds or timestamps are wanted")
 
 
-def _named(name: str) -> Column:
+def column(name: str) -> Column:
+    """A column by its exact name."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.col("`" + name.replace("`", "``") + "`")

@@ -15,8 +15,9 @@ from pyarrow import fs
 
 from bridge import errors
 from bridge.errors import SourceError
+from bridge.spark.events import column
 from bridge.spark.order import ORDER
-from bridge.spark.pieces import Group, Replay, column, spark_schema
+from bridge.spark.pieces import Group, Replay, spark_schema
 from bridge.spark.task import Writer, folder_of
 
 if TYPE_CHECKING:
@@ -64,10 +65,6 @@ class Directory:
     def under_way(self) -> str:
         """The URI to which this run writes."""
         return f"{self._root}/{self._run}"
-
-    def uri(self, name: str) -> str:
-        """Where a query's results are."""
-        return f"{self._root}/{folder_of(name)}"
 
     def publish(self, names: Iterable[str]) -> None:
         """Puts what was written in its place; what was there before goes."""

@@ -16,16 +16,16 @@ import pyarrow as pa
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.engine import Bridge
 from bridge.errors import BridgeError
-from bridge.intake import arrow_type, as_arrow, milliseconds
+from bridge.intake import arrow_type, milliseconds
 from bridge.query import Node, walk
-from bridge.replay import Script, schema_for
+from bridge.replay import Script, schema_for, undeclared
 from bridge.rows import arrow_table
-from bridge.sources.relations import create_relation
+from bridge.sources.relations import create_relation, whole_table
 from bridge.spark.bounded import Bounded, bounded
-from bridge.spark.events import FILE, ROW, TIME, Events, open_events
-from bridge.spark.fanout import Fanout, fanout
+from bridge.spark.events import FILE, ROW, Events, column, open_events
+from bridge.spark.fanout import fanout
 from bridge.spark.firsts import with_first_row
-from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS
+from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.sessions import session
 from bridge.spark.task import Feed, Task, needed
 from windows.schema import Attribute, Schema
@@ -113,11 +113,13 @@ class Replay:
         with bridge.connect() as cep:
             for name, table in self.relations.items():
                 create_relation(cep.database, name, table)
-            declared = {name.lower() for name in self.script.declared}
-            inferred = {e.stream: e.schema for e in self.events if e.stream.lower() not in declared}
-            self.script.install(cep, inferred)
+            self.install(cep)
             self.streams = cep.streams
             yield cep
+
+    def install(self, cep: Bridge) -> None:
+        """Registers the streams in a bridge and creates the queries there."""
+        self.script.install(cep, undeclared(self.script, {events.stream: events for events in self.events}))
 
     def _until_end(self, events: Events) -> Events:
         if self.end is None:
@@ -245,14 +247,10 @@ class Replay:
 
     def unbounded(self, name: str, keys: Mapping[str, tuple[str, ...]], count: int) -> tuple[Task, DataFrame]:
         """What is done for one query with a piece of events that never end, and these, each with one of `count` pieces."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         feeds = tuple(self._feed(number, events, False) for number, events in enumerate(self.events))
         queries = needed([(n, node) for n, (node, _) in self.script.queries.items()], [name])
         task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, (0, 1), True)
-        whole = self._merged(Group((name,), None, keys))
-        cut = whole.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
-        return task, cut.select(PIECE, *(c for c in whole.columns if c != PIECE))
+        return task, _numbered(self._merged(Group((name,), None, keys)), count)
 
     def _merged(self, group: Group) -> DataFrame:
         """The events of all streams, PIECE being a number of their keys."""
@@ -271,12 +269,12 @@ class Replay:
             assert group.back is not None
             count = len(bounds) - 1
             first, last = (_slice_of(F.col(TIME) + more, bounds) for more in (0, group.back + 1))
-            whole = whole.withColumn(PIECE, F.explode(F.sequence(first, last)))
+            others = [c for c in whole.columns if c != PIECE]
+            whole = whole.select(F.explode(F.sequence(first, last)).alias(PIECE), *others)
         else:
             count = self._wanted_pieces() if group.keys else 1
-            whole = whole.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
-        columns = [PIECE, *(c for c in whole.columns if c != PIECE)]
-        cut = whole.select(*columns).repartitionById(count, F.col(PIECE))
+            whole = _numbered(whole, count)
+        cut = whole.repartitionById(count, F.col(PIECE))
         return cut.sortWithinPartitions(PIECE, TIME, PLACE)
 
     def _placed(self, number: int, events: Events, group: Group) -> DataFrame:
@@ -291,6 +289,13 @@ class Replay:
         key = _key(events, group.keys.get(events.stream.lower(), ())) if group.back is None else F.lit(0)
         own = [F.col(c).alias(f"s{number}{c}") for c in events.columns]
         return events.frame.select(key.alias(PIECE), F.col(TIME), place.alias(PLACE), *own)
+
+
+def _numbered(events: DataFrame, count: int) -> DataFrame:
+    """PIECE, which is a number of the keys, as the number of one of so many pieces."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return events.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
 
 
 def _refuse_stores(script: Script) -> None:
@@ -328,7 +333,7 @@ def _key(events: Events, columns: Sequence[str]) -> Column:
     for name in columns:
         attribute = events.schema.find(name)
         assert attribute is not None
-        value = F.col(events.column(attribute.name))
+        value = F.col(events.column_of(attribute.name))
         parts.append(value.cast("double") + F.lit(0.0) if _is_number(attribute) else value)
     return F.xxhash64(*parts) if parts else F.lit(0).cast("long")
 
@@ -338,7 +343,7 @@ def _comparable(events: Events, name: str) -> bool:
     attribute = events.schema.find(name)
     if attribute is None:
         return False
-    kind = events.frame.schema[events.column(attribute.name)].dataType.typeName()
+    kind = events.frame.schema[events.column_of(attribute.name)].dataType.typeName()
     if _is_number(attribute):
         return kind in ("byte", "short", "integer", "long", "float", "double", "decimal")
     return {"VARCHAR": "string", "BOOLEAN": "boolean", "DATE": "date"}.get(attribute.type) == kind
@@ -387,20 +392,5 @@ def spark_schema(schema: pa.Schema) -> Any:
 
 def _as_table(name: str, data: Any) -> pa.Table:
     """A relation as Arrow: it goes to every executor."""
-    if type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow"):
-        table: pa.Table = data.toArrow()
-        return table
-    tables = as_arrow(data)
-    if tables is None:
-        raise BridgeError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")
-    return pa.concat_tables(list(tables))
-
-
-def column(name: str) -> Column:
-    """A column by its exact name."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
-__all__ = ["Fanout", "Group", "History", "Node", "Replay", "frames"]
+    on_spark = type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow")
+    return whole_table(name, data.toArrow() if on_spark else data)

@@ -22,6 +22,7 @@ from bridge.engine import Bridge
 from bridge.errors import QueryError, SourceError
 from bridge.intake import interleaved
 from bridge.query import Node, Stream, walk
+from bridge.results import file_name
 from bridge.rows import arrow_table
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
@@ -313,5 +314,5 @@ class Writer:
 
 
 def folder_of(name: str) -> str:
-    """The folder of a query's files; letters that no file name should have stand as `_`."""
-    return "".join(letter if letter.isalnum() or letter in "._- " else "_" for letter in name) + ".parquet"
+    """The folder of a query's files."""
+    return file_name(name, "parquet")

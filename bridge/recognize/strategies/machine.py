@@ -26,6 +26,7 @@ from nfa.pattern import symbols
 from nfa.program import MatchSymbol, Program
 from windows.databases import Database
 
+T = TypeVar("T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 Ask = Callable[[int, "Path[int]"], bool]
@@ -133,20 +134,7 @@ class Asked:
 
     def value(self, valued: Valued) -> Callable[[Path[int]], Any]:
         """The value of an expression over a path that has the row at hand already."""
-        readers = [self._reader(atom) for atom in valued.atoms]
-        compute = scalar(valued.expression, len(readers))
-        ask = database_asked(valued.expression, len(readers), self.task.database)
-
-        def value(path: Path[int]) -> Any:
-            values = [read(path) for read in readers]
-            if compute is None:
-                return ask(*values)
-            try:
-                return compute(*values)
-            except TypeError:  # decimals beside doubles, dates: the database knows
-                return ask(*values)
-
-        return value
+        return computed(valued.expression, [self._reader(atom) for atom in valued.atoms], self.task.database)
 
     def _reader(self, atom: Atom) -> Callable[[Path[int]], Any]:
         if isinstance(atom, Value):
@@ -275,7 +263,24 @@ def _label(atom: Label, path: Path[int]) -> str | None:
     return steps[moved][0] if 0 <= moved < len(steps) else None
 
 
-def database_asked(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
+def computed(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], database: Database) -> Callable[[T], Any]:
+    """The value of an expression over what the readers find of a match: in Python where that means the same."""
+    compute = scalar(expression, len(readers))
+    ask = _database_asked(expression, len(readers), database)
+
+    def value(match: T) -> Any:
+        values = [read(match) for read in readers]
+        if compute is None:
+            return ask(*values)
+        try:
+            return compute(*values)
+        except TypeError:  # decimals beside doubles, dates: the database knows
+            return ask(*values)
+
+    return value
+
+
+def _database_asked(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
     """The value of an expression over single values, by the database, remembered."""
 
     @functools.lru_cache(maxsize=100_000)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bridge import query
-from bridge.recognize.live import BEGINNING, Moment
 from bridge.recognize.strategies.machine import computed
+from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Value, Valued
 from nfa.watch import Bound, Watch
 from windows.databases import Database

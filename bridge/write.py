@@ -40,7 +40,7 @@ from bridge.query import (
 )
 from nfa import pattern, temporal
 from windows.schema import Schema
-from windows.window import Batch, Extent
+from windows.window import Batch, Extent, Top
 
 _CLAUSE_WORDS = (
     "WITHIN",
@@ -108,7 +108,7 @@ def _aggregate(node: Aggregate) -> str:
         text += f" GROUP BY {_scalars(node.group_by) or '()'}"
     if node.having is not None:
         text += f" HAVING {scalar(node.having)}"
-    return text + (" EMIT ON CHANGE" if node.on_change else "")
+    return text + (" EMIT ON EVERY CHANGE" if node.every_change else " EMIT ON CHANGE" if node.on_change else "")
 
 
 def _select(node: Node, columns: Iterable[exp.Expr]) -> str:
@@ -167,6 +167,10 @@ def _item(node: Node) -> str:
 def _extent(extent: Extent) -> str:
     if isinstance(extent, Batch):
         return f"START {scalar(extent.start)} STOP {scalar(extent.stop)}"
+    if isinstance(extent, Top):
+        order = ", ".join(scalar(term.this) + " DESC" * bool(term.args["desc"]) for term in extent.order)
+        last_of = f" LAST OF {_scalars(extent.last_of)}" if extent.last_of else ""
+        return f"ROWS {extent.count} ORDER BY {order}{last_of}"
     return str(extent)
 
 

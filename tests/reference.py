@@ -23,7 +23,7 @@ from sqlglot import exp
 from bridge import query as q
 from nfa import pattern as p
 from windows.schema import Schema
-from windows.window import Batch, Now, Range, Rows, Unbounded
+from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
 
 Moment = tuple[float, int, int]
 Place = tuple[Moment, tuple]
@@ -106,6 +106,7 @@ class Truth:
         if times != sorted(times):
             raise MeaningError("T2: the events are not in order of time")
         self.now = max([*times, *([] if end is None else [end])], default=-math.inf)
+        self.begin = min([*times, *([] if end is None else [end])], default=-math.inf)
         self._known: dict[int, tuple[q.Node, list[Row]]] = {}
 
     def rows(self, node: q.Node) -> list[Row]:
@@ -201,6 +202,16 @@ class Truth:
                 return [windowed(row, NEVER) for row in rows]
             case Rows(count, None):
                 return [row for part in partitions(rows, key) for row in last_rows(part, count)]
+            case FirstRows(count):
+                return [windowed(row, NEVER) for part in partitions(rows, key) for row in part[:count]]
+            case FirstRange(size):
+                return [windowed(row, NEVER) for row in rows if row.ts < self.begin + size]
+            case Session(gap):
+                return [row for part in partitions(rows, key) for row in sessions(part, gap)]
+            case Top():
+                return [row for part in partitions(rows, key) for row in self.top(input, part, extent)]
+            case Range(size, slide, first=True):
+                return range_jumps(rows, size, slide, rows[0].ts, self.now) if rows else []
             case Range(size, slide, offset):
                 return range_jumps(rows, size, slide, offset, self.now)
             case Rows(count, slide, full):
@@ -223,6 +234,29 @@ class Truth:
                 open_ = [row]
         for batch, following in itertools.zip_longest(done, done[1:]):
             yield from renewed(batch, batch[-1].place, following[-1].place if following else NEVER)
+
+    def top(self, input: q.Node, rows: list[Row], extent: Top) -> Iterator[Row]:
+        """W9: a row is out where it is not among the first any more, or where a newer one takes its place."""
+        scope = self.scope(input)
+        inside: list[Row] = []
+        for row in rows:
+            mine = [value(key, scope(row)) for key in extent.last_of]
+            same = [r for r in inside if extent.last_of and [value(k, scope(r)) for k in extent.last_of] == mine]
+            inside = [row, *(r for r in inside if r not in same)]  # newest first, which sorting keeps among equals
+            for term in reversed(extent.order):
+                of = [
+                    (found is not None, 0 if found is None else found)
+                    for found in (value(term.this, scope(r)) for r in inside)
+                ]
+                order = sorted(range(len(inside)), key=of.__getitem__)
+                if term.args["desc"]:
+                    order = sorted(range(len(inside)), key=lambda at: _Down(of[at]))
+                inside = [inside[at] for at in order]
+            gone = [*same, *inside[extent.count :]]
+            inside = inside[: extent.count]
+            yield from (windowed(r, row.place) for r in gone)
+            inside.sort(key=lambda r: r.place, reverse=True)
+        yield from (windowed(r, NEVER) for r in inside)
 
     # O1 ------------------------------------------------------------------------------------------------------
 
@@ -320,6 +354,27 @@ def last_rows(rows: list[Row], count: int) -> Iterator[Row]:
         yield windowed(row, rows[pusher].place if pusher < len(rows) else NEVER)
 
 
+class _Down:
+    """Compares the other way round."""
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def __lt__(self, other: _Down) -> bool:
+        return bool(other.found < self.found)
+
+
+def sessions(rows: list[Row], gap: int) -> Iterator[Row]:
+    """W8: all rows of a session leave `gap` after its newest one."""
+    held: list[Row] = []
+    for row in rows:
+        if held and row.ts >= held[-1].ts + gap:
+            yield from (windowed(r, start_of(held[-1].ts + gap)) for r in held)
+            held = []
+        held.append(row)
+    yield from (windowed(r, start_of(held[-1].ts + gap)) for r in held)
+
+
 def range_jumps(rows: list[Row], size: int, slide: int, offset: int, now: float) -> Iterator[Row]:
     """W3: at each boundary B = k * slide + offset that time reaches, the rows with B - size <= ts < B, valid until B + slide."""
     contents: dict[int, list[Row]] = defaultdict(list)
@@ -382,6 +437,8 @@ class Report:
     group: Values
     place: Place
     content: list[Row]
+    of: Row | None = None
+    """A row of the group, where the content may be empty."""
 
 
 class Aggregation:
@@ -402,6 +459,8 @@ class Aggregation:
 
     def rows(self) -> Iterator[Row]:
         reports = [*self.entries(), *(self.expiries() if self.node.on_change else ())]
+        if self.node.every_change:
+            reports = list(self.changes())
         for group in {report.group: None for report in reports}:
             history = sorted((r for r in reports if r.group == group), key=lambda report: report.place)
             for report, following in itertools.zip_longest(history, history[1:]):
@@ -409,19 +468,20 @@ class Aggregation:
 
     def row(self, report: Report, replaced: Place) -> Iterator[Row]:
         """W5: out when its group is reported again (even if HAVING hides that), at the latest with its newest row."""
-        newest = report.content[-1] if report.content else None
+        newest = report.content[-1] if report.content else report.of
         scope = self.scope(newest) if newest else None
         scopes = [self.scope(row) for row in report.content]
         if self.node.having is None or value(self.node.having, scope, scopes) is True:
             values = tuple(value(column, scope, scopes) for column in self.node.columns)
-            yield Row(values, report.place, min(replaced, newest.out if newest else NEVER))
+            yield Row(values, report.place, min(replaced, newest.out if newest and report.of is None else NEVER))
 
     def entries(self) -> Iterator[Report]:
         for entering in renewals(self.input):
             last = entering[-1]
             for number, rows in enumerate(partitions(entering, self.group_of)):
                 group = self.group_of(rows[0])
-                yield Report(group, _place_of(last, number), self.content(group, last.place))
+                if content := self.content(group, last.place):  # none where a row falls out of a W9 as it comes
+                    yield Report(group, _place_of(last, number), content)
 
     def expiries(self) -> Iterator[Report]:
         """EMIT ON CHANGE: at x, groups that lost a row at x and still have one (without GROUP BY: also when empty)."""
@@ -433,6 +493,23 @@ class Aggregation:
             kept.sort(key=lambda pair: pair[1][0].place if pair[1] else at)
             for number, (group, content) in enumerate(kept):
                 yield Report(group, (at[0], (0, number)), content)
+
+    def changes(self) -> Iterator[Report]:
+        """EMIT ON EVERY CHANGE: what each moment changes, as it leaves it: first where rows enter, then where they leave."""
+
+        def left(row: Row) -> Moment:
+            time, kind, seq = row.out[0]
+            return (time, max(kind, TIME), seq)
+
+        for moment in sorted({row.moment for row in self.input} | {left(row) for row in self.input}):
+            if moment[0] > self.now:
+                break
+            changed = [row for row in self.input if row.moment == moment]
+            changed += [row for row in self.input if left(row) == moment]
+            groups = {self.group_of(row): row for row in reversed(changed)}
+            for number, group in enumerate(dict.fromkeys(map(self.group_of, changed))):
+                inside = [row for row in self.input if row.moment <= moment < left(row) and self.group_of(row) == group]
+                yield Report(group, (moment, (number,)), inside, groups[group])
 
     def content(self, group: Values, place: Place) -> list[Row]:
         return [row for row in self.input if row.counts_at(place) and self.group_of(row) == group]

@@ -15,6 +15,7 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.epl_aggregates import Asked, aggregated
 from bridge.frontends.epl_from import RESERVED, Item, item
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_text import EplCursor
@@ -26,7 +27,6 @@ from bridge.frontends.select import joined
 from bridge.named import NamedWindows
 from bridge.query import Aggregate, Correlate, EagerMatch, Filter, Map, Node, Stream, TemporalMatch, Window
 from windows.schema import Attribute, Schema, TypeMismatch
-from windows.window import Range, Unbounded
 
 Statement = Plain | CreateWindow | DeleteFrom
 
@@ -247,9 +247,7 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
         cursor.fail(f"{len(names)} columns are named: the select list has to have as many, and no *")
     values = (column.this if isinstance(column, exp.Alias) else column for column in node.columns)
     columns = tuple(exp.alias_(value.copy(), name, quoted=True) for value, name in zip(values, names, strict=True))
-    if isinstance(node, Map):
-        return Map(node.input, columns)
-    return Aggregate(node.input, columns, node.group_by, node.having, node.on_change)
+    return dataclasses.replace(node, columns=columns)
 
 
 # SELECT -----------------------------------------------------------------------------------------------------------------
@@ -342,38 +340,10 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     having = resolved(cursor, [_condition(cursor)], names) if cursor.take("HAVING") else ()
     _refuse_next(cursor)
     if keys or any(column.find(exp.AggFunc) for column in (*columns, *having)):
-        on_change = _reported(cursor, node, bool(keys), position)
-        return Aggregate(node, columns, keys, having[0] if having else None, on_change)
+        return aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
     return node if columns == (exp.Star(),) else Map(node, columns)
-
-
-def _reported(cursor: Cursor, node: Node, grouped: bool, position: int) -> bool:
-    """Whether what leaves the window is reported too: EPL's aggregates tell each change of their window's content."""
-    while isinstance(node, Filter):
-        node = node.input
-    if isinstance(node, (Stream, EagerMatch, TemporalMatch)):
-        cursor.fail("an aggregate wants a window: write #keepall for all events, or #time(…), #length(…)", position)
-    if isinstance(node, Correlate):
-        kept = all(isinstance(below, Window) and isinstance(below.extent, Unbounded) for _, below in node.inputs)
-        if not kept:
-            cursor.fail(
-                "aggregates over a join are supported over #keepall alone: what leaves a window would be told, too; "
-                "insert into names the join's results",
-                position,
-            )
-        return False
-    if not isinstance(node, Window):
-        return False
-    slide = getattr(node.extent, "slide", None)
-    if grouped and slide is not None:
-        cursor.fail(
-            "group by over a batch would tell the groups of the batch before, too: it is not supported", position
-        )
-    if grouped and not isinstance(node.extent, (Unbounded, Range)):
-        cursor.fail("group by over #length would tell the group of the event that leaves, too: use #time", position)
-    return isinstance(node.extent, Range) and slide is None
 
 
 def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:

@@ -223,6 +223,22 @@ def _(node: query.Correlate, names: Names) -> Resolved:
 
 
 @_resolve.register
+def _(node: query.Arrange, names: Names) -> Resolved:
+    below = _streaming(node.input, names)
+    scope = _Scope(below.fields)
+    order = tuple(exp.Ordered(this=_scalar(term.this, scope), desc=term.args["desc"]) for term in node.order_by)
+    last_of = None if node.last_of is None else tuple(_scalar(key, scope) for key in node.last_of)
+    resolved = dataclasses.replace(node, input=below.node, order_by=order, last_of=last_of)
+    return Resolved(resolved, below.fields, windowed=False)
+
+
+@_resolve.register
+def _(node: query.Throttle, names: Names) -> Resolved:
+    below = _streaming(node.input, names)
+    return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)
+
+
+@_resolve.register
 def _(node: query.Match, names: Names) -> Resolved:
     below = _streaming(node.input, names)
     scope = _Scope(below.fields, tuple(Field(a.name, a.type) for a in node.measures))

@@ -94,6 +94,8 @@ def _title(node: Node) -> str:
             return f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
         case query.EagerMatch():
             return f"{node.pattern} {node.reporting}"
+        case query.Arrange() | query.Throttle():
+            return f"{type(node).__name__} {str(node).rpartition(' (')[2][:-1]}"
         case _:
             return type(node).__name__
 

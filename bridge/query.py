@@ -414,6 +414,54 @@ class TemporalMatch(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class Arrange(Node):
+    """The rows that one event or instant brings, arranged among themselves: EPL's distinct, order by and limit.
+
+    Each row once with `distinct`; the last one alone with `last_of`, of each group of these; then in the order, NULL
+    being least; then so many of them, after `offset`.
+
+    >>> print(Arrange(Window(Stream("s"), "ROWS 3 SLIDE 3"), ["v DESC"], limit=2))
+    SELECT * FROM (SELECT * FROM s WINDOW(ROWS 3 SLIDE 3)) ARRANGED (ORDER BY v DESC LIMIT 2)
+    """
+
+    input: Node
+    order_by: tuple[exp.Ordered, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    distinct: bool = False
+    last_of: tuple[exp.Expr, ...] | None = None
+
+    def __post_init__(self) -> None:
+        last_of = None if self.last_of is None else scalars(self.last_of)
+        _set(self, order_by=tuple(map(in_order, self.order_by)), last_of=last_of)
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Throttle(Node):
+    """The first row of every so many, or of every so many milliseconds counted from the first row: EPL's output first.
+
+    >>> print(Throttle(Stream("s"), time=5000))
+    SELECT * FROM s THROTTLED (FIRST EVERY 5000 MS)
+    """
+
+    input: Node
+    count: int | None = None
+    time: int | None = None
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
 class Output(Node):
     """The one end of a query definition; `create_query` adds it where it is missing.
 

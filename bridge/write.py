@@ -19,6 +19,7 @@ from bridge.frontends.scalars import NO_COLUMNS
 from bridge.frontends.select import RESERVED
 from bridge.query import (
     Aggregate,
+    Arrange,
     Correlate,
     Definition,
     Deleting,
@@ -33,6 +34,7 @@ from bridge.query import (
     Relation,
     Stream,
     TemporalMatch,
+    Throttle,
     Union,
     Window,
     parsed,
@@ -157,6 +159,11 @@ def _item(node: Node) -> str:
             return f"{_item(below)} WITHOUT WHAT {triggers} DELETES"
         case TemporalMatch(events, tree):
             return f"PATTERN [{_temporal(tree, events)}]"
+        case Arrange(below):
+            return f"({statement(below)}) ARRANGED ({_arrangement(node)})"
+        case Throttle(below, count, time):
+            every = f"{count} ROWS" if time is None else f"{time} MS"
+            return f"{_below(node, below)} THROTTLED (FIRST EVERY {every})"
         case Output(below):
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
@@ -168,10 +175,23 @@ def _extent(extent: Extent) -> str:
     if isinstance(extent, Batch):
         return f"START {scalar(extent.start)} STOP {scalar(extent.stop)}"
     if isinstance(extent, Top):
-        order = ", ".join(scalar(term.this) + " DESC" * bool(term.args["desc"]) for term in extent.order)
         last_of = f" LAST OF {_scalars(extent.last_of)}" if extent.last_of else ""
-        return f"ROWS {extent.count} ORDER BY {order}{last_of}"
+        return f"ROWS {extent.count} ORDER BY {_ordered(extent.order)}{last_of}"
     return str(extent)
+
+
+def _arrangement(node: Arrange) -> str:
+    words = ["DISTINCT"] * node.distinct
+    if node.last_of is not None:
+        words.append("LAST" + (f" OF {_scalars(node.last_of)}" if node.last_of else ""))
+    if node.order_by:
+        words.append("ORDER BY " + _ordered(node.order_by))
+    words += [] if node.limit is None else [f"LIMIT {node.limit}"]
+    return " ".join([*words, *[f"OFFSET {node.offset}"] * bool(node.offset)])
+
+
+def _ordered(terms: Iterable[exp.Ordered]) -> str:
+    return ", ".join(scalar(term.this) + " DESC" * bool(term.args["desc"]) for term in terms)
 
 
 def _temporal(tree: temporal.Temporal, events: tuple[Occurrence, ...]) -> str:

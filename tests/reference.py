@@ -140,6 +140,11 @@ class Truth:
                 return self.correlate(node)
             case q.Match():
                 return self.match(node)
+            case q.Arrange(input):
+                moments = itertools.groupby(self.rows(input), key=lambda row: row.moment)
+                return [row for moment, rows in moments for row in self.arranged(node, moment, list(rows))]
+            case q.Throttle(input, count):
+                return throttled(self.rows(input), count, node.time)
         raise MeaningError(f"no meaning for {type(node).__name__}")
 
     def columns(self, node: q.Node) -> list[str]:
@@ -170,8 +175,13 @@ class Truth:
 
     def scope(self, node: q.Node) -> Callable[[Row], Scope]:
         """How a row of `node` answers for the names of its columns."""
-        names = [(None, name) for name in self.columns(node)]
-        return lambda row: Scope(names, row.values)
+        names: list[tuple[str | None, str]] = [(None, name) for name in self.columns(node)]
+        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window):
+            node = node.input
+        if not isinstance(node, q.Correlate):
+            return lambda row: Scope(names, row.values)
+        names += [(alias, name) for alias, below in node.inputs for name in self.columns(below)]
+        return lambda row: Scope(names, row.values * 2)
 
     def key(self, input: q.Node, keys: Sequence[exp.Expression]) -> Callable[[Row], Values]:
         """The partition or group of a row; NULLs are one group."""
@@ -276,6 +286,24 @@ class Truth:
             raise MeaningError("O1: the inputs of a union have equal schemas")
         return [nested(row, branch) for branch, node in enumerate(inputs) for row in self.rows(node)]
 
+    def arranged(self, node: q.Arrange, moment: Moment, rows: list[Row]) -> Iterator[Row]:
+        """The rows of one moment: each once, the last of each group, in an order, so many."""
+        scope = self.scope(node.input)
+        if node.distinct:
+            firsts: dict[Values, Row] = {}
+            rows = [firsts.setdefault(row.values, row) for row in rows if row.values not in firsts]
+        if node.last_of is not None:
+            rows = list({tuple(value(key, scope(row)) for key in node.last_of): row for row in rows}.values())
+        for term in reversed(node.order_by):
+            found = [value(term.this, scope(row)) for row in rows]
+            keys = [(one is not None, 0 if one is None else one) for one in found]
+            compared = [_Down(key) for key in keys] if term.args["desc"] else keys
+            order = sorted(range(len(rows)), key=compared.__getitem__)
+            rows = [rows[at] for at in order]
+        end = None if node.limit is None else node.offset + node.limit
+        for number, row in enumerate(rows[node.offset : end]):
+            yield Row(row.values, (moment, (number,)))
+
     # O3, O4 --------------------------------------------------------------------------------------------------
 
     def correlate(self, node: q.Correlate) -> Iterator[Row]:
@@ -352,6 +380,14 @@ def last_rows(rows: list[Row], count: int) -> Iterator[Row]:
     for number, row in enumerate(rows):
         pusher = number + count
         yield windowed(row, rows[pusher].place if pusher < len(rows) else NEVER)
+
+
+def throttled(rows: list[Row], count: int | None, time: int | None) -> list[Row]:
+    """The first of every `count` rows, or of every `time` since the first row."""
+    if time is None:
+        return [dataclasses.replace(row, out=None) for row in rows[::count]]
+    firsts = {(row.ts - rows[0].ts) // time: row for row in reversed(rows)}
+    return [dataclasses.replace(row, out=None) for row in reversed(firsts.values())]
 
 
 class _Down:
@@ -681,6 +717,8 @@ class Scope:
             for place, (alias, column) in enumerate(self.names)
             if column.lower() == name.lower() and (not table or (alias or "").lower() == table.lower())
         ]
+        if not table and len(found) > 1:  # by its name in the result, before that in an input
+            found = [place for place in found if self.names[place][0] is None] or found
         if len(found) != 1:
             raise MeaningError(f"{'ambiguous' if found else 'unknown'} column {table + '.' if table else ''}{name}")
         return self.values[found[0]]

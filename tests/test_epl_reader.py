@@ -15,11 +15,13 @@ MATCH = "select * from S match_recognize (measures {measures} pattern ({pattern}
 
 REFUSED = {
     "select rstream v from S": "rstream",
-    "select distinct v from S": "distinct",
     "select irstream v from S#time(5)": "irstream",
-    "select v from S output every 5 events": "output",
-    "select v from S order by v": "order by",
-    "select v from S limit 5": "limit",
+    "select v from S output snapshot every 5 sec": "output",
+    "select v from S output when v > 3": "output",
+    "select v from S#length_batch(2) output every 5 events": "output",
+    "select v, sum(v) from S#time(5) group by v output every 5 events": "output",
+    "select sum(v) as t from S#keepall order by k": "k",
+    "select distinct v from S order by k": "k",
     "select * from A#keepall as a left outer join B#keepall as b on a.v = b.v": "left",
     "select * from A unidirectional, B#keepall": "unidirectional",
     "select * from S#ext_timed(v, 5 sec)": "v, 5 sec",

@@ -18,6 +18,7 @@ from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
 from bridge.frontends.epl_from import RESERVED, Item, item
 from bridge.frontends.epl_match import match_recognize
+from bridge.frontends.epl_output import aggregates, single_events, told
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
@@ -25,7 +26,19 @@ from bridge.frontends.extended import Statement as Plain
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.frontends.select import joined
 from bridge.named import NamedWindows
-from bridge.query import Aggregate, Correlate, EagerMatch, Filter, Map, Node, Stream, TemporalMatch, Window
+from bridge.query import (
+    Aggregate,
+    Arrange,
+    Correlate,
+    EagerMatch,
+    Filter,
+    Map,
+    Node,
+    Stream,
+    TemporalMatch,
+    Throttle,
+    Window,
+)
 from windows.schema import Attribute, Schema, TypeMismatch
 
 Statement = Plain | CreateWindow | DeleteFrom
@@ -34,9 +47,6 @@ _STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", 
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
 
 _REFUSED = {
-    "OUTPUT": "output is not supported: every result is reported as it comes",
-    "ORDER BY": "order by is not supported: results come in time order; ask cep.query for a sorted answer",
-    "LIMIT": "limit is not supported: results come in time order; ask cep.query for a shortened answer",
     "FOR": "for is not supported: every processor gets the results in order",
     "LEFT": "an outer join is not supported: only what happened is reported",
     "RIGHT": "an outer join is not supported: only what happened is reported",
@@ -243,6 +253,8 @@ def _column_names(cursor: Cursor) -> list[str]:
 
 def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
     """The columns of a list in other words: `insert into S (a, b) select x, y`."""
+    if isinstance(node, (Arrange, Throttle)) or (isinstance(node, Window) and isinstance(node.input, Aggregate)):
+        cursor.fail("columns are named in the select list where results are arranged: select x as a")
     if not isinstance(node, (Map, Aggregate)) or len(node.columns) != len(names):
         cursor.fail(f"{len(names)} columns are named: the select list has to have as many, and no *")
     values = (column.this if isinstance(column, exp.Alias) else column for column in node.columns)
@@ -255,13 +267,12 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 
 def _select(cursor: Cursor) -> Node:
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
-    told = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
+    which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
     position = cursor.position
-    cursor.at += bool(told)
-    if told == "RSTREAM":
+    cursor.at += bool(which)
+    if which == "RSTREAM":
         cursor.fail("rstream is not supported: only what is new is reported", position)
-    if cursor.word() == "DISTINCT":
-        cursor.fail("distinct is not supported: group by the columns instead")
+    distinct = cursor.take("DISTINCT")
     start = cursor.at
     region = cursor.until(_STOPS)
     columns = epl_scalars.listed(cursor, region, "a list of columns")
@@ -269,7 +280,7 @@ def _select(cursor: Cursor) -> Node:
     cursor.expect("FROM")
     items, conditions = _items(cursor)
     node, names = _source(cursor, items)
-    if told == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
+    if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)
     if cursor.take("WHERE"):
         conditions.append(_condition(cursor))
@@ -278,7 +289,7 @@ def _select(cursor: Cursor) -> Node:
         node = Correlate(node.inputs, joined(found) if found else None)
     elif found:
         node = Filter(node, joined(found))
-    return _projected(cursor, node, resolved(cursor, columns, names), names)
+    return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
 
 
 def _items(cursor: Cursor) -> tuple[list[Item], list[exp.Expr]]:
@@ -332,18 +343,20 @@ def _condition(cursor: Cursor) -> exp.Expr:
     return epl_scalars.single(cursor, cursor.until((",", *_STOPS, *_JOINS)), "a condition")
 
 
-def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names) -> Node:
+def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names, distinct: bool) -> Node:
     keys: tuple[exp.Expr, ...] = ()
     if cursor.take("GROUP BY"):
         keys = resolved(cursor, epl_scalars.listed(cursor, cursor.until(_STOPS), "a column to group by"), names)
     position = cursor.position
     having = resolved(cursor, [_condition(cursor)], names) if cursor.take("HAVING") else ()
+    asked = told(cursor, distinct, names)
     _refuse_next(cursor)
     if keys or any(column.find(exp.AggFunc) for column in (*columns, *having)):
-        return aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
+        found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
+        return aggregates(cursor, found, asked)
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
-    return node if columns == (exp.Star(),) else Map(node, columns)
+    return single_events(cursor, node, columns, asked)
 
 
 def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:

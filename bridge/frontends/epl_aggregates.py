@@ -29,7 +29,7 @@ class Asked:
         return any(_own(part, self.keys) for part in asked)
 
 
-def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Node:
+def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
     window = _window(node)
     if isinstance(window, Correlate):

@@ -113,7 +113,7 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     assert isinstance(node.extent, Rows) and node.extent.slide is not None
     raw = network.name("raw", node)
     keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
-    _number_rows(operator, raw, below, keys, node.extent.count)
+    number_rows(operator, raw, below, keys, node.extent.count)
     jump = _jumps(node.extent.count, node.extent.slide, node.extent.full)
     near = [
         exp.LTE(this=of("r", "_number"), expression=of("t", "_number")),
@@ -158,7 +158,7 @@ def _jumps(count: int, slide: int, full: bool) -> exp.Expr:
     return exp.and_(is_full, exp.EQ(this=rest, expression=number(count % slide)))
 
 
-def _number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expr], count: int) -> None:
+def number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expr], count: int) -> None:
     """A table of the rows with their `_number` in the stream, per key, counted on from the last one."""
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
     known = exp.select(exp.Max(this=of("p", "_number"))).from_(exp.alias_(table(raw), "p", table=True, quoted=True))

@@ -129,6 +129,7 @@ class _Analysis:
     @reach.register(query.Filter)
     @reach.register(query.Map)
     @reach.register(query.Union)
+    @reach.register(query.Arrange)
     def _(self, node: Node) -> Reach:
         backs, lasts = zip(*map(self.reach, node.inputs_of), strict=True)
         return Reach(_longest(backs), _longest(lasts))

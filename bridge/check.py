@@ -213,13 +213,15 @@ def _(node: query.Correlate, names: Names) -> Resolved:
     if not streaming:
         raise QueryError("a correlation needs a stream: for tables alone ask cep.query")
     for alias, part in streaming:
-        if len(streaming) > 1 and not part.windowed:
+        if len(streaming) > 1 and not part.windowed and alias != node.driving:
             raise QueryError(_no_window("a correlation", part.node, alias))
     fields = _joined_fields(parts)
     condition = None if node.condition is None else _condition(node.condition, _Scope(fields), "WHERE or ON")
-    resolved = query.Correlate(tuple((alias, part.node) for alias, part in parts), condition)
+    inputs = tuple((alias, part.node) for alias, part in parts)
+    resolved = query.Correlate(inputs, condition, node.outer, node.driving)
     windowed, expiring = (all(getattr(part, name) for _, part in streaming) for name in ("windowed", "expiring"))
-    return Resolved(resolved, fields, windowed and _is_known_to_end(resolved), expiring)
+    windowed = windowed and _is_known_to_end(resolved) and not node.outer and node.driving is None
+    return Resolved(resolved, fields, windowed, expiring)
 
 
 @_resolve.register

@@ -222,6 +222,8 @@ class Correlate(Node):
     """O3: each arriving row joined with the other inputs' windows where `condition` is true.
 
     `inputs` maps aliases to nodes (a plain sequence takes the streams' names); conditions name columns `alias.column`.
+    `outer` names the inputs whose rows are reported as they arrive also where nothing joins them, with NULLs; `driving`
+    the one input whose arrivals alone are reported (EPL's outer joins of two inputs, and its unidirectional).
 
     >>> print(Correlate({"l": Window(Stream("s"), "NOW"), "r": Window(Stream("t"), "RANGE 2 S")}, "l.a = r.b"))
     SELECT * FROM s WINDOW(NOW) AS l, t WINDOW(RANGE 2000 MS) AS r WHERE l.a = r.b
@@ -229,6 +231,8 @@ class Correlate(Node):
 
     inputs: tuple[tuple[str, Node], ...]
     condition: exp.Expr | None = None
+    outer: frozenset[str] = frozenset()
+    driving: str | None = None
 
     def __post_init__(self) -> None:
         pairs = self.inputs.items() if isinstance(self.inputs, Mapping) else self.inputs

@@ -129,7 +129,9 @@ def _source(node: Node) -> str:
 
 def _inputs(node: Correlate) -> str:
     items = ", ".join(_aliased(place, alias, below) for place, (alias, below) in enumerate(node.inputs, 1))
-    return items + ("" if node.condition is None else f" WHERE {scalar(node.condition)}")
+    told = f" REPORTED BY {name(node.driving)}" if node.driving is not None else ""
+    told += f" WITH ALL OF {', '.join(map(name, sorted(node.outer)))}" if node.outer else ""
+    return items + told + ("" if node.condition is None else f" WHERE {scalar(node.condition)}")
 
 
 def _aliased(place: int, alias: str, node: Node) -> str:

@@ -313,13 +313,23 @@ class Truth:
         """
         names = [(alias, name) for alias, below in node.inputs for name in self.columns(below)]
         inputs = [self.parts(below) for below in node.inputs_of]
+        for rows, (alias, _) in zip(inputs, node.inputs, strict=True):
+            if alias == node.driving:
+                rows[:] = [dataclasses.replace(row, out=row.place) for row in rows]
         for moment in sorted({row.moment for rows in inputs for row in rows if row.place is not THERE}):
             present = [[row for row in rows if takes_part(row, moment)] for rows in inputs]
-            found = itertools.count()
-            for parts in self._combinations(present, moment):
+            found, joined = itertools.count(), set[int]()
+            for parts in self._combinations(present, moment, node):
                 values = tuple(itertools.chain.from_iterable(part.values for part in parts))
                 if node.condition is None or value(node.condition, Scope(names, values)) is True:
+                    joined |= set(map(id, parts))
                     yield Row(values, (moment, (next(found),)), min(out_within(part, moment) for part in parts))
+            for place, (alias, _) in enumerate(node.inputs):
+                if alias in node.outer and node.driving in (None, alias):
+                    for row in (row for row in inputs[place] if row.moment == moment and id(row) not in joined):
+                        others = [(None,) * len(self.columns(below)) for below in node.inputs_of]
+                        others[place] = row.values
+                        yield Row(tuple(itertools.chain.from_iterable(others)), (moment, (next(found),)))
 
     def parts(self, node: q.Node) -> list[Row]:
         """A relation's rows are always there and trigger nothing (O4)."""
@@ -329,10 +339,11 @@ class Truth:
             raise MeaningError(f"no relation {node.name}")
         return [Row(tuple(values), THERE, NEVER) for values in self.relations[node.name][1]]
 
-    def _combinations(self, present: list[list[Row]], moment: Moment) -> Iterator[tuple[Row, ...]]:
+    def _combinations(self, present: list[list[Row]], moment: Moment, node: q.Correlate) -> Iterator[tuple[Row, ...]]:
         if math.prod(map(len, present)) > 20 * self.limit:
             raise LimitError("too many combinations")
-        found = [parts for parts in itertools.product(*present) if any(part.moment == moment for part in parts)]
+        told = [place for place, (alias, _) in enumerate(node.inputs) if node.driving in (None, alias)]
+        found = [parts for parts in itertools.product(*present) if any(parts[at].moment == moment for at in told)]
         yield from sorted(found, key=lambda parts: [part.place for part in parts if part.place is not THERE])
 
     # P -------------------------------------------------------------------------------------------------------

@@ -31,7 +31,11 @@ def statement(chance: random.Random) -> str:
     if kind == 0:
         left, right = chance.choice(JOINED), chance.choice(JOINED)
         order = chance.choice(("", " order by a.v desc, b.id", " order by b.v limit 2"))
-        return f"select a.id as i, b.id as j from A{left} as a, B{right} as b where a.k = b.k{order}"
+        first = chance.choice((f"A{left} as a", "A as a unidirectional"))
+        outer = chance.choice(("left", "right", "full"))
+        if chance.random() < 0.5:
+            return f"select a.id as i, b.id as j from {first} {outer} outer join B{right} as b on a.k = b.k{order}"
+        return f"select a.id as i, b.id as j from {first}, B{right} as b where a.k = b.k{order}"
     window, where = chance.choice(WINDOWS), chance.choice(("", "", " where v > 1"))
     if kind <= 3:
         return _plain(chance, window, where)

@@ -16,7 +16,8 @@ from bridge.errors import QueryError
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
-from bridge.frontends.epl_from import RESERVED, Item, item
+from bridge.frontends.epl_from import RESERVED
+from bridge.frontends.epl_join import STOPS, Joins, condition, correlated, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, single_events, told
 from bridge.frontends.epl_text import EplCursor
@@ -43,15 +44,9 @@ from windows.schema import Attribute, Schema, TypeMismatch
 
 Statement = Plain | CreateWindow | DeleteFrom
 
-_STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
-_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
 
 _REFUSED = {
     "FOR": "for is not supported: every processor gets the results in order",
-    "LEFT": "an outer join is not supported: only what happened is reported",
-    "RIGHT": "an outer join is not supported: only what happened is reported",
-    "FULL": "an outer join is not supported: only what happened is reported",
-    "OUTER": "an outer join is not supported: only what happened is reported",
     "UNION": "union is not supported",
 }
 _STATEMENTS = {
@@ -274,45 +269,29 @@ def _select(cursor: Cursor) -> Node:
         cursor.fail("rstream is not supported: only what is new is reported", position)
     distinct = cursor.take("DISTINCT")
     start = cursor.at
-    region = cursor.until(_STOPS)
+    region = cursor.until(STOPS)
     columns = epl_scalars.listed(cursor, region, "a list of columns")
     _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
-    items, conditions = _items(cursor)
-    node, names = _source(cursor, items)
+    joins = read_joins(cursor)
+    node, names = _source(cursor, joins)
     if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)
-    if cursor.take("WHERE"):
-        conditions.append(_condition(cursor))
-    found = resolved(cursor, conditions, names)
+    where = resolved(cursor, [condition(cursor)], names) if cursor.take("WHERE") else ()
     if isinstance(node, Correlate):
-        node = Correlate(node.inputs, joined(found) if found else None)
-    elif found:
-        node = Filter(node, joined(found))
+        on = resolved(cursor, joins.conditions, names)
+        on, where = (on, where) if node.outer else (on + where, ())
+        node = dataclasses.replace(node, condition=joined(on) if on else None)
+    if where:
+        node = Filter(node, joined(where))
     return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
 
 
-def _items(cursor: Cursor) -> tuple[list[Item], list[exp.Expr]]:
-    items, conditions = [item(cursor)], list[exp.Expr]()
-    while True:
-        if cursor.take(","):
-            items.append(item(cursor))
-        elif cursor.word() in ("JOIN", "INNER"):
-            cursor.take("INNER")
-            cursor.expect("JOIN")
-            items.append(item(cursor))
-            cursor.expect("ON")
-            conditions.append(_condition(cursor))
-        else:
-            _refuse_next(cursor)
-            return items, conditions
-
-
-def _source(cursor: Cursor, items: list[Item]) -> tuple[Node, Names]:
+def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
     """What is selected from, and the qualifiers of its columns."""
-    if len(items) == 1:
-        alias, node, position = items[0]
-        tags = _tags(node)
+    if len(joins.items) == 1:
+        alias, node, position, _ = joins.items[0]
+        tags = tags_of(node)
         if cursor.word() != "MATCH_RECOGNIZE":
             return node, Names(alias, tags)
         if tags:
@@ -320,35 +299,15 @@ def _source(cursor: Cursor, items: list[Item]) -> tuple[Node, Names]:
         return match_recognize(cursor, alias)(node), Names(None, ())
     if cursor.word() == "MATCH_RECOGNIZE":
         cursor.fail("match_recognize reads one stream: insert into names a join's results")
-    seen: set[str] = set()
-    for alias, node, position in items:
-        if _tags(node):
-            cursor.fail("a pattern stands alone in from: insert into names its results, to be joined", position)
-        if alias.lower() in seen:
-            cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", position)
-        seen.add(alias.lower())
-    inputs = tuple((alias, node) for alias, node, _ in items)
-    return Correlate(inputs), Names(None, tuple(alias for alias, _ in inputs))
-
-
-def _tags(node: Node) -> tuple[str, ...]:
-    """The tags of the pattern that a node is, or a window of."""
-    while isinstance(node, Window):
-        node = node.input
-    events = node.events if isinstance(node, TemporalMatch) else ()
-    return tuple(event.tag for event in events if event.tag is not None)
-
-
-def _condition(cursor: Cursor) -> exp.Expr:
-    return epl_scalars.single(cursor, cursor.until((",", *_STOPS, *_JOINS)), "a condition")
+    return correlated(cursor, joins), Names(None, tuple(found.alias for found in joins.items))
 
 
 def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names, distinct: bool) -> Node:
     keys: tuple[exp.Expr, ...] = ()
     if cursor.take("GROUP BY"):
-        keys = resolved(cursor, epl_scalars.listed(cursor, cursor.until(_STOPS), "a column to group by"), names)
+        keys = resolved(cursor, epl_scalars.listed(cursor, cursor.until(STOPS), "a column to group by"), names)
     position = cursor.position
-    having = resolved(cursor, [_condition(cursor)], names) if cursor.take("HAVING") else ()
+    having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)
     _refuse_next(cursor)
     if keys or any(column.find(exp.AggFunc) for column in (*columns, *having)):

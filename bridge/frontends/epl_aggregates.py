@@ -54,6 +54,8 @@ def _window(node: Node) -> Node:
 
 
 def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:
+    if node.outer or node.driving is not None:
+        cursor.fail("aggregates over this join are not supported: insert into names its results", position)
     for _, below in node.inputs:
         if not (isinstance(below, Window) and isinstance(below.extent, Unbounded)):
             cursor.fail(

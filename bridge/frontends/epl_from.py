@@ -23,11 +23,12 @@ RESERVED = frozenset(
 
 
 class Item(NamedTuple):
-    """An input: its alias, the node, where it stands."""
+    """An input: its alias, the node, where it stands, and whether its events alone are told."""
 
     alias: str
     node: Node
     position: int
+    unidirectional: bool
 
 
 def item(cursor: Cursor) -> Item:
@@ -56,7 +57,7 @@ def item(cursor: Cursor) -> Item:
         node = Filter(node, resolved(cursor, [condition], Names(alias, ()))[0])
     if view is not None:
         node = windowed(cursor, node, view, alias)
-    return Item(alias, node, position)
+    return Item(alias, node, position, cursor.take("UNIDIRECTIONAL"))
 
 
 def filtered(cursor: Cursor) -> epl_scalars.Expression | None:

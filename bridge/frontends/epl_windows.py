@@ -50,7 +50,7 @@ def create_window(cursor: Cursor) -> CreateWindow:
 def delete(cursor: Cursor) -> DeleteFrom:
     """Step over `B(…) as b delete from W as w where …`, after `on`."""
     position = cursor.position
-    alias, trigger, _ = item(cursor)
+    alias, trigger, _, _ = item(cursor)
     if not isinstance(trigger, (Stream, Filter)):
         cursor.fail("on wants a stream, perhaps with a filter", position)
     if not cursor.take("DELETE"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
@@ -34,6 +35,7 @@ class SQLite(Alchemy):
         driver = cast("Any", self.connection.driver_connection)
         driver.isolation_level = None  # transactions are ours: also CREATE TABLE belongs to them
         self.execute("PRAGMA case_sensitive_like = ON")
+        driver.create_function("regexp", 2, _matches, deterministic=True)
         if engine.url.database not in (None, "", ":memory:"):
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
@@ -109,6 +111,13 @@ class SQLite(Alchemy):
 
     def is_aggregate(self, function: str) -> bool:
         return function.lower() in ("group_concat", "total", "json_group_array", "json_group_object")
+
+
+def _matches(pattern: str | None, text: Any) -> bool | None:
+    """`text REGEXP pattern`, for which SQLite has no function of its own."""
+    if pattern is None or text is None:
+        return None
+    return re.search(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern, str(text)) is not None
 
 
 def _depth(statement: exp.Expr) -> int:

@@ -17,6 +17,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD
 from bridge.frontends.scalars import NO_COLUMNS
 from bridge.frontends.select import RESERVED
+from bridge.intime import in_time
 from bridge.query import (
     Aggregate,
     Correlate,
@@ -28,7 +29,6 @@ from bridge.query import (
     Match,
     MatchRecognize,
     Node,
-    Occurrence,
     Output,
     Relation,
     Stream,
@@ -38,7 +38,7 @@ from bridge.query import (
     parsed,
     source_name,
 )
-from nfa import pattern, temporal
+from nfa import pattern
 from windows.schema import Schema
 from windows.window import Batch, Extent
 
@@ -155,8 +155,8 @@ def _item(node: Node) -> str:
         case Deleting(below, deletions):
             triggers = ", ".join(_item(one.trigger) for one in deletions)
             return f"{_item(below)} WITHOUT WHAT {triggers} DELETES"
-        case TemporalMatch(events, tree):
-            return f"PATTERN [{_temporal(tree, events)}]"
+        case TemporalMatch():
+            return in_time(node, _item, scalar, name)
         case Output(below):
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
@@ -168,28 +168,6 @@ def _extent(extent: Extent) -> str:
     if isinstance(extent, Batch):
         return f"START {scalar(extent.start)} STOP {scalar(extent.stop)}"
     return str(extent)
-
-
-def _temporal(tree: temporal.Temporal, events: tuple[Occurrence, ...]) -> str:
-    """A pattern in time, every part in parentheses of its own."""
-    inner = [_temporal(part, events) for part in temporal.parts(tree)]
-    closed = [
-        f"({text})" if temporal.parts(part) else text for text, part in zip(inner, temporal.parts(tree), strict=True)
-    ]
-    match tree:
-        case temporal.Once(number):
-            event = events[number]
-            condition = "" if event.condition is None else f"({scalar(event.condition)})"
-            return ("" if event.tag is None else f"{name(event.tag)}=") + _item(event.input) + condition
-        case temporal.Every() | temporal.Absent():
-            return ("EVERY " if isinstance(tree, temporal.Every) else "NOT ") + closed[0]
-        case temporal.Within(time=time, most=most):
-            limit = "" if most is None else f", {most}"
-            return f"{closed[0]} WHERE TIMER:WITHIN{'MAX' if limit else ''}({time} MS{limit})"
-        case temporal.After(time):
-            return f"TIMER:INTERVAL({time} MS)"
-    mark = {temporal.Then: " -> ", temporal.Both: " AND ", temporal.Either: " OR "}[type(tree)]
-    return mark.join(closed)
 
 
 def _below(node: Node, below: Node) -> str:

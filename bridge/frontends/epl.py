@@ -271,6 +271,7 @@ def _select(cursor: Cursor) -> Node:
     cursor.expect("FROM")
     items, conditions = _items(cursor)
     node, names = _source(cursor, items)
+    _refuse_repeated(cursor, node, Region(start, region.end), columns)
     if told == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)
     if cursor.take("WHERE"):
@@ -326,8 +327,7 @@ def _tags(node: Node) -> tuple[str, ...]:
     """The tags of the pattern that a node is, or a window of."""
     while isinstance(node, Window):
         node = node.input
-    events = node.events if isinstance(node, TemporalMatch) else ()
-    return tuple(event.tag for event in events if event.tag is not None)
+    return node.aliases if isinstance(node, TemporalMatch) else ()
 
 
 def _condition(cursor: Cursor) -> exp.Expr:
@@ -382,6 +382,19 @@ def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
             continue
         for node in column.find_all(exp.Dot):
             cursor.fail("nested properties are not supported: attributes are flat", position_of(node))
+
+
+def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
+    """`select *` of a pattern that repeats an event."""
+    while isinstance(node, Window):
+        node = node.input
+    if columns == (exp.Star(),) and isinstance(node, TemporalMatch):
+        for _, tag, several in node.tags:
+            if several:
+                message = (
+                    f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
+                )
+                cursor.fail(message, cursor.span(region)[0])
 
 
 def _refuse_next(cursor: Cursor) -> None:

@@ -220,7 +220,7 @@ class AbsentState(State):
             self.above.true(begin, self, False)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
-        if self.alive:
+        if self.alive and ended:  # Esper: what may be true again, as EVERY, forbids nothing
             self.quit()
             self.above.false(self)
 

@@ -54,7 +54,7 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """True from the start until the part is."""
+    """True from the start until the part is, for the last time."""
 
     part: Temporal
 

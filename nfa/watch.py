@@ -65,13 +65,15 @@ class Watch:
     def feed(self, event: Any, numbers: Iterable[int], now: int) -> list[Bound]:
         """What an event makes true that can be of these kinds; time must have passed to it before."""
         self.now = now
-        waiting = [
-            (n not in self.forbidden, at, state) for n in numbers for at, state in self.listening.get(n, {}).items()
-        ]
-        for _, _, state in sorted(waiting, key=lambda one: one[:2]):
+        waiting = [state for n in numbers for state in self.listening.get(n, {}).values()]
+        for state in sorted(waiting, key=self.rank):
             if state.alive and self.holds(state.number, event, state.begin):
                 state.take(event)
         return self._told()
+
+    def rank(self, state: OnceState) -> tuple[int, int]:
+        """The order of those that an event is for."""
+        return state.number not in self.forbidden, state.at
 
     @property
     def deadline(self) -> int | None:

@@ -23,11 +23,12 @@ from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
 from bridge.recognize.clause import RowPattern
+from bridge.repeated import Told, told_by
 from nfa.after import After
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
-from nfa.temporal import Temporal
+from nfa.temporal import Temporal, numbers
 from windows.schema import Schema, TypeMismatch
 from windows.window import (
     Batch,
@@ -399,7 +400,9 @@ class Occurrence:
 class TemporalMatch(Node):
     """EPL's pattern [ … ]: events of several streams in time; `Once(n)` of `pattern` is the n-th of `events`.
 
-    Its columns are `tag_column`, NULL for an event that has not been.
+    Its columns are `tag_column`, NULL for an event that has not been. Of a tag that the pattern repeats they are
+    `tag_0_column`, `tag_last_column` and `tag_count`, for those of `elements`: `tag[0]`, `tag[last]`, `tag[count]`.
+    Number n in the guards `While` and `Distinct` is the n-th of `values`, over the events bound then.
 
     >>> from nfa.temporal import Every, Once, Then
     >>> events = (Occurrence("a", Stream("A")), Occurrence("b", Stream("B"), "k = a.k"))
@@ -409,8 +412,29 @@ class TemporalMatch(Node):
 
     events: tuple[Occurrence, ...]
     pattern: Temporal
+    values: tuple[exp.Expr, ...] = ()
+    elements: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _set(self, events=tuple(self.events), values=scalars(self.values), elements=tuple(self.elements))
 
     __str__ = Node.__str__
+
+    @property
+    def tags(self) -> tuple[tuple[int, str, bool], ...]:
+        """Of every event that has a tag its number, the tag, and whether the pattern repeats it."""
+        several = numbers(self.pattern)
+        return tuple((n, one.tag, several.get(n, False)) for n, one in enumerate(self.events) if one.tag is not None)
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The qualifiers of its columns."""
+        return tuple(told.alias for told in self.told)
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """The events that give columns, in their order."""
+        return tuple(told_by(self.tags, self.elements))
 
     @property
     def inputs_of(self) -> tuple[Node, ...]:

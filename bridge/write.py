@@ -17,6 +17,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD
 from bridge.frontends.scalars import NO_COLUMNS
 from bridge.frontends.select import RESERVED
+from bridge.intime import in_time
 from bridge.query import (
     Aggregate,
     Arrange,
@@ -29,7 +30,6 @@ from bridge.query import (
     Match,
     MatchRecognize,
     Node,
-    Occurrence,
     Output,
     Relation,
     Stream,
@@ -40,7 +40,7 @@ from bridge.query import (
     parsed,
     source_name,
 )
-from nfa import pattern, temporal
+from nfa import pattern
 from windows.schema import Schema
 from windows.window import Batch, Extent, Top
 
@@ -159,8 +159,8 @@ def _item(node: Node) -> str:
         case Deleting(below, deletions):
             triggers = ", ".join(_item(one.trigger) for one in deletions)
             return f"{_item(below)} WITHOUT WHAT {triggers} DELETES"
-        case TemporalMatch(events, tree):
-            return f"PATTERN [{_temporal(tree, events)}]"
+        case TemporalMatch():
+            return in_time(node, _item, scalar, name)
         case Arrange(below):
             return f"({statement(below)}) ARRANGED ({_arrangement(node)})"
         case Throttle(below, count, time):
@@ -194,28 +194,6 @@ def _arrangement(node: Arrange) -> str:
 
 def _ordered(terms: Iterable[exp.Ordered]) -> str:
     return ", ".join(scalar(term.this) + " DESC" * bool(term.args["desc"]) for term in terms)
-
-
-def _temporal(tree: temporal.Temporal, events: tuple[Occurrence, ...]) -> str:
-    """A pattern in time, every part in parentheses of its own."""
-    inner = [_temporal(part, events) for part in temporal.parts(tree)]
-    closed = [
-        f"({text})" if temporal.parts(part) else text for text, part in zip(inner, temporal.parts(tree), strict=True)
-    ]
-    match tree:
-        case temporal.Once(number):
-            event = events[number]
-            condition = "" if event.condition is None else f"({scalar(event.condition)})"
-            return ("" if event.tag is None else f"{name(event.tag)}=") + _item(event.input) + condition
-        case temporal.Every() | temporal.Absent():
-            return ("EVERY " if isinstance(tree, temporal.Every) else "NOT ") + closed[0]
-        case temporal.Within(time=time, most=most):
-            limit = "" if most is None else f", {most}"
-            return f"{closed[0]} WHERE TIMER:WITHIN{'MAX' if limit else ''}({time} MS{limit})"
-        case temporal.After(time):
-            return f"TIMER:INTERVAL({time} MS)"
-    mark = {temporal.Then: " -> ", temporal.Both: " AND ", temporal.Either: " OR "}[type(tree)]
-    return mark.join(closed)
 
 
 def _below(node: Node, below: Node) -> str:

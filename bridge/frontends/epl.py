@@ -275,6 +275,7 @@ def _select(cursor: Cursor) -> Node:
     cursor.expect("FROM")
     joins = read_joins(cursor)
     node, names = _source(cursor, joins)
+    _refuse_repeated(cursor, node, Region(start, region.end), columns)
     if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)
     where = resolved(cursor, [condition(cursor)], names) if cursor.take("WHERE") else ()
@@ -324,6 +325,19 @@ def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
             continue
         for node in column.find_all(exp.Dot):
             cursor.fail("nested properties are not supported: attributes are flat", position_of(node))
+
+
+def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
+    """`select *` of a pattern that repeats an event."""
+    while isinstance(node, Window):
+        node = node.input
+    if columns == (exp.Star(),) and isinstance(node, TemporalMatch):
+        for _, tag, several in node.tags:
+            if several:
+                message = (
+                    f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
+                )
+                cursor.fail(message, cursor.span(region)[0])
 
 
 def _refuse_next(cursor: Cursor) -> None:

@@ -82,5 +82,4 @@ def tags_of(node: Node) -> tuple[str, ...]:
     """The tags of the pattern that a node is, or a window of."""
     while isinstance(node, Window):
         node = node.input
-    events = node.events if isinstance(node, TemporalMatch) else ()
-    return tuple(event.tag for event in events if event.tag is not None)
+    return node.aliases if isinstance(node, TemporalMatch) else ()

@@ -1,26 +1,44 @@
 """EPL's pattern [ … ], from its text to a TemporalMatch.
 
-What binds tightest comes first: parentheses and events; `where timer:within`; `every` and `not`; `and`; `or`; `->`.
+What binds tightest comes first: parentheses and events; a guard, `where timer:within` or `while`; `every`,
+`every-distinct` and `not`, with a repetition `[n]` after them; `until`, with a repetition before it; `and`; `or`; `->`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NoReturn
 
+from sqlglot import exp
+
+from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_from import filtered
+from bridge.frontends.epl_repeated import mentioned, refuse_bare
 from bridge.frontends.epl_text import period, whole
+from bridge.frontends.epl_timers import timer
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Occurrence, Stream, TemporalMatch
-from nfa.temporal import Absent, After, Both, Either, Every, Once, Temporal, Then, Within
+from bridge.repeated import elements
+from nfa.calendar import Dates
+from nfa.temporal import (
+    Absent,
+    At,
+    Both,
+    Distinct,
+    Either,
+    Every,
+    Once,
+    Repeat,
+    Temporal,
+    Then,
+    While,
+    Within,
+    is_instant,
+)
 
-_GUARDS = {
-    "while": "a while guard is not supported: write the condition as a filter of the event",
-}
-_OBSERVERS = {
-    "at": "timer:at is not supported: push an event at these times",
-    "schedule": "timer:schedule is not supported: push an event at these times",
-}
+_TIMERS = ("interval", "at", "schedule")
+_GUARDS = ("within", "withinmax")
 
 
 def pattern(cursor: Cursor) -> TemporalMatch:
@@ -30,13 +48,16 @@ def pattern(cursor: Cursor) -> TemporalMatch:
     >>> print(pattern(EplCursor("pattern [every a=A -> b=B(k = a.k) and not C]")))
     SELECT * FROM PATTERN [(EVERY a=A) -> (b=B(k = a.k) AND (NOT C))]
     """
+    start = cursor.at
     cursor.expect("PATTERN")
     _refuse_annotations(cursor)
     cursor.expect("[")
     reader = _Reader(cursor)
     tree = reader.then()
     cursor.expect("]")
-    return TemporalMatch(tuple(reader.events), tree)
+    found = TemporalMatch(tuple(reader.events), tree, tuple(reader.values))
+    repeated = [tag for _, tag, several in found.tags if several]
+    return dataclasses.replace(found, elements=mentioned(cursor, repeated, start, cursor.at))
 
 
 class _Reader:
@@ -45,14 +66,28 @@ class _Reader:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.events: list[Occurrence] = []
+        self.values: list[exp.Expr] = []
+        self.repeated: set[str] = set()
+        """The tags that stand for several events from here on."""
 
     def then(self) -> Temporal:
         found = [self.either()]
+        limits = list[int | None]()
         while self.cursor.word() in ("->", "-"):
-            if not self.cursor.take("->"):
-                self.cursor.fail("-[n]> is not supported: -> waits for every event, whatever their number")
+            limits.append(None if self.cursor.take("->") else self._limit())
             found.append(self.either())
-        return found[0] if len(found) == 1 else Then(tuple(found))
+        if len(found) == 1:
+            return found[0]
+        return Then(tuple(found), tuple(limits) if any(limits) else ())
+
+    def _limit(self) -> int:
+        """`-[n]>`"""
+        self.cursor.expect("-")
+        self.cursor.expect("[")
+        limit = whole(self.cursor, "the most that may wait at once")
+        self.cursor.expect("]")
+        self.cursor.expect(">")
+        return limit
 
     def either(self) -> Temporal:
         found = [self.both()]
@@ -61,29 +96,115 @@ class _Reader:
         return found[0] if len(found) == 1 else Either(tuple(found))
 
     def both(self) -> Temporal:
-        found = [self.every()]
+        found = [self.until()]
         while self.cursor.take("AND"):
-            found.append(self.every())
+            found.append(self.until())
         return found[0] if len(found) == 1 else Both(tuple(found))
 
+    def until(self) -> Temporal:
+        cursor, position, first = self.cursor, self.cursor.position, len(self.events)
+        bounds = self._bounds() if cursor.word() == "[" else None
+        tree = self.every()
+        place = cursor.position
+        if not cursor.take("UNTIL"):
+            return tree if bounds is None else self._repeat(tree, bounds, None, position, first)
+        if is_instant(tree):
+            cursor.fail(
+                "what is repeated is true from its start: an event, or a timer, is wanted before until", position
+            )
+        last = len(self.events)
+        end = self.every()
+        if is_instant(end):
+            cursor.fail("what until waits for is true from its start", place)
+        return self._repeat(tree, bounds or (None, None), end, position, first, last)
+
+    def _bounds(self) -> tuple[int | None, int | None]:
+        """`[n]`, `[n:m]`, `[n:]`, `[:m]`"""
+        cursor = self.cursor
+        position = cursor.position
+        cursor.expect("[")
+        least: int | None = None
+        most: int | None
+        if cursor.take(":"):
+            most = whole(cursor, "how often")
+        else:
+            least = whole(cursor, "how often", 0)
+            ranged = cursor.take(":")
+            most = (whole(cursor, "how often at most") if cursor.word() != "]" else None) if ranged else least
+        if most == 0 or (least is not None and most is not None and most < least):
+            cursor.fail("a repetition is at least once, and from fewer times to more", position)
+        cursor.expect("]")
+        return least, most
+
+    def _repeat(
+        self,
+        tree: Temporal,
+        bounds: tuple[int | None, int | None],
+        until: Temporal | None,
+        position: int,
+        first: int,
+        last: int | None = None,
+    ) -> Repeat:
+        found = Repeat(tree, *bounds, until)
+        if until is None and not found.is_exact:
+            self.cursor.fail("a repetition of [n:m] wants until; [n] alone ends by itself", position)
+        if is_instant(tree):
+            self.cursor.fail("what is repeated is true from its start: an event, or a timer, is wanted", position)
+        self.repeated |= {event.tag for event in self.events[first:last] if event.tag is not None}
+        return found
+
     def every(self) -> Temporal:
-        position = self.cursor.position
-        if self.cursor.take("EVERY"):
-            if self.cursor.word() == "-":
-                self.cursor.fail("every-distinct is not supported: match_recognize can partition by keys", position)
-            return Every(self.every())
-        if self.cursor.word() == "EVERY_DISTINCT":
-            self.cursor.fail("every-distinct is not supported: match_recognize can partition by keys")
-        if self.cursor.take("NOT"):
-            return Absent(self.every())
+        cursor = self.cursor
+        if cursor.take("EVERY", "-"):
+            cursor.expect("DISTINCT")
+            return self._distinct()
+        if cursor.take("EVERY"):
+            return _every(self._repeated())
+        if cursor.take("NOT"):
+            return Absent(self._repeated())
         return self.guarded()
+
+    def _repeated(self) -> Temporal:
+        """What `every` and `not` are of: a repetition may stand there, without until."""
+        if self.cursor.word() != "[":
+            return self.every()
+        position, first = self.cursor.position, len(self.events)
+        bounds = self._bounds()
+        return self._repeat(self.every(), bounds, None, position, first)
+
+    def _distinct(self) -> Temporal:
+        """`every-distinct(key, …, time) part`; the keys name events of the part, so they are read after it."""
+        cursor = self.cursor
+        cursor.expect("(")
+        regions, time = [], None
+        while time is None:
+            if cursor.word()[:1].isdigit():
+                time = period(cursor)
+            else:
+                regions.append(cursor.until((",",)))
+                if regions[-1].start == regions[-1].end:
+                    cursor.fail("every-distinct wants a key: every-distinct(a.k) a=A")
+            if not cursor.take(","):
+                break
+        cursor.expect(")")
+        if not regions:
+            cursor.fail("every-distinct wants a key: every-distinct(a.k) a=A")
+        part = self._repeated()
+        keys = [epl_scalars.listed(cursor, region, "a key")[0] for region in regions]
+        return Distinct(part, tuple(map(self._value, keys)), time)
 
     def guarded(self) -> Temporal:
         cursor = self.cursor
         tree = self.atom()
-        while cursor.take("WHERE"):
-            position = cursor.position
-            name = self._timer(cursor, ("within", "withinmax"), position)
+        while cursor.word() in ("WHERE", "WHILE"):
+            if cursor.take("WHILE"):
+                cursor.expect("(")
+                condition = epl_scalars.single(cursor, cursor.until(()), "a condition")
+                cursor.expect(")")
+                tree = While(tree, self._value(condition))
+                continue
+            cursor.expect("WHERE")
+            name = self._timer(_GUARDS)
             cursor.expect("(")
             time = period(cursor)
             most = None
@@ -92,10 +213,6 @@ class _Reader:
                 most = whole(cursor, "how often")
             cursor.expect(")")
             tree = Within(tree, time, most)
-        if cursor.word() == "WHILE":
-            cursor.fail(_GUARDS["while"])
-        if cursor.word() == "UNTIL":
-            cursor.fail("until is not supported: match_recognize repeats, with A* B")
         return tree
 
     def atom(self) -> Temporal:
@@ -104,15 +221,9 @@ class _Reader:
             tree = self.then()
             cursor.expect(")")
             return tree
-        if cursor.word() == "[":
-            cursor.fail("repetition is not supported: match_recognize repeats, with A{3}")
         if cursor.word() == "TIMER" and cursor.word(1) == ":":
             position = cursor.position
-            self._timer(cursor, ("interval",), position)
-            cursor.expect("(")
-            time = period(cursor)
-            cursor.expect(")")
-            return After(time)
+            return timer(cursor, self._timer(_TIMERS), position)
         return self._event()
 
     def _event(self) -> Temporal:
@@ -126,25 +237,50 @@ class _Reader:
         place = cursor.position
         condition = filtered(cursor)
         if condition is not None:
-            tags = tuple(event.tag for event in self.events if event.tag is not None)
-            (condition,) = resolved(cursor, [condition], Names(tag or name, tags))
+            condition = self._resolved(condition, tag or name)
         if cursor.take("@"):
             self._refuse_at(place)
         self.events.append(Occurrence(tag, Stream(name), condition))
         return Once(len(self.events) - 1)
 
+    # What expressions name ----------------------------------------------------------------------------------------------
+
+    def _resolved(self, expression: exp.Expr, own: str | None) -> exp.Expr:
+        refuse_bare(self.cursor, [expression], self.repeated)
+        tags = [event.tag for event in self.events if event.tag is not None]
+        several = [str(one) for tag in tags if tag in self.repeated for one in elements([expression], tag)]
+        single = [tag for tag in tags if tag not in self.repeated]
+        (found,) = resolved(self.cursor, [expression], Names(own, (*single, *several)))
+        return found
+
+    def _value(self, expression: exp.Expr) -> int:
+        """The number of what a guard asks of the events bound."""
+        self.values.append(self._resolved(expression, None))
+        return len(self.values) - 1
+
+    # Refusals -----------------------------------------------------------------------------------------------------------
+
     def _refuse_at(self, position: int) -> NoReturn:
         self.cursor.fail("@consume is not supported: one event can be several, as without it", position)
 
-    def _timer(self, cursor: Cursor, known: tuple[str, ...], position: int) -> str:
+    def _timer(self, known: tuple[str, ...]) -> str:
+        cursor = self.cursor
+        position = cursor.position
         if not cursor.take("TIMER"):
             cursor.fail(f"timer:{known[0]}(…) is expected, not {cursor.shown()}", position)
         cursor.expect(":")
-        name = cursor.name("within, interval").lower()
+        name = cursor.name("the name of a timer").lower()
         if name not in known:
-            message = _OBSERVERS.get(name, f"timer:{name} has no meaning here; there is timer:{known[0]}")
-            cursor.fail(message, position)
+            there = ", ".join(f"timer:{one}" for one in known)
+            cursor.fail(f"timer:{name} has no meaning here; there is {there}", position)
         return name
+
+
+def _every(part: Temporal) -> Temporal:
+    """`every timer:schedule(…)` is each of its dates; what comes after the last of them is not begun anew."""
+    if isinstance(part, At) and isinstance(part.when, Dates):
+        return At(part.when, repeatedly=True)
+    return Every(part)
 
 
 def _refuse_annotations(cursor: Cursor) -> None:

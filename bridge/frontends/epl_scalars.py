@@ -10,6 +10,7 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.frontends import epl_operators
 from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.epl_repeated import as_column
 from bridge.frontends.scalars import plain, position_of, refuse_foreign, unchecked
 from windows.schema import TypeMismatch, canonical_type
 
@@ -132,6 +133,9 @@ def _is_call_with_comma(cursor: Cursor, index: int, region: Region) -> bool:
 
 def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
     holder = exp.Paren(this=expression)
+    for dot in list(holder.find_all(exp.Dot)):
+        if not isinstance(dot.parent, exp.Dot) and (one := as_column(dot)) is not None:
+            dot.replace(one)
     for node in list(
         holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike)
     ):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
 
 from bridge import query
-from bridge.check import Field, Names, Resolved, _condition, _resolve, _Scope, _streaming
+from bridge.check import Field, Names, Resolved, _condition, _resolve, _scalar, _Scope, _streaming
 from bridge.errors import QueryError
 from bridge.query import Occurrence
-from nfa.temporal import Once, Temporal, Then, parts, walk
+from bridge.repeated import COUNT, LAST, element, elements
+from nfa.temporal import Distinct, Once, Temporal, Then, While, numbers, parts
 from windows.schema import is_reserved
 
 
@@ -18,18 +23,20 @@ def _(node: query.TemporalMatch, names: Names) -> Resolved:
     for event in node.events:
         if isinstance(below[event.input].node, query.Window):
             raise QueryError("a pattern reads streams, not windows of them: timer:within bounds how long it waits")
-    numbers = {number.number for number in walk(node.pattern) if isinstance(number, Once)}
-    if numbers != set(range(len(node.events))):
-        raise QueryError(f"the pattern names the events {sorted(numbers)}, and there are {len(node.events)}")
-    before = _before(node.pattern)
-    events = tuple(
-        _resolved(
-            event, below[event.input], [(node.events[n], below[node.events[n].input]) for n in sorted(before[place])]
-        )
-        for place, event in enumerate(node.events)
+    there = numbers(node.pattern)
+    if sorted(there) != list(range(len(node.events))):
+        raise QueryError(f"the pattern names the events {sorted(there)}, and there are {len(node.events)}")
+    bound = _bound(node.pattern)
+    if set(bound.values) != set(range(len(node.values))):
+        raise QueryError(f"the pattern names the values {sorted(bound.values)}, and there are {len(node.values)}")
+    scope = _Tags([(event, below[event.input]) for event in node.events])
+    events = tuple(_resolved(event, below[event.input], scope, bound.events[n]) for n, event in enumerate(node.events))
+    values = tuple(
+        _value(value, scope.fields(value, bound.values[n]), n in bound.conditions)
+        for n, value in enumerate(node.values)
     )
-    fields = _fields([(event, below[event.input]) for event in node.events])
-    return Resolved(query.TemporalMatch(events, node.pattern), fields, windowed=False)
+    fields = _fields(node, scope)
+    return Resolved(query.TemporalMatch(events, node.pattern, values, node.elements), fields, windowed=False)
 
 
 def tag_field(tag: str, name: str) -> str:
@@ -37,49 +44,120 @@ def tag_field(tag: str, name: str) -> str:
     return f"{tag}.{name}"
 
 
-def _resolved(event: Occurrence, own: Resolved, before: list[tuple[Occurrence, Resolved]]) -> Occurrence:
+class Tagged(NamedTuple):
+    """What a column named by `tag_field` is: a column of the event of this number; of several, of which."""
+
+    number: int
+    which: int | str
+    name: str
+
+
+def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], name: str) -> Tagged | None:
+    """What a resolved condition's column is, given the columns of each event; None for one of no tag."""
+    for number, tag, _ in node.tags:
+        known = (*columns(number), "ts")
+        if name.startswith(f"{tag}.") and name.removeprefix(f"{tag}.") in known:
+            return Tagged(number, LAST, name.removeprefix(f"{tag}."))
+        alias, _, short = name.partition("].")
+        one = element(f"{alias}]", tag)
+        if one is not None and (short in known or one.which == COUNT):
+            return Tagged(number, one.which, short)
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tags:
+    """The events of a pattern with what their inputs give."""
+
+    events: list[tuple[Occurrence, Resolved]]
+
+    def fields(self, expression: exp.Expr, bound: dict[int, bool]) -> list[Field]:
+        """What an expression may name of the events bound (True: several of them)."""
+        found = list[Field]()
+        for number, several in sorted(bound.items()):
+            event, _ = self.events[number]
+            if event.tag is None:
+                continue
+            for alias in map(str, elements([expression], event.tag)) if several else [event.tag]:
+                found += [
+                    Field(tag_field(alias, name), kind, (alias, name)) for name, kind in self.columns(number, alias)
+                ]
+        return found
+
+    def columns(self, number: int, alias: str) -> list[tuple[str, str]]:
+        """The names and types of an event's columns, its time too; of how many there are, the one column."""
+        event, resolved = self.events[number]
+        one = element(alias, event.tag or "")
+        if one is not None and one.which == COUNT:
+            return [(COUNT, "BIGINT")]
+        return [*((field.name, field.type) for field in resolved.visible), ("ts", "BIGINT")]
+
+
+def _resolved(event: Occurrence, own: Resolved, scope: _Tags, bound: dict[int, bool]) -> Occurrence:
     if event.condition is None:
         return dataclasses.replace(event, input=own.node)
-    visible = list(own.visible)
-    for other, resolved in before:
-        if other.tag is not None:
-            tag = other.tag
-            visible += [Field(tag_field(tag, f.name), f.type, (tag, f.name)) for f in resolved.visible]
-            visible.append(Field(tag_field(tag, "ts"), "BIGINT", (tag, "ts")))
-    condition = _condition(event.condition, _Scope(tuple(visible)), "a filter")
+    visible = (*own.visible, *scope.fields(event.condition, bound))
+    condition = _condition(event.condition, _Scope(visible), "a filter")
     return dataclasses.replace(event, input=own.node, condition=condition)
 
 
-def _before(tree: Temporal) -> dict[int, set[int]]:
-    """For each event those that may have been when it comes."""
-    found: dict[int, set[int]] = {}
+def _value(value: exp.Expr, fields: list[Field], is_condition: bool) -> exp.Expr:
+    scope = _Scope(tuple(fields))
+    return _condition(value, scope, "while") if is_condition else _scalar(value, scope)
 
-    def visit(node: Temporal, known: set[int]) -> None:
+
+@dataclasses.dataclass
+class _Bound:
+    """For each event and each value the events that may have been before, and whether these are several."""
+
+    events: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
+    values: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
+    conditions: set[int] = dataclasses.field(default_factory=set)
+
+
+def _bound(tree: Temporal) -> _Bound:
+    found = _Bound()
+
+    def visit(node: Temporal, known: dict[int, bool]) -> None:
         if isinstance(node, Once):
-            found[node.number] = known
+            found.events[node.number] = known
+        if isinstance(node, While):
+            found.values[node.value] = known | numbers(node.part)
+            found.conditions.add(node.value)
+        if isinstance(node, Distinct):
+            found.values |= {value: known | numbers(node.part) for value in node.values}
         for part in parts(node):
             visit(part, known)
             if isinstance(node, Then):
-                known = known | {below.number for below in walk(part) if isinstance(below, Once)}
+                known = known | numbers(part)
 
-    visit(tree, set())
+    visit(tree, {})
     return found
 
 
-def _fields(events: list[tuple[Occurrence, Resolved]]) -> tuple[Field, ...]:
+def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
+    _refuse_tags(node)
     fields: list[Field] = []
-    tags: list[str] = []
-    for event, resolved in events:
-        if event.tag is None:
-            continue
-        if event.tag.lower() in tags:
-            raise QueryError(f"two events are called {event.tag!r}: give one of them another tag", words=[event.tag])
-        tags.append(event.tag.lower())
-        fields += [Field(f"{event.tag}_{f.name}", f.type, (event.tag, f.name)) for f in resolved.visible]
+    for told in node.told:
+        if told.is_count:
+            fields.append(Field(told.prefix, "BIGINT", (told.alias, COUNT)))
+        else:
+            columns = scope.events[told.number][1].visible
+            fields += [Field(f"{told.prefix}_{f.name}", f.type, (told.alias, f.name)) for f in columns]
     lowered = [field.name.lower() for field in fields]
     for field in fields:
         if lowered.count(field.name.lower()) > 1 or is_reserved(field.name):
             raise QueryError(f"the pattern would have two columns {field.name!r}: give an event another tag")
-    if not fields:
+    if not fields and node.events and not node.tags:
         raise QueryError("the pattern names no event: a=A gives the events of A the tag a")
     return tuple(fields)
+
+
+def _refuse_tags(node: query.TemporalMatch) -> None:
+    seen: list[str] = []
+    for _, tag, _ in node.tags:
+        if tag.lower() in seen:
+            raise QueryError(f"two events are called {tag!r}: give one of them another tag", words=[tag])
+        if "[" in tag:
+            raise QueryError(f"a tag has no bracket in it: {tag!r}", words=[tag])
+        seen.append(tag.lower())

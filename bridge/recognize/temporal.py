@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import heapq
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
+from sqlglot import exp
 
 from bridge import query
 from bridge.recognize.strategies.machine import computed
 from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Value, Valued
-from nfa.watch import Bound, Watch
+from nfa.instance import Bound
+from nfa.watch import Watch
 from windows.databases import Database
 from windows.window import NEVER
 
@@ -64,6 +66,7 @@ class Live:
     node: query.TemporalMatch
     inputs: tuple[Input, ...]
     rests: tuple[Valued | None, ...]
+    values: tuple[Valued, ...]
     texts: Texts
     table: str
 
@@ -125,6 +128,11 @@ class Live:
 
         return holds
 
+    def _values(self) -> Callable[[int, Bound], Any]:
+        """What guards ask of the events bound."""
+        asked = [self._asked(value) for value in self.values]
+        return lambda number, bound: asked[number](bound)
+
     def _asked(self, rest: Valued) -> Callable[[Bound], Any]:
         readers = [self._reader(atom) for atom in rest.atoms if isinstance(atom, Value)]
         return computed(rest.expression, readers, self._database)
@@ -132,11 +140,14 @@ class Live:
     def _reader(self, atom: Value) -> Callable[[Bound], Any]:
         assert atom.place.symbols is not None
         number, name = int(atom.place.symbols[0]), atom.row.name
+        if isinstance(atom.row, exp.Count):
+            return lambda bound: len(bound[number]) if number in bound else None
+        pick = picker(number, atom.place.offset if atom.place.first else None)
         names = next(one.names for one in self.inputs if number in one.numbers)
         if name not in names:  # its time
-            return lambda bound: bound[number].moment[0] if number in bound else None
+            return lambda bound: None if (event := pick(bound)) is None else event.moment[0]
         at = names.index(name)
-        return lambda bound: bound[number].values[at] if number in bound else None
+        return lambda bound: None if (event := pick(bound)) is None else event.values[at]
 
     # Results ------------------------------------------------------------------------------------------------------------
 
@@ -149,11 +160,16 @@ class Live:
             "_expires": [NEVER] * len(reports),
             "_place": list(range(len(reports))),
         }
-        for number, event in enumerate(self.node.events):
-            names = next(one.names for one in self.inputs if number in one.numbers)
-            found = [report.bound.get(number) for report in reports]
-            for at, name in enumerate(names if event.tag is not None else ()):
-                columns[f"{event.tag}_{name}"] = [None if one is None else one.values[at] for one in found]
+        for told in self.node.told:
+            if told.is_count:
+                several = [report.bound.get(told.number) for report in reports]
+                columns[told.prefix] = [None if one is None else len(one) for one in several]
+                continue
+            names = next(one.names for one in self.inputs if told.number in one.numbers)
+            pick = picker(told.number, told.at)
+            found = [pick(report.bound) for report in reports]
+            for at, name in enumerate(names):
+                columns[f"{told.prefix}_{name}"] = [None if one is None else one.values[at] for one in found]
         arrays = [pa.array(values) for values in columns.values()]
         if kinds:
             arrays = [array.cast(kind) for array, kind in zip(arrays, kinds, strict=True)]
@@ -164,7 +180,7 @@ class Live:
     def _restore(self, database: Database, arrived: list[Event]) -> None:
         """What was noted, then the events since, whose results have been told."""
         self._database = database
-        self.watch = Watch(self.node.pattern, self._holds())
+        self.watch = Watch(self.node.pattern, self._holds(), self._values())
         self._since, self._note_after, self._newest = 0, NOTED_EVERY, BEGINNING
         ((past,),) = database.fetch(f"SELECT {database.quoted('before')} FROM {database.quoted('cep_clock')}")
         lines = [row[1:] for row in sorted(database.fetch(f"SELECT * FROM {self.texts.state}"))]
@@ -201,6 +217,20 @@ class Live:
         events = {at: kept[source, (ts, seq, place)] for source, at, ts, seq, place in noted if source >= 0}
         (self._newest,) = [(ts, seq, place) for source, _, ts, seq, place in noted if source == -1]
         self.watch.load(_unflattened(iter(lines), events))
+
+
+def picker(number: int, index: int | None) -> Callable[[Bound], Event | None]:
+    """Of the events bound the one of this number; of several that of this index (None: the last)."""
+
+    def pick(bound: Bound) -> Event | None:
+        found: Any = bound.get(number)
+        if not isinstance(found, list):
+            return cast("Event | None", found)
+        if index is None:
+            return cast("Event", found[-1])
+        return cast("Event", found[index]) if index < len(found) else None
+
+    return pick
 
 
 def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, Moment], int]) -> None:

@@ -15,6 +15,7 @@ from bridge.query import Node
 from bridge.recognize import events
 from bridge.recognize.conditions import conjoined, conjuncts
 from bridge.recognize.values import Place, Value, Valued
+from bridge.repeated import COUNT
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.recognize import MOMENT, placed
 from nfa.temporal import is_timed
@@ -68,45 +69,47 @@ class _Writing:
         quoted = self.network.database.quoted
         texts = Texts(quoted(self.noted), quoted(self.state), quoted(self.found))
         rests = tuple(self._rest(n) for n in range(len(self.node.events)))
-        self.operator.steps.append(Live(self.node, tuple(inputs), rests, texts, self.found))
+        values = tuple(self._valued(value, None) for value in self.node.values)
+        self.operator.steps.append(Live(self.node, tuple(inputs), rests, values, texts, self.found))
 
     # Conditions ---------------------------------------------------------------------------------------------------------
 
     def _split(self, place: int) -> tuple[exp.Expr | None, exp.Expr | None]:
         """Of a condition what is about the event alone, and what names events before it."""
         condition = self.node.events[place].condition
-        others = {events.tag_field(tag, name) for tag, name in self._tagged()}
         alone, rest = list[exp.Expr](), list[exp.Expr]()
         for part in conjuncts(condition) if condition is not None else []:
-            names_others = any(found.name in others for found in part.find_all(exp.Column))
+            names_others = any(self._other(found.name) for found in part.find_all(exp.Column))
             (rest if names_others else alone).append(part)
         return conjoined(alone), conjoined(rest)
 
-    def _tagged(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """The columns of events with a tag: which event's, and their names."""
-        return {
-            (event.tag, name): (place, name)
-            for place, event in enumerate(self.node.events)
-            if event.tag is not None
-            for name in (*self.flows[event.input].names, "ts")
-        }
+    def _other(self, name: str) -> Value | None:
+        """What a column of a condition is, if it is that of an event with a tag; a count is of `COUNT(*)`."""
+        found = events.tagged(self.node, lambda number: self.flows[self.node.events[number].input].names, name)
+        if found is None:
+            return None
+        symbol = (str(found.number),)
+        if found.which == COUNT:
+            return Value(Place(symbol), exp.Count(this=exp.Star()))
+        place = Place(symbol) if isinstance(found.which, str) else Place(symbol, first=True, offset=found.which)
+        return Value(place, column(found.name))
 
     def _rest(self, place: int) -> Valued | None:
         """What of a condition waits for events before; the symbol of a value's place is the event's number."""
         _, rest = self._split(place)
-        if rest is None:
-            return None
-        others = {events.tag_field(tag, name): found for (tag, name), found in self._tagged().items()}
+        return None if rest is None else self._valued(rest, place)
+
+    def _valued(self, expression: exp.Expr, place: int | None) -> Valued:
+        """An expression over the events bound; a column of no tag is that of the event at `place`."""
         atoms: dict[Value, str] = {}
 
         def valued(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
                 return node
-            number_of, name = others.get(node.name, (place, node.name))
-            atom = Value(Place((str(number_of),)), column(name))
+            atom = self._other(node.name) or Value(Place((str(place),)), column(node.name))
             return column(atoms.setdefault(atom, f"_v{len(atoms)}"))
 
-        return Valued(rest.transform(valued), tuple(atoms))
+        return Valued(expression.transform(valued), tuple(atoms))
 
     # Tables -------------------------------------------------------------------------------------------------------------
 
@@ -146,14 +149,15 @@ class _Writing:
         system = {name: zero() for name in ("ts", "seq", "_expires", "_place")}
         sources = exp.select(*(named(value, name) for name, value in system.items()))
         names: list[str] = []
-        for place, event in enumerate(self.node.events):
-            if event.tag is None:
-                continue
-            alias, flow = f"e{place}", self.flows[event.input]
+        for at, told in enumerate(self.node.told):
+            alias, flow = f"e{at}", self.flows[self.node.events[told.number].input]
             arrivals = exp.Subquery(this=flow.arrivals.select()).as_(alias, quoted=True)
             sources = sources.join(arrivals, join_type="CROSS") if names else sources.from_(arrivals)
-            sources = sources.select(*(named(of(alias, n), f"{event.tag}_{n}") for n in flow.names))
-            names += [f"{event.tag}_{n}" for n in flow.names]
+            columns = (
+                {told.prefix: zero()} if told.is_count else {f"{told.prefix}_{n}": of(alias, n) for n in flow.names}
+            )
+            sources = sources.select(*(named(value, name) for name, value in columns.items()))
+            names += columns
         add_table(self.operator, self.found, sources)
         self.operator.inboxes.append(self.found)
         rows = Selection.of(table(self.found), [*system, *names])

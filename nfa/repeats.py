@@ -1,0 +1,189 @@
+"""Instances that hold more than one of a part: repeat and until, every-distinct, and the guard `while`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nfa.instance import Bound, Lines, State, listed, loaded, made, of, unlisted
+from nfa.operators import Spawned
+from nfa.temporal import Distinct, Repeat, While, numbers
+
+Key = tuple[Any, ...]
+Seen = dict[Key, tuple[int, Bound]]
+"""The keys that were told, with the moment until which they hold and what they are computed from, the oldest first."""
+
+
+@of(Repeat)
+class RepeatState(State):
+    """Lists the events of each time the part is true; what ends it comes before what it repeats."""
+
+    def start(self, begin: Bound) -> None:
+        self._set(begin)
+        if self.node.until is not None:
+            until = self.until = made(self.watch, self, self.node.until)
+            until.start(begin)
+        if self.alive:
+            self._repeat()
+
+    part: State | None
+    until: State | None
+
+    def _set(self, begin: Bound) -> None:
+        self.begin = begin
+        self.times = 0
+        self.found: dict[int, list[Any]] = {}
+        self.part = self.until = None
+
+    def _repeat(self) -> None:
+        part = self.part = made(self.watch, self, self.node.part)
+        part.start(self.begin)
+
+    def true(self, bound: Bound, state: State, ended: bool) -> None:
+        if state is self.part:
+            self._add(bound, ended)
+        elif state is self.until:
+            self._stop(bound)
+
+    def _add(self, bound: Bound, ended: bool) -> None:
+        self.times += 1
+        for number in numbers(self.node.part):
+            if number in bound:
+                events = bound[number] if isinstance(bound[number], list) else [bound[number]]
+                self.found[number] = [*self.found.get(number, ()), *events]
+        if self.node.is_exact and self.times == self.node.least:
+            self.quit()
+            self.above.true({**bound, **self.found}, self, True)
+        elif self.node.most is not None and self.times >= self.node.most:
+            self._rest()
+        elif ended:
+            self._repeat()
+
+    def _rest(self) -> None:
+        if self.part is not None:
+            self.part.quit()
+        self.part = None
+
+    def _stop(self, bound: Bound) -> None:
+        self.quit()
+        if self.times < (self.node.least or 0):
+            self.above.false(self)
+        else:
+            self.above.true({**bound, **self.found}, self, True)
+
+    def false(self, state: State) -> None:
+        self.quit()
+        self.above.false(self)
+
+    def quit(self) -> None:
+        self.alive = False
+        for state in (self.part, self.until):
+            if state is not None:
+                state.quit()
+        self.part = self.until = None
+
+    def dump(self) -> Lines:
+        states = [[] if state is None else state.dump() for state in (self.part, self.until)]
+        return [self.place, self.times, listed(self.begin), listed(self.found), states]
+
+    def load(self, lines: Lines) -> None:
+        _, times, begin, found, states = lines
+        self._set(unlisted(begin))
+        self.times, self.found = times, unlisted(found)
+        self.part, self.until = (loaded(self.watch, self, state) if state else None for state in states)
+
+
+@of(Distinct)
+class DistinctState(State):
+    """Each instance of the part knows the keys told before it was started, and those it has told."""
+
+    def start(self, begin: Bound) -> None:
+        self.begin = begin
+        self.running: dict[State, Seen] = {}
+        self._spawn({})
+
+    def _spawn(self, seen: Seen) -> None:
+        spawned = Spawned()
+        state = made(self.watch, spawned, self.node.part)
+        state.start(self.begin)
+        if spawned.told:
+            state.quit()
+        else:
+            state.above = self
+            self.running[state] = seen
+
+    def true(self, bound: Bound, state: State, ended: bool) -> None:
+        seen = self.running.get(state, {})  # of several results of one moment, only the first knows it
+        is_new = self._note(seen, bound)
+        if ended:
+            self.running.pop(state, None)
+        self._spawn(dict(seen))
+        if is_new:
+            self.above.true(bound, self, False)
+
+    def _note(self, seen: Seen, bound: Bound) -> bool:
+        """Whether the key of what is bound is new; it is not from then on."""
+        if self.node.time is not None:
+            for key in [key for key, (until, _) in seen.items() if until <= self.watch.now]:
+                del seen[key]
+        key = self._key(bound)
+        if key in seen:
+            return False
+        seen[key] = (self.watch.now + (self.node.time or 0), bound)
+        return True
+
+    def _key(self, bound: Bound) -> Key:
+        return tuple(self.watch.value(number, bound) for number in self.node.values)
+
+    def false(self, state: State) -> None:
+        state.quit()
+        self._spawn(self.running.pop(state))
+
+    def quit(self) -> None:
+        self.alive = False
+        for state in self.running:
+            state.quit()
+
+    def dump(self) -> Lines:
+        running = [
+            [state.dump(), [[until, listed(bound)] for until, bound in seen.values()]]
+            for state, seen in self.running.items()
+        ]
+        return [self.place, listed(self.begin), running]
+
+    def load(self, lines: Lines) -> None:
+        _, begin, running = lines
+        self.begin, self.running = unlisted(begin), {}
+        for state, seen in running:
+            found = [(until, unlisted(bound)) for until, bound in seen]
+            self.running[loaded(self.watch, self, state)] = {self._key(one[1]): one for one in found}
+
+
+@of(While)
+class WhileState(State):
+    def start(self, begin: Bound) -> None:
+        self.part = made(self.watch, self, self.node.part)
+        self.part.start(begin)
+
+    def true(self, bound: Bound, state: State, ended: bool) -> None:
+        holds = self.watch.value(self.node.value, bound)
+        if holds:
+            self.alive = not ended
+            self.above.true(bound, self, ended)
+        elif holds is not None:
+            self.quit()
+            self.above.false(self)
+
+    def false(self, state: State) -> None:
+        self.alive = False
+        self.above.false(self)
+
+    def quit(self) -> None:
+        self.alive = False
+        self.part.quit()
+
+    def dump(self) -> Lines:
+        return [self.place, self.part.dump() if self.part.alive else []]
+
+    def load(self, lines: Lines) -> None:
+        self.part = loaded(self.watch, self, lines[1]) if lines[1] else made(self.watch, self, self.node.part)
+        self.part.alive = bool(lines[1])

@@ -1,0 +1,96 @@
+import com.espertech.esper.common.client.EventBean;
+import com.espertech.esper.common.client.configuration.Configuration;
+import com.espertech.esper.common.client.json.minimaljson.Json;
+import com.espertech.esper.common.client.json.minimaljson.JsonArray;
+import com.espertech.esper.common.client.json.minimaljson.JsonObject;
+import com.espertech.esper.common.client.json.minimaljson.JsonValue;
+import com.espertech.esper.compiler.client.CompilerArguments;
+import com.espertech.esper.compiler.client.EPCompilerProvider;
+import com.espertech.esper.runtime.client.EPEventService;
+import com.espertech.esper.runtime.client.EPRuntime;
+import com.espertech.esper.runtime.client.EPRuntimeProvider;
+import com.espertech.esper.runtime.client.EPStatement;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/**
+ * Esper as a witness: answers many questions, each in a runtime of its own.
+ *
+ * <p>Arguments: a file of questions, the file for the answers, both JSON; esper.py says what stands in them. Time is
+ * what the events say, and passes in small steps.
+ */
+public final class EsperAnswers {
+  public static void main(String[] arguments) throws Exception {
+    JsonArray answers = new JsonArray();
+    for (JsonValue question : Json.parse(Files.readString(Path.of(arguments[0]))).asArray()) {
+      answers.add(answer(question.asObject()));
+    }
+    Files.writeString(Path.of(arguments[1]), answers.toString());
+  }
+
+  private static JsonObject answer(JsonObject question) {
+    JsonArray rows = new JsonArray();
+    try {
+      Configuration settings = new Configuration();
+      settings.getRuntime().getThreading().setInternalTimerEnabled(false);
+      settings.getCompiler().getByteCode().setAllowSubscriber(false);
+      var compiled =
+          EPCompilerProvider.getCompiler()
+              .compile(question.getString("module", ""), new CompilerArguments(settings));
+      EPRuntime runtime = EPRuntimeProvider.getRuntime("question", settings);
+      try {
+        runtime.getEventService().advanceTime(question.getLong("start", 0));
+        for (EPStatement statement :
+            runtime.getDeploymentService().deploy(compiled).getStatements()) {
+          if (statement.getName().equals("q")) {
+            listen(statement, question.get("columns").asArray(), rows);
+          }
+        }
+        send(runtime.getEventService(), question);
+      } finally {
+        runtime.destroy();
+      }
+      return new JsonObject().add("rows", rows);
+    } catch (Exception | LinkageError error) {
+      return new JsonObject().add("error", String.valueOf(error.getMessage()));
+    }
+  }
+
+  private static void listen(EPStatement statement, JsonArray columns, JsonArray rows) {
+    statement.addListener(
+        (added, removed, self, runtime) -> {
+          for (EventBean event : added == null ? new EventBean[0] : added) {
+            JsonArray row = new JsonArray().add(runtime.getEventService().getCurrentTime());
+            columns.forEach(column -> row.add(written(event.get(column.asString()))));
+            rows.add(row);
+          }
+        });
+  }
+
+  private static void send(EPEventService service, JsonObject question) {
+    for (JsonValue step : question.get("events").asArray()) {
+      JsonArray event = step.asArray();
+      service.advanceTimeSpan(event.get(1).asLong());
+      Object[] values = new Object[event.size() - 2];
+      for (int at = 0; at < values.length; at++) {
+        values[at] = read(event.get(at + 2));
+      }
+      service.sendEventObjectArray(values, event.get(0).asString());
+    }
+    service.advanceTimeSpan(question.getLong("end", 0));
+  }
+
+  private static Object read(JsonValue value) {
+    return value.isNull() ? null : value.isString() ? value.asString() : (Object) value.asInt();
+  }
+
+  private static JsonValue written(Object value) {
+    if (value == null) {
+      return Json.NULL;
+    }
+    if (value instanceof Long || value instanceof Integer) {
+      return Json.value(((Number) value).longValue());
+    }
+    return value instanceof Number ? Json.value(((Number) value).doubleValue()) : Json.value(value.toString());
+  }
+}

@@ -1,0 +1,308 @@
+"""Esper as a witness: it has to give what the bridge gives, but for the decisions of docs/epl.md.
+
+    mvn -f benchmarks/esper dependency:copy-dependencies -DoutputDirectory=JARS
+    python tests/oracles/esper.py --jars JARS --seeds 0:1000
+    python tests/oracles/esper.py --jars JARS --seeds 0:60 --record tests/conformance/epl_esper.json
+
+generate(7)                  a question: a statement with a pattern, or with match_recognize, and events for it
+from_esper(jars, questions)  its answers, all of them by one Java; a text where Esper refuses
+from_bridge(url, question)   the bridge's
+
+Decisions of docs/epl.md, by their numbers:
+
+ 2  each of Esper's matches has to be a match, where it prefers another than the first from left to right
+ 3  of `all matches`, how often one is told does not count
+ 8  what binds is written in parentheses
+10  Esper's time passes in small steps
+11  timer:schedule is asked about under `every` alone, and times are whole seconds
+12  where an event is several of a pattern's events at once, any order among these is right for Esper's answer
+13  `until` beside `or`, of a part that is false for good, may go on for Esper's answer
+14  quantifiers in braces are not asked about within match_recognize_permute
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any
+from unittest import mock
+
+from nfa.instance import Bound, State
+from nfa.operators import EitherState
+from nfa.repeats import RepeatState
+from nfa.watch import Watch
+
+Rows = list[tuple[Any, ...]]
+Answer = Rows | str
+"""Rows, their times first, or why there are none."""
+
+STREAMS = "SAB"
+SCHEMA = "(id string, v int, k string)"
+EVENTS = 12
+UNASKED = "Aggregation functions in the measure-clause"
+"""What Esper says where it takes a variable within match_recognize_permute for one of a single row; the bridge does not."""
+
+ORDERS = 24
+"""So many orders are tried."""
+
+LONGEST = 600
+"""So many seconds one Java may take."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A statement, the columns that are compared, and the events, `(stream, ts, id, v, k)`."""
+
+    seed: int
+    statement: str
+    columns: tuple[str, ...]
+    events: tuple[tuple[Any, ...], ...]
+
+    @property
+    def end(self) -> int:
+        """Time passes until then."""
+        return int(self.events[-1][1]) + 8_000
+
+
+def generate(seed: int) -> Question:
+    """The question of this seed: about patterns mostly, every fourth about match_recognize."""
+    from tests.oracles.epl_patterns import STEP, statement
+
+    chance = Random(f"esper/{seed}")
+    if seed % 4 == 3:
+        text = _rows(chance)
+        columns = re.findall(r" as ([nfli][ABC])\b", text)
+        return Question(seed, text, tuple(columns), tuple(_events(chance, "S", 1)))
+    text, columns = statement(chance)
+    return Question(seed, text, tuple(columns), tuple(_events(chance, "AAB", STEP)))
+
+
+def _rows(chance: Random) -> str:
+    from tests.epl_generate import rows
+
+    while True:
+        text, _ = rows(chance)
+        if not ("permute" in text and "{" in text):
+            return text
+
+
+def _events(chance: Random, streams: str, step: int) -> list[tuple[Any, ...]]:
+    ts, found = 0, []
+    for number in range(EVENTS):
+        ts += step * chance.choice((0, 1, 1, 2, 4))
+        row = (f"E{number}", chance.randint(1, 4), chance.choice(("x", "y", None)))
+        found.append((chance.choice(streams), ts, *row))
+    return found
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+def from_esper(jars: str, questions: Sequence[Question]) -> list[Answer]:
+    schemas = "".join(f"@public @buseventtype create objectarray schema {one} {SCHEMA};\n" for one in STREAMS)
+    asked = [
+        {
+            "module": f"{schemas}@name('q') {one.statement}",
+            "columns": one.columns,
+            "events": one.events,
+            "end": one.end,
+        }
+        for one in questions
+    ]
+    program = pathlib.Path(__file__).with_name("EsperAnswers.java")
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = pathlib.Path(folder, "questions.json"), pathlib.Path(folder, "answers.json")
+        given.write_text(json.dumps(asked))
+        command = ["java", "-Duser.timezone=UTC", "-Xmx1g", "-cp", f"{jars}/*", program, given, found]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
+        if done.returncode:
+            raise RuntimeError(f"{program.name} failed:\n{done.stdout}{done.stderr}")
+        answers = json.loads(found.read_text())
+    return [one["error"] if "error" in one else list(map(tuple, one["rows"])) for one in answers]
+
+
+def from_bridge(url: str, question: Question, together: bool = False) -> Answer:
+    """The bridge's answer, the events pushed one by one, or `together`."""
+    import bridge
+    from bridge.errors import BridgeError
+
+    found = Rows()
+    with bridge.connect(url) as cep:
+        for stream in STREAMS:
+            cep.create_query(f"schema {stream}", f"create schema {stream} {SCHEMA}", language="epl")
+        try:
+            cep.create_query("q", question.statement, language="epl")
+        except BridgeError as error:
+            return f"{type(error).__name__}: {error}"
+        names = question.columns
+        cep.add_output_processor("q", lambda event: found.append((event.timestamp, *map(event.payload.get, names))))
+        cep.advance_time(0)
+        events = [(one[0], list(one[2:]), one[1]) for one in question.events]
+        for part in [events] if together else [[event] for event in events]:
+            cep.push_all(part)
+        cep.advance_time(question.end)
+    return found
+
+
+def agree(one: Answer, other: Answer) -> bool:
+    """The same rows, those of one moment in any order."""
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    return sorted(one, key=repr) == sorted(other, key=repr)
+
+
+# Comparing ------------------------------------------------------------------------------------------------------------
+
+
+def _decision(url: str, question: Question, said: Rows, answer: Rows) -> int | None:
+    """The number of the decision from which the difference follows."""
+    if "match_recognize" not in question.statement:
+        numbers = (number for number, other in _decided_otherwise(url, question) if agree(said, other))
+        return next(numbers, None)
+    if "all matches" in question.statement and set(said) == set(answer):
+        return 3
+    every = from_bridge(url, dataclasses.replace(question, statement=_every_match(question.statement)))
+    has_choice = re.search(r"[?*|]|\{,", question.statement) is not None
+    return 2 if has_choice and not isinstance(every, str) and set(said) <= set(every) else None
+
+
+def _every_match(statement: str) -> str:
+    """The same statement, telling all that match."""
+    bare = re.sub(r" after match skip [a-z ]+ row|all matches", "", statement)
+    return bare.replace(" pattern (", " all matches after match skip to current row pattern (", 1)
+
+
+def _decided_otherwise(url: str, question: Question) -> Iterator[tuple[int, Answer]]:
+    """The bridge's answers, had it decided otherwise, each with the number of the decision."""
+    for seed in range(ORDERS):
+        with mock.patch.object(Watch, "rank", _rank(seed)):
+            yield 12, from_bridge(url, question)
+    with mock.patch.object(RepeatState, "false", _false), mock.patch.object(EitherState, "true", _true):
+        yield 13, from_bridge(url, question)
+
+
+def _false(repeat: RepeatState, state: State) -> None:
+    """As Esper does it: what `until` waits for goes on."""
+    state.quit()
+    repeat.above.false(repeat)
+
+
+def _true(either: EitherState, bound: Bound, state: State, ended: bool) -> None:
+    """As Esper does it: a part that was false can be true."""
+    if ended:
+        either.running = [None if state is part else part for part in either.running]
+        either.quit()
+    either.above.true(bound, either, ended)
+
+
+def _rank(seed: int) -> Callable[[Watch, Any], tuple[Any, ...]]:
+    """By age, by the place in the text, the other way round; then at random."""
+    orders: list[Callable[[Watch, Any], tuple[Any, ...]]] = [
+        lambda watch, state: (state.at,),
+        lambda watch, state: (state.number, state.at),
+        lambda watch, state: (-state.number, state.at),
+        lambda watch, state: (-state.at,),
+    ]
+    if seed < len(orders):
+        return orders[seed]
+    places = Random(seed)
+    ranks = [places.random() for _ in range(100)]
+    return lambda watch, state: (ranks[state.number % 100], state.at)
+
+
+@dataclasses.dataclass
+class Compared:
+    questions: int = 0
+    rows: int = 0
+    decided: Counter[int] = dataclasses.field(default_factory=Counter)
+    """How many follow from which decision."""
+    refused: list[str] = dataclasses.field(default_factory=list)
+    differences: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, other: Compared) -> None:
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    def __str__(self) -> str:
+        counts = f"{self.questions} statements, {self.rows} rows, by decisions {dict(self.decided)}"
+        return f"{counts}; {len(self.refused)} refused, {len(self.differences)} differences"
+
+
+def compare(jars: str, seeds: Sequence[int], url: str = "sqlite://") -> Compared:
+    """The questions of these seeds, answered by Esper and by the bridge, pushed singly and together by turns."""
+    questions = [generate(seed) for seed in seeds]
+    found = Compared(len(questions))
+    for question, said in zip(questions, from_esper(jars, questions), strict=True):
+        answer = from_bridge(url, question, question.seed % 2 == 1)
+        if isinstance(said, str) and UNASKED in said:
+            continue
+        if isinstance(said, str) or isinstance(answer, str):
+            found.refused.append(f"seed {question.seed}: {question.statement}\nEsper  {said}\nbridge {answer}")
+            continue
+        found.rows += len(said)
+        if agree(said, answer):
+            continue
+        if (number := _decision(url, question, said, answer)) is not None:
+            found.decided[number] += 1
+        else:
+            found.differences.append(_difference(question, said, answer))
+    return found
+
+
+def record(jars: str, count: int) -> list[dict[str, Any]]:
+    """The first questions with rows on which Esper agrees, with its rows, to be asked where there is no Java."""
+    questions = [generate(seed) for seed in range(count * 3)]
+    asked = zip(questions, from_esper(jars, questions), strict=True)
+    agreed = (
+        dataclasses.asdict(one) | {"rows": said}
+        for one, said in asked
+        if said and not isinstance(said, str) and len(said) < 20 and agree(said, from_bridge("sqlite://", one))
+    )
+    return list(itertools.islice(agreed, count))
+
+
+def _difference(question: Question, said: Rows, answer: Rows) -> str:
+    lines = [
+        f"seed {question.seed}\n{question.statement}",
+        *(" ".join(map(str, event)) for event in question.events),
+        f"Esper  {sorted(said, key=repr)}",
+        f"bridge {sorted(answer, key=repr)}",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compare what Esper and the bridge find.")
+    parser.add_argument("--jars", required=True, help="a directory with Esper's jars")
+    parser.add_argument("--seeds", default="0:200", help="from:to")
+    parser.add_argument("--block", type=int, default=200, help="how many statements Java is started for")
+    parser.add_argument("--record", metavar="FILE", help="write so many questions with Esper's answers, and be done")
+    given = parser.parse_args()
+    first, end = map(int, given.seeds.split(":"))
+    if given.record:
+        lines = ",\n".join(map(json.dumps, record(given.jars, end)))
+        pathlib.Path(given.record).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        return 0
+    found = Compared()
+    for start in range(first, end, given.block):
+        new = compare(given.jars, range(start, min(start + given.block, end)))
+        for text in new.refused + new.differences:
+            print(text, end="\n\n", flush=True)
+        found.add(new)
+        print(f"to seed {min(start + given.block, end)}: {found}", flush=True)
+    return 1 if found.differences or found.refused else 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+    sys.exit(main())

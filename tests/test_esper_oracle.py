@@ -1,0 +1,56 @@
+"""Esper finds the same, but for the decisions of docs/epl.md; $ESPER_JARS is a directory with its jars (benchmarks/esper)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+
+from tests.oracles.esper import Question, agree, compare, from_bridge
+
+RECORDED = pathlib.Path(__file__).parent / "conformance" / "epl_esper.json"
+
+
+def recorded() -> list[tuple[Question, list[tuple[Any, ...]]]]:
+    """Questions with Esper's rows."""
+    found = []
+    for one in json.loads(RECORDED.read_text(encoding="utf-8")):
+        rows = [tuple(row) for row in one.pop("rows")]
+        columns, events = tuple(one.pop("columns")), tuple(map(tuple, one.pop("events")))
+        found.append((Question(**one, columns=columns, events=events), rows))
+    return found
+
+
+@pytest.mark.parametrize(("url", "together", "part"), [("sqlite://", False, 1), ("duckdb://", True, 4)])
+def test_what_esper_said_is_what_the_bridge_says(url: str, together: bool, part: int) -> None:
+    asked = recorded()[::part]
+    assert len(asked) >= 15
+    for question, rows in asked:
+        assert agree(rows, from_bridge(url, question, together)), (question.seed, question.statement)
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    found = os.environ.get("ESPER_JARS", "")
+    if not found or not list(pathlib.Path(found).glob("esper-runtime*.jar")):
+        pytest.skip("$ESPER_JARS names no directory with Esper's jars")
+    if shutil.which("java") is None:
+        pytest.skip("Esper: there is no Java")
+    return found
+
+
+def test_esper_finds_the_same_in_a_few(jars: str) -> None:
+    found = compare(jars, range(24))
+    assert not found.refused + found.differences, "\n\n".join([str(found), *found.refused, *found.differences])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(20))
+def test_esper_finds_the_same(block: int, jars: str) -> None:
+    found = compare(jars, range(block * 250, (block + 1) * 250))
+    assert not found.refused + found.differences, "\n\n".join([str(found), *found.refused, *found.differences])
+    assert found.rows > found.questions

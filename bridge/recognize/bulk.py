@@ -52,9 +52,10 @@ class Bulk:
     texts: Texts
     behind: int
 
-    def run(self, database: Database, now: int) -> int:
+    def run(self, database: Database, now: int, last: int | None = None) -> int:
         """Tells what the rows at hand and the time decide, and moves the partitions on; how many rows are still needed.
 
+        `last`: the `seq` of the last event of all; then what is open is decided, too, in the order of the first rows.
         Raises QueryError or ExhaustedError where the machine has to do it; then nothing has been done.
         """
         names = [key.name for key in self.clause.partition_by]
@@ -69,9 +70,9 @@ class Bulk:
         found = run(task, over_rows(task).strategy)
         searches = searched(task, found, parts.ts, now)
         told = searches.told_of(found)
-        decided = np.flatnonzero(told.how != AT_THE_END)
+        decided = np.flatnonzero((told.how != AT_THE_END) | (last is not None))
         if len(decided):
-            self._write(task, parts, found, told, decided)
+            self._write(task, parts, found, told, decided, last or 0)
         return self._advance(database, parts, keys, searches.open, found.starts[decided])
 
     def _task(self, held: Held, parts: Parts, letters: Ints) -> Task:
@@ -81,7 +82,7 @@ class Bulk:
         held.know(task.letter, pa.array(np.where(parts.behind, 0, letters)))  # what is only looked back at is no symbol
         return task
 
-    def _write(self, task: Task, parts: Parts, found: Found, told: Decided, decided: Ints) -> None:
+    def _write(self, task: Task, parts: Parts, found: Found, told: Decided, decided: Ints, last: int) -> None:
         """Adds the results of the matches that are decided, in the order in which they became known."""
         numbers = match_numbers(found.starts, parts.ends)[decided]
         found, told = selected(found, decided), told.of(decided)
@@ -91,7 +92,7 @@ class Bulk:
         clause = dataclasses.replace(self.clause, order_by=())  # the stream's time is every result's, and no column
         fields = [name for name in self.fields if name != "ts"]
         answer = Output(task.database, task.rows, members, which).table(clause, fields, self.measures)
-        turn, seq = _turns(parts, found, told)
+        turn, seq = _turns(parts, found, told, last)
         order = np.argsort(turn[which.match], kind="stable")
         match = which.match[order]
         system = [told.time[match], seq[match], np.full(len(match), NEVER), np.arange(len(match))]
@@ -121,13 +122,13 @@ class Bulk:
         return int((parts.ends - needed).sum())
 
 
-def _turns(parts: Parts, found: Found, told: Decided) -> tuple[Ints, Ints]:
+def _turns(parts: Parts, found: Found, told: Decided, last: int) -> tuple[Ints, Ints]:
     """The turn of each match among all that became known, and the `seq` of the row that decided it: 0 for time alone.
 
-    What time alone decides comes in the order of the matches' first rows.
+    What no row decides comes in the order of the matches' first rows.
     """
     by_row, count = told.how == BY_ROW, len(told.how)
-    seq = np.where(by_row, parts.seq[told.row], 0)
+    seq = np.where(by_row, parts.seq[told.row], np.where(told.how == AT_THE_END, last, 0))
     then = [np.where(by_row, own[told.row], own[found.starts]) for own in parts.moments]
     order = np.lexsort((np.arange(count), *reversed(then), seq, told.time))
     turn = np.empty(count, np.int64)

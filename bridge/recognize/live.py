@@ -186,9 +186,9 @@ class Live:
         Raises QueryError where AFTER MATCH SKIP leads nowhere, and for what is beyond a limit.
         """
         count, self._seq = seq - self._seq, seq
-        if self._bulk is not None and not final and count >= max(MANY, self._kept // OPEN_ONES):
+        if self._bulk is not None and self._is_for_many(count, final):
             with contextlib.suppress(QueryError, ExhaustedError):
-                self._kept = self._bulk.run(database, now)
+                self._kept = self._bulk.run(database, now, seq if final else None)
                 self._ready = False
                 return
         try:
@@ -210,6 +210,12 @@ class Live:
             self._write(database, reports)
         self._advance(database)
         self._kept = len(self.store.letter_of)
+
+    def _is_for_many(self, count: int, final: bool) -> bool:
+        """Whether the rows of so many events are worth it or, in the end, those that the machine would have to take anew."""
+        if final:
+            return not count and not self._ready and self._kept >= MANY
+        return count >= max(MANY, self._kept // OPEN_ONES)
 
     def _for_many(self) -> bulk.Bulk:
         return bulk.Bulk(

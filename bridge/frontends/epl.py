@@ -20,6 +20,7 @@ from bridge.frontends.epl_from import RESERVED
 from bridge.frontends.epl_join import STOPS, Joins, condition, correlated, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, single_events, told
+from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
@@ -33,6 +34,7 @@ from bridge.query import (
     Correlate,
     EagerMatch,
     Filter,
+    Lookup,
     Map,
     Node,
     Stream,
@@ -270,18 +272,21 @@ def _select(cursor: Cursor) -> Node:
     distinct = cursor.take("DISTINCT")
     start = cursor.at
     region = cursor.until(STOPS)
-    columns = epl_scalars.listed(cursor, region, "a list of columns")
+    subqueries = Subqueries(cursor)
+    columns = subqueries.listed(region, "a list of columns")
+    _refuse_unnamed(cursor, columns, subqueries)
     _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
     joins = read_joins(cursor)
     node, names = _source(cursor, joins)
     if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)
-    where = resolved(cursor, [condition(cursor)], names) if cursor.take("WHERE") else ()
+    where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     if isinstance(node, Correlate):
         on = resolved(cursor, joins.conditions, names)
-        on, where = (on, where) if node.outer else (on + where, ())
+        on, where = (on, where) if node.outer or subqueries.found else (on + where, ())
         node = dataclasses.replace(node, condition=joined(on) if on else None)
+    node = subqueries.over(node, names)
     if where:
         node = Filter(node, joined(where))
     return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
@@ -311,11 +316,20 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     asked = told(cursor, distinct, names)
     _refuse_next(cursor)
     if keys or any(column.find(exp.AggFunc) for column in (*columns, *having)):
+        _refuse_lookups(cursor, node, columns, position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
         return aggregates(cursor, found, asked)
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
     return single_events(cursor, node, columns, asked)
+
+
+def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], found: Subqueries) -> None:
+    """A column with a sub-query has no name of its own."""
+    cut = {one.name for one in found.found}
+    for column in columns:
+        if not isinstance(column, exp.Alias) and any(one.name in cut for one in column.find_all(exp.Column)):
+            cursor.fail("a column with a sub-query is named: (select …) as x", found.found[0].position)
 
 
 def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
@@ -324,6 +338,19 @@ def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
             continue
         for node in column.find_all(exp.Dot):
             cursor.fail("nested properties are not supported: attributes are flat", position_of(node))
+
+
+def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
+    """What a sub-query finds is known as an event arrives; a window would ask again as it leaves."""
+    below, looks_up = node, False
+    while isinstance(below, (Filter, Lookup)):
+        looks_up, below = looks_up or isinstance(below, Lookup), below.input
+    if looks_up and isinstance(below, (Window, Correlate)):
+        cursor.fail(
+            "aggregates over a window with a sub-query are not supported: insert into names what is found", position
+        )
+    if any(one.name.startswith("sub.") for column in columns for one in column.find_all(exp.Column)):
+        cursor.fail("a sub-query beside aggregates is not supported: insert into names what is found", position)
 
 
 def _refuse_next(cursor: Cursor) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from sqlglot import exp
 
 from bridge.frontends import epl_scalars
-from bridge.frontends.cursor import Cursor
+from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_from import Item, item
 from bridge.query import Correlate, Node, TemporalMatch, Window
 
@@ -53,9 +54,15 @@ def read_joins(cursor: Cursor) -> Joins:
     return Joins(items, conditions, outer, position)
 
 
-def condition(cursor: Cursor) -> exp.Expr:
-    """The condition up to the next clause."""
-    return epl_scalars.single(cursor, cursor.until((",", *STOPS, *_JOINS)), "a condition")
+Listed = Callable[[Region, str], tuple[exp.Expr, ...]]
+
+
+def condition(cursor: Cursor, listed: Listed | None = None) -> exp.Expr:
+    """The condition up to the next clause, `listed` reading it."""
+    region = cursor.until((",", *STOPS, *_JOINS))
+    if listed is None:
+        return epl_scalars.single(cursor, region, "a condition")
+    return epl_scalars.alone(cursor, region, listed(region, "a condition"), "a condition")
 
 
 def correlated(cursor: Cursor, joins: Joins) -> Correlate:

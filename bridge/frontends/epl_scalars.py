@@ -54,9 +54,11 @@ _REFUSED_CALLS = {
 Expression = exp.Expr
 
 
-def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
-    """The expressions of a region, EPL's own operators and functions in those of SQL."""
-    columns = written(cursor, region, what)
+def listed(
+    cursor: Cursor, region: Region, what: str, change: Callable[[exp.Expr], exp.Expr] = lambda written: written
+) -> tuple[exp.Expr, ...]:
+    """The expressions of a region, `change`d first, EPL's own operators and functions in those of SQL."""
+    columns = tuple(map(change, written(cursor, region, what)))
     for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() == "prev"):
         cursor.fail(_REFUSED_CALLS["prev"], call.meta.get("start", position_of(call)))
     return checked(cursor, region, columns)
@@ -87,7 +89,12 @@ _CAST = "cas_"
 
 def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     """The one expression of a region that ends before any comma."""
-    expressions = plain(cursor, listed(cursor, region, what))
+    return alone(cursor, region, listed(cursor, region, what), what)
+
+
+def alone(cursor: Cursor, region: Region, expressions: tuple[exp.Expr, ...], what: str) -> exp.Expr:
+    """The one of these expressions, which has no alias."""
+    expressions = plain(cursor, expressions)
     if len(expressions) != 1 or isinstance(expressions[0], exp.Star):
         cursor.fail(f"{what} is expected", cursor.span(region)[0])
     return expressions[0]

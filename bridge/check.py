@@ -238,7 +238,8 @@ def _(node: query.Arrange, names: Names) -> Resolved:
 def _(node: query.Lookup, names: Names) -> Resolved:
     below, source = _streaming(node.input, names), _streaming(node.source, names)
     if not source.windowed:
-        raise QueryError(_no_window("a sub-query", source.node))
+        name = query.source_name(source.node) or "its input"
+        raise QueryError(f"a sub-query over {name!r} needs a window: #keepall, #time(…), #length(…)", words=[name])
     inner = [Field(f"{node.name}.{f.name}", f.type, (node.name, f.name)) for f in source.visible]
     both = _Scope((*below.fields, *inner, Field(f"{node.name}.ts", "BIGINT", (node.name, "ts"))))
     condition = None if node.condition is None else _condition(node.condition, both, "WHERE")

@@ -16,13 +16,13 @@ from bridge.errors import QueryError
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
-from bridge.frontends.epl_from import RESERVED
-from bridge.frontends.epl_join import STOPS, Joins, condition, correlated, read_joins, tags_of
+from bridge.frontends.epl_from import RESERVED, Item
+from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, single_events, told
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
-from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete
+from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
 from bridge.frontends.scalars import Names, position_of, resolved
@@ -123,7 +123,7 @@ def _windowed(windows: NamedWindows, statements: Sequence[Statement]) -> Iterato
     """The statements with named windows put in where they are read."""
     for statement in statements:
         if isinstance(statement, CreateWindow):
-            windows.create(statement.name, statement.extent, statement.like)
+            windows.create(statement.name, statement.window, statement.like)
         elif isinstance(statement, DeleteFrom):
             windows.delete(statement.window, statement.deletion)
         elif isinstance(statement, CreateStream):
@@ -183,10 +183,14 @@ def _statement(cursor: Cursor) -> Sequence[Statement]:
         return [_created(cursor)]
     if cursor.take("INSERT"):
         return _inserted(cursor)
-    if cursor.take("ON"):
-        return [delete(cursor)]
     start = cursor.at
-    node = _select(cursor)
+    if cursor.take("ON"):
+        by = trigger(cursor)
+        if cursor.word() == "DELETE":
+            return [delete(cursor, by)]
+        node = _select(cursor, by)
+    else:
+        node = _select(cursor)
     return [Query(node, cursor.slice(Region(start, cursor.at)))]
 
 
@@ -262,7 +266,8 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 # SELECT -----------------------------------------------------------------------------------------------------------------
 
 
-def _select(cursor: Cursor) -> Node:
+def _select(cursor: Cursor, by: Item | None = None) -> Node:
+    """`select … from …`; the events of `by` ask for it, where there is one."""
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
     which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
     position = cursor.position
@@ -277,7 +282,7 @@ def _select(cursor: Cursor) -> Node:
     _refuse_unnamed(cursor, columns, subqueries)
     _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
-    joins = read_joins(cursor)
+    joins = read_joins(cursor) if by is None else asked_by(cursor, by, columns)
     node, names = _source(cursor, joins)
     if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_from import Item, item
-from bridge.query import Correlate, Node, TemporalMatch, Window
+from bridge.query import Correlate, Node, Stream, TemporalMatch, Window
 
 STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
@@ -52,6 +52,17 @@ def read_joins(cursor: Cursor) -> Joins:
                 "an outer join of more than two streams is not supported: insert into names that of two", position
             )
     return Joins(items, conditions, outer, position)
+
+
+def asked_by(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -> Joins:
+    """`on B as b select … from W as w`: what an event finds in a named window."""
+    position = cursor.position
+    found = item(cursor)
+    if not isinstance(found.node, Stream):
+        cursor.fail("on … select reads a named window", position)
+    if exp.Star() in columns:
+        cursor.fail("on … select names its columns, or those of the window: w.*", position)
+    return Joins([by._replace(unidirectional=True), found], [])
 
 
 Listed = Callable[[Region, str], tuple[exp.Expr, ...]]

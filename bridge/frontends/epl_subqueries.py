@@ -16,7 +16,7 @@ from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl_from import item
 from bridge.frontends.epl_join import STOPS
 from bridge.frontends.scalars import Names, resolved
-from bridge.query import Lookup, Node, TemporalMatch, Window
+from bridge.query import Lookup, Node, Stream, TemporalMatch, Window
 
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _KINDS = {"EXISTS": "exists", "IN": "in"}
@@ -112,7 +112,8 @@ class Subqueries:
         alias, source, at, _ = item(cursor)
         if isinstance(source, TemporalMatch):
             cursor.fail("a sub-query reads a stream: insert into names a pattern's results", at)
-        if not isinstance(source, Window) or getattr(source.extent, "slide", None) is not None:
+        is_window = isinstance(source, Window) and getattr(source.extent, "slide", None) is None
+        if not is_window and not isinstance(source, Stream):  # which may be a named window
             cursor.fail("a sub-query wants a window: write #keepall for all events, or #time(…), #length(…)", at)
         condition = None
         if cursor.take("WHERE"):

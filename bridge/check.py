@@ -253,6 +253,16 @@ def _(node: query.Lookup, names: Names) -> Resolved:
 
 
 @_resolve.register
+def _(node: query.Prior, names: Names) -> Resolved:
+    below = _streaming(node.input, names)
+    scope = _Scope(below.fields)
+    value, keys = _scalar(node.value, scope), tuple(_scalar(key, scope) for key in node.partition_by)
+    resolved = dataclasses.replace(node, input=below.node, value=value, partition_by=keys)
+    field = Field(node.name, type_of(value, scope.type_of), hidden=True)
+    return Resolved(resolved, (*below.fields, field), windowed=False)
+
+
+@_resolve.register
 def _(node: query.Throttle, names: Names) -> Resolved:
     below = _streaming(node.input, names)
     return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)

@@ -16,6 +16,7 @@ from bridge.query import (
     Map,
     Node,
     Output,
+    Prior,
     Stream,
     Throttle,
     Window,
@@ -106,7 +107,7 @@ class NamedWindows:
         """The tree with the windows' content where it names them; what they give each event of is what is inserted."""
         if isinstance(node, Stream) and node.name in self:
             return self.known[node.name.lower()].rows
-        if isinstance(node, (Map, Filter, Arrange, Throttle, Output)):
+        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output)):
             return rebuilt(node, self.put)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
             return rebuilt(node, self.put)  # batches of what is inserted

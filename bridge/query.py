@@ -473,6 +473,30 @@ class Lookup(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class Prior(Node):
+    """Each row with one column more: a value of the row so many before it (EPL's prev and prior).
+
+    With `partition_by` of the same keys; with `within` NULL where that row is so many milliseconds older, or more.
+
+    >>> print(Prior(Stream("s"), "before", scalar("v"), 1))
+    SELECT * FROM s WITH before (v OF 1 ROWS BEFORE)
+    """
+
+    input: Node
+    name: str
+    value: exp.Expr
+    count: int
+    within: int | None = None
+    partition_by: tuple[exp.Expr, ...] = ()
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
 class Throttle(Node):
     """The first row of every so many, or of every so many milliseconds counted from the first row: EPL's output first.
 

@@ -32,6 +32,7 @@ from bridge.query import (
     Node,
     Occurrence,
     Output,
+    Prior,
     Relation,
     Stream,
     TemporalMatch,
@@ -168,6 +169,10 @@ def _item(node: Node) -> str:
             return (
                 f"{_below(node, below)} LOOKING UP {name(called)} ({_looked_up(node)} OF {_item(source)}{_where(node)})"
             )
+        case Prior(below, called, value, count, within, keys):
+            limit = "" if within is None else f" WITHIN {within} MS"
+            apart = f" PARTITION BY {_scalars(keys)}" if keys else ""
+            return f"{_below(node, below)} WITH {name(called)} ({scalar(value)} OF {count} ROWS BEFORE{limit}{apart})"
         case Throttle(below, count, time):
             every = f"{count} ROWS" if time is None else f"{time} MS"
             return f"{_below(node, below)} THROTTLED (FIRST EVERY {every})"

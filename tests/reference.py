@@ -145,6 +145,9 @@ class Truth:
                 return [row for moment, rows in moments for row in self.arranged(node, moment, list(rows))]
             case q.Throttle(input, count):
                 return throttled(self.rows(input), count, node.time)
+            case q.Prior(input):
+                parts = partitions(self.rows(input), self.key(input, node.partition_by))
+                return [row for part in parts for row in self.with_prior(node, part)]
             case q.Lookup(input):
                 return [
                     dataclasses.replace(row, values=(*row.values, self.found(node, row)), out=None)
@@ -169,7 +172,7 @@ class Truth:
                 return [column.alias_or_name for column in columns]
             case q.Match(measures=measures):
                 return measures.names
-            case q.Lookup(input, name):
+            case q.Lookup(input, name) | q.Prior(input, name):
                 return [*self.columns(input), name]
             case q.Correlate(inputs):
                 pairs = [(alias, name) for alias, below in inputs for name in self.columns(below)]
@@ -310,6 +313,16 @@ class Truth:
         end = None if node.limit is None else node.offset + node.limit
         for number, row in enumerate(rows[node.offset : end]):
             yield Row(row.values, (moment, (number,)))
+
+    def with_prior(self, node: q.Prior, rows: list[Row]) -> Iterator[Row]:
+        """Each row with a value of the one so many before."""
+        scope = self.scope(node.input)
+        for at, row in enumerate(rows):
+            other = rows[at - node.count] if at >= node.count else None
+            if other is not None and node.within is not None and other.ts <= row.ts - node.within:
+                other = None
+            found = None if other is None else value(node.value, scope(other))
+            yield dataclasses.replace(row, values=(*row.values, found), out=None)
 
     def found(self, node: q.Lookup, row: Row) -> Any:
         """What a sub-query finds among the rows that are in its window after the moment of a row."""

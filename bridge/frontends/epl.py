@@ -20,6 +20,7 @@ from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, single_events, told
+from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete, trigger
@@ -37,6 +38,7 @@ from bridge.query import (
     Lookup,
     Map,
     Node,
+    Prior,
     Stream,
     TemporalMatch,
     Throttle,
@@ -277,9 +279,10 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     distinct = cursor.take("DISTINCT")
     start = cursor.at
     region = cursor.until(STOPS)
-    subqueries = Subqueries(cursor)
+    priors = Priors(cursor)
+    subqueries = Subqueries(cursor, priors.taken)
     columns = subqueries.listed(region, "a list of columns")
-    _refuse_unnamed(cursor, columns, subqueries)
+    _refuse_unnamed(cursor, columns, subqueries, priors)
     _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
     joins = read_joins(cursor) if by is None else asked_by(cursor, by, columns)
@@ -291,7 +294,7 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
         on = resolved(cursor, joins.conditions, names)
         on, where = (on, where) if node.outer or subqueries.found else (on + where, ())
         node = dataclasses.replace(node, condition=joined(on) if on else None)
-    node = subqueries.over(node, names)
+    node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
     return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
@@ -329,12 +332,13 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     return single_events(cursor, node, columns, asked)
 
 
-def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], found: Subqueries) -> None:
-    """A column with a sub-query has no name of its own."""
-    cut = {one.name for one in found.found}
+def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: Priors) -> None:
+    """A column with a sub-query, or with a value of an event before, has no name of its own."""
+    places = {**{one.name: one.position for one in cut.found}, **{one.name: one.position for one in priors.found}}
     for column in columns:
-        if not isinstance(column, exp.Alias) and any(one.name in cut for one in column.find_all(exp.Column)):
-            cursor.fail("a column with a sub-query is named: (select …) as x", found.found[0].position)
+        inside = [one.name for one in column.find_all(exp.Column) if one.name in places]
+        if inside and not isinstance(column, exp.Alias):
+            cursor.fail("a column with a sub-query, prev or prior is named: … as x", places[inside[0]])
 
 
 def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
@@ -348,14 +352,17 @@ def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
 def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
     """What a sub-query finds is known as an event arrives; a window would ask again as it leaves."""
     below, looks_up = node, False
-    while isinstance(below, (Filter, Lookup)):
-        looks_up, below = looks_up or isinstance(below, Lookup), below.input
+    while isinstance(below, (Filter, Lookup, Prior)):
+        looks_up, below = looks_up or not isinstance(below, Filter), below.input
     if looks_up and isinstance(below, (Window, Correlate)):
         cursor.fail(
-            "aggregates over a window with a sub-query are not supported: insert into names what is found", position
+            "aggregates over a window with a sub-query, prev or prior are not supported: insert into names these",
+            position,
         )
-    if any(one.name.startswith("sub.") for column in columns for one in column.find_all(exp.Column)):
-        cursor.fail("a sub-query beside aggregates is not supported: insert into names what is found", position)
+    if any(one.name.startswith(("sub.", "before.")) for column in columns for one in column.find_all(exp.Column)):
+        cursor.fail(
+            "a sub-query, prev or prior beside aggregates is not supported: insert into names what is found", position
+        )
 
 
 def _refuse_next(cursor: Cursor) -> None:

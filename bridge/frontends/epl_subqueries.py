@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
+from collections.abc import Callable
 
 from sqlglot import Token, TokenType, exp
 
@@ -39,8 +40,10 @@ class _Cut:
 class Subqueries:
     """The sub-queries of a statement."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, change: Callable[[exp.Expr], exp.Expr]) -> None:
         self.cursor = cursor
+        self.change = change
+        """What else is made of each expression."""
         self.found: list[_Cut] = []
         self._numbers = itertools.count(1)
 
@@ -143,4 +146,4 @@ class Subqueries:
                 cut.operand = node.this.copy()
                 node.replace(field.copy())
         result: exp.Expr = holder.this.pop()
-        return result
+        return self.change(result)

@@ -257,6 +257,34 @@ def _(node: query.Arrange, names: Names) -> Resolved:
 
 
 @_resolve.register
+def _(node: query.Lookup, names: Names) -> Resolved:
+    below, source = _streaming(node.input, names), _streaming(node.source, names)
+    if not source.windowed:
+        name = query.source_name(source.node) or "its input"
+        raise QueryError(f"a sub-query over {name!r} needs a window: #keepall, #time(…), #length(…)", words=[name])
+    inner = [Field(f"{node.name}.{f.name}", f.type, (node.name, f.name)) for f in source.visible]
+    both = _Scope((*below.fields, *inner, Field(f"{node.name}.ts", "BIGINT", (node.name, "ts"))))
+    condition = None if node.condition is None else _condition(node.condition, both, "WHERE")
+    value = None if node.value is None else _scalar(node.value, both, aggregates=True)
+    operand = None if node.operand is None else _scalar(node.operand, _Scope(below.fields))
+    kind = "BOOLEAN" if value is None or operand is not None else type_of(value, both.type_of)
+    if value is not None and operand is not None:
+        check_types(exp.EQ(this=node.operand, expression=node.value), both.type_of)
+    resolved = query.Lookup(below.node, node.name, source.node, condition, value, operand)
+    return Resolved(resolved, (*below.fields, Field(node.name, kind, hidden=True)), windowed=False)
+
+
+@_resolve.register
+def _(node: query.Prior, names: Names) -> Resolved:
+    below = _streaming(node.input, names)
+    scope = _Scope(below.fields)
+    value, keys = _scalar(node.value, scope), tuple(_scalar(key, scope) for key in node.partition_by)
+    resolved = dataclasses.replace(node, input=below.node, value=value, partition_by=keys)
+    field = Field(node.name, type_of(value, scope.type_of), hidden=True)
+    return Resolved(resolved, (*below.fields, field), windowed=False)
+
+
+@_resolve.register
 def _(node: query.Throttle, names: Names) -> Resolved:
     below = _streaming(node.input, names)
     return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
@@ -111,7 +112,8 @@ def _create_statement(
         return
     if isinstance(statement, CreateWindow):
         resolve(objects.Stream(statement.like), catalogue)
-        windows.create(catalogue.free(statement.name), statement.extent, statement.like)
+        resolve(dataclasses.replace(statement.window, input=objects.Stream(statement.like)), catalogue)
+        windows.create(catalogue.free(statement.name), statement.window, statement.like)
         return
     if isinstance(statement, DeleteFrom):
         windows.delete(statement.window, statement.deletion)

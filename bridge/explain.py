@@ -94,7 +94,10 @@ def _title(node: Node) -> str:
             return f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
         case query.EagerMatch():
             return f"{node.pattern} {node.reporting}"
-        case query.Arrange() | query.Throttle():
+        case query.Lookup():
+            asked = "" if node.condition is None else f" {node.condition.sql()}"
+            return f"Lookup {node.name}{asked}"
+        case query.Arrange() | query.Throttle() | query.Prior():
             return f"{type(node).__name__} {str(node).rpartition(' (')[2][:-1]}"
         case _:
             return type(node).__name__

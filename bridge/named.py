@@ -6,10 +6,45 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from bridge.errors import NameTaken, QueryError, nearest
-from bridge.query import Deleting, Deletion, Filter, Map, Node, Stream, Window, rebuilt
+from bridge.query import (
+    Aggregate,
+    Arrange,
+    Deleting,
+    Deletion,
+    Filter,
+    Lookup,
+    Map,
+    Node,
+    Output,
+    Prior,
+    Stream,
+    Throttle,
+    Window,
+    rebuilt,
+)
+from windows.window import FirstRange, FirstRows, Rows, Top, Unbounded
 
 if TYPE_CHECKING:
-    from windows.window import Extent
+    from collections.abc import Sequence
+
+    from sqlglot import exp
+
+OF_EVENT = "of_event"
+"""Marks the LAST of an aggregate that stands for a value of the event itself."""
+
+
+def tells_more(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
+    """Whether EPL tells more of an aggregate than the group of each event that enters: what leaves is told, too."""
+    if isinstance(window.extent, (Unbounded, FirstRows, FirstRange)):
+        return False
+    if filtered or not isinstance(window.extent, (Rows, Top)):
+        return True
+    return bool(keys) and not set(keys) <= set(window.partition_by)
+
+
+def is_per_event(node: Aggregate) -> bool:
+    """Whether it tells values of the single event."""
+    return any(OF_EVENT in part.meta for column in node.columns for part in column.walk())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +52,7 @@ class NamedWindow:
     """A window under a name; `like` is the stream whose columns it has, `is_read` whether a statement reads it."""
 
     name: str
-    extent: Extent
+    window: Window
     like: str
     input: Node | None = None
     deletions: tuple[Deletion, ...] = ()
@@ -33,7 +68,7 @@ class NamedWindow:
     @property
     def content(self) -> Node:
         """What is in it."""
-        window = Window(self.rows, self.extent)
+        window = dataclasses.replace(self.window, input=self.rows)
         return Deleting(window, self.deletions) if self.deletions else window
 
 
@@ -46,11 +81,11 @@ class NamedWindows:
     def __contains__(self, name: str) -> bool:
         return name.lower() in self.known
 
-    def create(self, name: str, extent: Extent, like: str) -> None:
+    def create(self, name: str, window: Window, like: str) -> None:
         """A new window, empty and without a source."""
         if name in self:
             raise NameTaken(f"there is a window {name!r} already")
-        self.known[name.lower()] = NamedWindow(name, extent, like)
+        self.known[name.lower()] = NamedWindow(name, window, like)
 
     def insert(self, name: str, node: Node) -> None:
         """Says what is inserted; one statement does."""
@@ -62,20 +97,48 @@ class NamedWindows:
     def delete(self, name: str, deletion: Deletion) -> None:
         """Says what is deleted."""
         window = self._unread(name)
+        if not isinstance(window.window.extent, Unbounded):
+            raise QueryError(
+                f"the window {name!r} is {window.window.extent}: on … delete is for #keepall", words=[name]
+            )
         self.known[name.lower()] = dataclasses.replace(window, deletions=(*window.deletions, deletion))
 
     def put(self, node: Node) -> Node:
         """The tree with the windows' content where it names them; what they give each event of is what is inserted."""
         if isinstance(node, Stream) and node.name in self:
             return self.known[node.name.lower()].rows
-        if isinstance(node, (Map, Filter)):
+        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output)):
             return rebuilt(node, self.put)
+        if isinstance(node, Window) and not isinstance(node.input, Aggregate):
+            return rebuilt(node, self.put)  # batches of what is inserted
+        if isinstance(node, Lookup):
+            return dataclasses.replace(node, input=self.put(node.input), source=self._put(node.source))
         return self._put(node)
 
     def _put(self, node: Node) -> Node:
         if isinstance(node, Stream):
             return self._read(node.name).content if node.name in self else node
+        if isinstance(node, Aggregate) and isinstance(node.input, Window):
+            return self._aggregated(node, node.input)
         return rebuilt(node, self._put)
+
+    def _aggregated(self, node: Aggregate, every: Window) -> Node:
+        """An aggregate over all events of a named window is over what is in it."""
+        below = every.input
+        while isinstance(below, Filter):
+            below = below.input
+        if not (isinstance(below, Stream) and below.name in self):
+            return rebuilt(node, self._put)
+        content = self._put(every.input)
+        if is_per_event(node) and isinstance(self.known[below.name.lower()].window.extent, Top):
+            raise QueryError(
+                f"values of single events beside aggregates over the window {below.name!r} are not supported: it is sorted",
+                words=[below.name],
+            )
+        if is_per_event(node) or not isinstance(every.extent, Unbounded):
+            return dataclasses.replace(node, input=content)
+        window, filtered = self.known[below.name.lower()].window, below is not every.input
+        return dataclasses.replace(node, input=content, every_change=tells_more(window, filtered, node.group_by))
 
     def _read(self, name: str) -> NamedWindow:
         window = dataclasses.replace(self.known[name.lower()], is_read=True)

@@ -471,6 +471,56 @@ class Arrange(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class Lookup(Node):
+    """Each row with one column more, what a sub-query over another window finds as the row arrives (EPL).
+
+    The column is called `name`, as are the columns of `source` within `condition` and `value`: `name.column`; others are
+    the row's. It is the `value`, an aggregate or that of the only row there is; with `operand`, whether this is among
+    the values; without a value, whether there is a row at all.
+
+    >>> print(Lookup(Stream("s"), "found", Window(Stream("t"), "ROWS 5"), scalar("k = found.k")))
+    SELECT * FROM s LOOKING UP found (ROWS OF t WINDOW(ROWS 5) WHERE k = found.k)
+    """
+
+    input: Node
+    name: str
+    source: Node
+    condition: exp.Expr | None = None
+    value: exp.Expr | None = None
+    operand: exp.Expr | None = None
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input, self.source)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prior(Node):
+    """Each row with one column more: a value of the row so many before it (EPL's prev and prior).
+
+    With `partition_by` of the same keys; with `within` NULL where that row is so many milliseconds older, or more.
+
+    >>> print(Prior(Stream("s"), "before", scalar("v"), 1))
+    SELECT * FROM s WITH before (v OF 1 ROWS BEFORE)
+    """
+
+    input: Node
+    name: str
+    value: exp.Expr
+    count: int
+    within: int | None = None
+    partition_by: tuple[exp.Expr, ...] = ()
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
 class Throttle(Node):
     """The first row of every so many, or of every so many milliseconds counted from the first row: EPL's output first.
 
@@ -522,6 +572,8 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     if isinstance(node, Deleting):
         deletions = tuple(dataclasses.replace(one, trigger=change(one.trigger)) for one in node.deletions)
         return Deleting(change(node.input), deletions)
+    if isinstance(node, Lookup):
+        return dataclasses.replace(node, input=change(node.input), source=change(node.source))
     if isinstance(node, TemporalMatch):
         events = tuple(dataclasses.replace(event, input=change(event.input)) for event in node.events)
         return dataclasses.replace(node, events=events)

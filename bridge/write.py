@@ -26,11 +26,13 @@ from bridge.query import (
     Deleting,
     EagerMatch,
     Filter,
+    Lookup,
     Map,
     Match,
     MatchRecognize,
     Node,
     Output,
+    Prior,
     Relation,
     Stream,
     TemporalMatch,
@@ -163,6 +165,14 @@ def _item(node: Node) -> str:
             return in_time(node, _item, scalar, name)
         case Arrange(below):
             return f"({statement(below)}) ARRANGED ({_arrangement(node)})"
+        case Lookup(below, called, source):
+            return (
+                f"{_below(node, below)} LOOKING UP {name(called)} ({_looked_up(node)} OF {_item(source)}{_where(node)})"
+            )
+        case Prior(below, called, value, count, within, keys):
+            limit = "" if within is None else f" WITHIN {within} MS"
+            apart = f" PARTITION BY {_scalars(keys)}" if keys else ""
+            return f"{_below(node, below)} WITH {name(called)} ({scalar(value)} OF {count} ROWS BEFORE{limit}{apart})"
         case Throttle(below, count, time):
             every = f"{count} ROWS" if time is None else f"{time} MS"
             return f"{_below(node, below)} THROTTLED (FIRST EVERY {every})"
@@ -180,6 +190,15 @@ def _extent(extent: Extent) -> str:
         last_of = f" LAST OF {_scalars(extent.last_of)}" if extent.last_of else ""
         return f"ROWS {extent.count} ORDER BY {_ordered(extent.order)}{last_of}"
     return str(extent)
+
+
+def _looked_up(node: Lookup) -> str:
+    value = "ROWS" if node.value is None else scalar(node.value)
+    return value if node.operand is None else f"{scalar(node.operand)} AMONG {value}"
+
+
+def _where(node: Lookup) -> str:
+    return "" if node.condition is None else f" WHERE {scalar(node.condition)}"
 
 
 def _arrangement(node: Arrange) -> str:

@@ -145,6 +145,14 @@ class Truth:
                 return [row for moment, rows in moments for row in self.arranged(node, moment, list(rows))]
             case q.Throttle(input, count):
                 return throttled(self.rows(input), count, node.time)
+            case q.Prior(input):
+                parts = partitions(self.rows(input), self.key(input, node.partition_by))
+                return [row for part in parts for row in self.with_prior(node, part)]
+            case q.Lookup(input):
+                return [
+                    dataclasses.replace(row, values=(*row.values, self.found(node, row)), out=None)
+                    for row in self.rows(input)
+                ]
         raise MeaningError(f"no meaning for {type(node).__name__}")
 
     def columns(self, node: q.Node) -> list[str]:
@@ -164,6 +172,8 @@ class Truth:
                 return [column.alias_or_name for column in columns]
             case q.Match(measures=measures):
                 return measures.names
+            case q.Lookup(input, name) | q.Prior(input, name):
+                return [*self.columns(input), name]
             case q.Correlate(inputs):
                 pairs = [(alias, name) for alias, below in inputs for name in self.columns(below)]
                 lowered = [name.lower() for _, name in pairs]
@@ -303,6 +313,35 @@ class Truth:
         end = None if node.limit is None else node.offset + node.limit
         for number, row in enumerate(rows[node.offset : end]):
             yield Row(row.values, (moment, (number,)))
+
+    def with_prior(self, node: q.Prior, rows: list[Row]) -> Iterator[Row]:
+        """Each row with a value of the one so many before."""
+        scope = self.scope(node.input)
+        for at, row in enumerate(rows):
+            other = rows[at - node.count] if at >= node.count else None
+            if other is not None and node.within is not None and other.ts <= row.ts - node.within:
+                other = None
+            found = None if other is None else value(node.value, scope(other))
+            yield dataclasses.replace(row, values=(*row.values, found), out=None)
+
+    def found(self, node: q.Lookup, row: Row) -> Any:
+        """What a sub-query finds among the rows that are in its window after the moment of a row."""
+        names = [
+            *((None, name) for name in self.columns(node.input)),
+            *((node.name, n) for n in self.columns(node.source)),
+        ]
+        inside = [other for other in self.rows(node.source) if other.out and other.moment <= row.moment < other.out[0]]
+        scopes = [Scope(names, (*row.values, *other.values)) for other in inside]
+        scopes = [scope for scope in scopes if node.condition is None or value(node.condition, scope) is True]
+        if node.value is None:
+            return bool(scopes)
+        if node.operand is not None:
+            return contained(
+                value(node.operand, self.scope(node.input)(row)), [value(node.value, one) for one in scopes]
+            )
+        if node.value.find(exp.AggFunc):
+            return value(node.value, None, scopes)
+        return value(node.value, scopes[0]) if len(scopes) == 1 else None
 
     # O3, O4 --------------------------------------------------------------------------------------------------
 
@@ -826,7 +865,7 @@ def negation(operand: bool | None) -> bool | None:
 def contained(operand: Any, items: list[Any]) -> bool | None:
     """x IN (…) is x = item OR x = item …"""
     if operand is None:
-        return None
+        return None if items else False
     return True if operand in [item for item in items if item is not None] else None if None in items else False
 
 

@@ -27,7 +27,11 @@ SCHEMA = "id VARCHAR, v INTEGER, k VARCHAR"
 
 def statement(chance: random.Random) -> str:
     """A statement with one window, or two."""
-    kind = chance.randint(0, 9)
+    kind = chance.randint(0, 12)
+    if kind == 12:
+        return _before(chance)
+    if kind >= 10:
+        return _looking(chance)
     if kind == 0:
         left, right = chance.choice(JOINED), chance.choice(JOINED)
         order = chance.choice(("", " order by a.v desc, b.id", " order by b.v limit 2"))
@@ -49,6 +53,32 @@ def statement(chance: random.Random) -> str:
         return f"select {listed} from S{window}{where}{group}{having} output {_output(chance, bool(by))}"
     order = chance.choice(("", " order by t desc, n limit 2"))
     return f"select {listed} from S{window}{where}{group}{having}{order}"
+
+
+def _looking(chance: random.Random) -> str:
+    """A statement with sub-queries."""
+    window = chance.choice(JOINED)
+    found = chance.choice(
+        (
+            "exists (select * from B{0} as b where b.k = a.k)",
+            "not exists (select * from B{0} where v > a.v and k is not null)",
+            "a.v in (select v from B{0} as b where b.k = a.k)",
+            "a.v not in (select v + 1 from B{0})",
+            "a.v < (select max(v) from B{0} where k = a.k)",
+            "(select count(*) from A{0} as b where b.v = a.v) > 1",
+        )
+    ).format(window)
+    value = chance.choice(("max(v)", "id", "count(*)")).strip()
+    return f"select a.id as i, (select {value} from B{chance.choice(JOINED)}) as x from A as a where {found} or a.v = 1"
+
+
+def _before(chance: random.Random) -> str:
+    """A statement that looks at events before."""
+    window = chance.choice((*WINDOWS[1:4], "#groupwin(k)#length(3)", "#groupwin(k)#time(6 milliseconds)"))
+    where = chance.choice(("", " where v > prev(1, v)", " where prev(v) is null or k = 'x'"))
+    if chance.random() < 0.3:
+        return f"select id, prior({chance.randint(1, 3)}, v) as x, prior(1, id) as y from S(v > 1){chance.choice(JOINED[:3])}"
+    return f"select id, prev({chance.randint(1, 2)}, id) as x, v - prev(v) as y from S{window}{where}"
 
 
 def _plain(chance: random.Random, window: str, where: str) -> str:

@@ -16,12 +16,14 @@ from bridge.errors import QueryError
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
-from bridge.frontends.epl_from import RESERVED
-from bridge.frontends.epl_join import STOPS, Joins, condition, correlated, read_joins, tags_of
+from bridge.frontends.epl_from import RESERVED, Item
+from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, single_events, told
+from bridge.frontends.epl_prior import Priors
+from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
-from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete
+from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
 from bridge.frontends.scalars import Names, position_of, resolved
@@ -33,8 +35,10 @@ from bridge.query import (
     Correlate,
     EagerMatch,
     Filter,
+    Lookup,
     Map,
     Node,
+    Prior,
     Stream,
     TemporalMatch,
     Throttle,
@@ -121,7 +125,7 @@ def _windowed(windows: NamedWindows, statements: Sequence[Statement]) -> Iterato
     """The statements with named windows put in where they are read."""
     for statement in statements:
         if isinstance(statement, CreateWindow):
-            windows.create(statement.name, statement.extent, statement.like)
+            windows.create(statement.name, statement.window, statement.like)
         elif isinstance(statement, DeleteFrom):
             windows.delete(statement.window, statement.deletion)
         elif isinstance(statement, CreateStream):
@@ -181,10 +185,14 @@ def _statement(cursor: Cursor) -> Sequence[Statement]:
         return [_created(cursor)]
     if cursor.take("INSERT"):
         return _inserted(cursor)
-    if cursor.take("ON"):
-        return [delete(cursor)]
     start = cursor.at
-    node = _select(cursor)
+    if cursor.take("ON"):
+        by = trigger(cursor)
+        if cursor.word() == "DELETE":
+            return [delete(cursor, by)]
+        node = _select(cursor, by)
+    else:
+        node = _select(cursor)
     return [Query(node, cursor.slice(Region(start, cursor.at)))]
 
 
@@ -260,7 +268,8 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 # SELECT -----------------------------------------------------------------------------------------------------------------
 
 
-def _select(cursor: Cursor) -> Node:
+def _select(cursor: Cursor, by: Item | None = None) -> Node:
+    """`select … from …`; the events of `by` ask for it, where there is one."""
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
     which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
     position = cursor.position
@@ -270,19 +279,23 @@ def _select(cursor: Cursor) -> Node:
     distinct = cursor.take("DISTINCT")
     start = cursor.at
     region = cursor.until(STOPS)
-    columns = epl_scalars.listed(cursor, region, "a list of columns")
+    priors = Priors(cursor)
+    subqueries = Subqueries(cursor, priors.taken)
+    columns = subqueries.listed(region, "a list of columns")
+    _refuse_unnamed(cursor, columns, subqueries, priors)
     _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
-    joins = read_joins(cursor)
+    joins = read_joins(cursor) if by is None else asked_by(cursor, by, columns)
     node, names = _source(cursor, joins)
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
     if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)
-    where = resolved(cursor, [condition(cursor)], names) if cursor.take("WHERE") else ()
+    where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     if isinstance(node, Correlate):
         on = resolved(cursor, joins.conditions, names)
-        on, where = (on, where) if node.outer else (on + where, ())
+        on, where = (on, where) if node.outer or subqueries.found else (on + where, ())
         node = dataclasses.replace(node, condition=joined(on) if on else None)
+    node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
     return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
@@ -312,11 +325,21 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     asked = told(cursor, distinct, names)
     _refuse_next(cursor)
     if keys or any(column.find(exp.AggFunc) for column in (*columns, *having)):
+        _refuse_lookups(cursor, node, columns, position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
         return aggregates(cursor, found, asked)
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
     return single_events(cursor, node, columns, asked)
+
+
+def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: Priors) -> None:
+    """A column with a sub-query, or with a value of an event before, has no name of its own."""
+    places = {**{one.name: one.position for one in cut.found}, **{one.name: one.position for one in priors.found}}
+    for column in columns:
+        inside = [one.name for one in column.find_all(exp.Column) if one.name in places]
+        if inside and not isinstance(column, exp.Alias):
+            cursor.fail("a column with a sub-query, prev or prior is named: … as x", places[inside[0]])
 
 
 def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
@@ -338,6 +361,22 @@ def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[
                     f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
                 )
                 cursor.fail(message, cursor.span(region)[0])
+
+
+def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
+    """What a sub-query finds is known as an event arrives; a window would ask again as it leaves."""
+    below, looks_up = node, False
+    while isinstance(below, (Filter, Lookup, Prior)):
+        looks_up, below = looks_up or not isinstance(below, Filter), below.input
+    if looks_up and isinstance(below, (Window, Correlate)):
+        cursor.fail(
+            "aggregates over a window with a sub-query, prev or prior are not supported: insert into names these",
+            position,
+        )
+    if any(one.name.startswith(("sub.", "before.")) for column in columns for one in column.find_all(exp.Column)):
+        cursor.fail(
+            "a sub-query, prev or prior beside aggregates is not supported: insert into names what is found", position
+        )
 
 
 def _refuse_next(cursor: Cursor) -> None:

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import position_of
+from bridge.named import OF_EVENT, tells_more
 from bridge.query import Aggregate, Correlate, Filter, Node, Window
-from windows.window import FirstRange, FirstRows, Rows, Top, Unbounded
+from windows.window import Top, Unbounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
     if not asked.is_per_event:
-        return dataclasses.replace(_plain(node, asked), every_change=_tells_more(node, window, asked.keys))
+        return dataclasses.replace(_plain(node, asked), every_change=tells_more(window, node is not window, asked.keys))
     if isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
         cursor.fail(
             "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
@@ -69,15 +70,6 @@ def _plain(node: Node, asked: Asked) -> Aggregate:
     return Aggregate(node, asked.columns, asked.keys, asked.having)
 
 
-def _tells_more(node: Node, window: Window, keys: Sequence[exp.Expr]) -> bool:
-    """Whether other rows come out than one for the group of each event that enters: what leaves is told, too."""
-    if isinstance(window.extent, (Unbounded, FirstRows, FirstRange)):
-        return False
-    if node is not window or not isinstance(window.extent, (Rows, Top)):
-        return True
-    return bool(keys) and not set(keys) <= set(window.partition_by)
-
-
 def _per_event(node: Node, asked: Asked) -> Aggregate:
     """The event that enters is the newest of its group: its values are the last ones."""
     columns = tuple(_named(column, asked.keys) for column in asked.columns)
@@ -98,7 +90,9 @@ def _last(value: exp.Expr, keys: Sequence[exp.Expr]) -> Any:
     if value in keys or isinstance(value, exp.AggFunc):
         return value.copy()
     if isinstance(value, exp.Column):
-        return exp.Last(this=value.copy())
+        last = exp.Last(this=value.copy())
+        last.meta[OF_EVENT] = True
+        return last
     result = value.copy()
     for child in list(result.iter_expressions()):
         child.replace(_last(child, keys))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from sqlglot import exp
 
 from bridge.frontends import epl_scalars
-from bridge.frontends.cursor import Cursor
+from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_from import Item, item
-from bridge.query import Correlate, Node, TemporalMatch, Window
+from bridge.query import Correlate, Node, Stream, TemporalMatch, Window
 
 STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
@@ -53,9 +54,26 @@ def read_joins(cursor: Cursor) -> Joins:
     return Joins(items, conditions, outer, position)
 
 
-def condition(cursor: Cursor) -> exp.Expr:
-    """The condition up to the next clause."""
-    return epl_scalars.single(cursor, cursor.until((",", *STOPS, *_JOINS)), "a condition")
+def asked_by(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -> Joins:
+    """`on B as b select … from W as w`: what an event finds in a named window."""
+    position = cursor.position
+    found = item(cursor)
+    if not isinstance(found.node, Stream):
+        cursor.fail("on … select reads a named window", position)
+    if exp.Star() in columns:
+        cursor.fail("on … select names its columns, or those of the window: w.*", position)
+    return Joins([by._replace(unidirectional=True), found], [])
+
+
+Listed = Callable[[Region, str], tuple[exp.Expr, ...]]
+
+
+def condition(cursor: Cursor, listed: Listed | None = None) -> exp.Expr:
+    """The condition up to the next clause, `listed` reading it."""
+    region = cursor.until((",", *STOPS, *_JOINS))
+    if listed is None:
+        return epl_scalars.single(cursor, region, "a condition")
+    return epl_scalars.alone(cursor, region, listed(region, "a condition"), "a condition")
 
 
 def correlated(cursor: Cursor, joins: Joins) -> Correlate:

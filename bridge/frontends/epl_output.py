@@ -11,7 +11,7 @@ from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, position_of, resolved
-from bridge.query import Aggregate, Arrange, Correlate, EagerMatch, Filter, Map, Node, Throttle, Window
+from bridge.query import Aggregate, Arrange, Correlate, EagerMatch, Filter, Lookup, Map, Node, Prior, Throttle, Window
 from windows.window import Range, Rows
 
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
@@ -104,7 +104,7 @@ def paced(cursor: Cursor, node: Node, pace: Pace | None, groups: tuple[exp.Expr,
 def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
     """Events can be counted by their results only where each has one."""
     base = node
-    while isinstance(base, (Filter, Map)):
+    while isinstance(base, (Filter, Map, Lookup, Prior)):
         base = base.input
     batch = isinstance(base, Window) and getattr(base.extent, "slide", None) is not None
     several = isinstance(base, (Correlate, EagerMatch)) or batch

@@ -32,8 +32,8 @@ _MATH: dict[str, Callable[..., exp.Expr]] = {
 _REFUSED_CALLS = {
     "instanceof": "instanceof is not supported: the type of every attribute is known from its schema",
     "typeof": "typeof is not supported: a stream has events of one type",
-    "prior": "prior is not supported: match_recognize can look at rows before, with prev",
-    "prev": "prev is not supported here: match_recognize can look at rows before, with prev in DEFINE",
+    "prior": "prior is not supported here: in the list of columns and in where it is",
+    "prev": "prev is not supported here: in the list of columns and in where it is, and in DEFINE of match_recognize",
     "prevtail": "prevtail is not supported: match_recognize can look at rows before",
     "prevcount": "prevcount is not supported: count(*) over the window says the same",
     "prevwindow": "prevwindow is not supported: window contents are asked with cep.query",
@@ -52,14 +52,18 @@ _REFUSED_CALLS = {
     "currenteventtime": "write current_timestamp",
 }
 
+_BEFORE = ("prev", "prior")
+
 Expression = exp.Expr
 
 
-def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
-    """The expressions of a region, EPL's own operators and functions in those of SQL."""
-    columns = written(cursor, region, what)
-    for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() == "prev"):
-        cursor.fail(_REFUSED_CALLS["prev"], call.meta.get("start", position_of(call)))
+def listed(
+    cursor: Cursor, region: Region, what: str, change: Callable[[exp.Expr], exp.Expr] = lambda written: written
+) -> tuple[exp.Expr, ...]:
+    """The expressions of a region, `change`d first, EPL's own operators and functions in those of SQL."""
+    columns = tuple(map(change, written(cursor, region, what)))
+    for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() in _BEFORE):
+        cursor.fail(_REFUSED_CALLS[call.name.lower()], call.meta.get("start", position_of(call)))
     return checked(cursor, region, columns)
 
 
@@ -88,7 +92,12 @@ _CAST = "cas_"
 
 def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     """The one expression of a region that ends before any comma."""
-    expressions = plain(cursor, listed(cursor, region, what))
+    return alone(cursor, region, listed(cursor, region, what), what)
+
+
+def alone(cursor: Cursor, region: Region, expressions: tuple[exp.Expr, ...], what: str) -> exp.Expr:
+    """The one of these expressions, which has no alias."""
+    expressions = plain(cursor, expressions)
     if len(expressions) != 1 or isinstance(expressions[0], exp.Star):
         cursor.fail(f"{what} is expected", cursor.span(region)[0])
     return expressions[0]
@@ -107,7 +116,7 @@ def _refuse_words(cursor: Cursor, index: int, region: Region) -> None:
     token = cursor.tokens[index]
     word, after = word_of(token), word_of(cursor.tokens[index + 1]) if index + 1 < region.end else ""
     name = token.text.lower()
-    if word and after == "(" and name in _REFUSED_CALLS and name != "prev":
+    if word and after == "(" and name in _REFUSED_CALLS and name not in _BEFORE:
         cursor.fail(_REFUSED_CALLS[name], token.start)
     if word == "INSTANCEOF":
         cursor.fail(_REFUSED_CALLS["instanceof"], token.start)

@@ -19,7 +19,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Node, Window
-from windows.window import BY_KEY, Extent, FirstRange, FirstRows, Range, Rows, Session, Top, Unbounded
+from windows.window import Extent, FirstRange, FirstRows, Range, Rows, Session, Top, Unbounded
 
 _INSTEAD = {
     "ext_timed_batch": "WINDOW(RANGE … SLIDE …) of the bridge's own SQL does it",
@@ -87,11 +87,9 @@ def _name(cursor: Cursor, position: int) -> str:
 
 
 def _grouped(cursor: Cursor, view: View, keys: tuple[exp.Expr, ...], position: int) -> View:
-    """The window, one for each key; windows of time hold the same events with and without keys."""
+    """The window, one for each key."""
     if isinstance(view.extent, FirstRange) or getattr(view.extent, "first", False):
         cursor.fail("groupwin with this window is not supported: its time begins once, not for every key", position)
-    if not isinstance(view.extent, BY_KEY):
-        return view
     return View(view.extent, (*keys, *view.keys))
 
 

@@ -1,0 +1,88 @@
+"""EPL's prev and prior: values of events before, each standing as a column that a Prior then gives the rows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.scalars import Names, position_of, resolved
+from bridge.query import Correlate, EagerMatch, Node, Prior, TemporalMatch, Window
+from windows.window import FirstRange, FirstRows, Range, Rows, Unbounded
+
+LIMIT = 1_000
+"""How many events back they look at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    name: str
+    function: str
+    value: exp.Expr
+    count: int
+    position: int | None
+
+
+class Priors:
+    """The calls of prev and prior in a statement."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.found: list[_Call] = []
+
+    def taken(self, column: exp.Expr) -> exp.Expr:
+        """The expression with each call as a column."""
+        holder = exp.Paren(this=column)
+        for node in list(holder.find_all(exp.Anonymous)):
+            if node.name.lower() in ("prev", "prior"):
+                call = self._call(node)
+                self.found.append(call)
+                node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
+        result: exp.Expr = holder.this.pop()
+        return result
+
+    def _call(self, node: exp.Anonymous) -> _Call:
+        """`prev(1, v)`, `prev(v, 1)`, `prev(v)`, `prior(1, v)`."""
+        function, at = node.name.lower(), node.meta.get("start", position_of(node))
+        numbers = [a for a in node.expressions if isinstance(a, exp.Literal) and a.is_int]
+        values = [a for a in node.expressions if a not in numbers]
+        count = int(numbers[0].name) if numbers else 1
+        if len(values) != 1 or len(numbers) > 1 or (function == "prior" and not numbers) or not 0 <= count <= LIMIT:
+            self.cursor.fail(f"{function} wants a number of events, at most {LIMIT}, and a value: {function}(1, v)", at)
+        if values[0].find(exp.AggFunc, exp.Anonymous):
+            self.cursor.fail(f"{function} wants an attribute of the event", at)
+        return _Call(f"before.{len(self.found) + 1}", function, values[0].copy(), count, at)
+
+    def over(self, node: Node, names: Names) -> Node:
+        """The node with the values of the events before."""
+        base = node
+        for call in self.found:
+            bounds: tuple[int | None, tuple[exp.Expr, ...]] = (None, ())
+            if isinstance(base, (Correlate, EagerMatch, TemporalMatch)):
+                self.cursor.fail(
+                    f"{call.function} is supported over one stream: insert into names results", call.position
+                )
+            if isinstance(base, Window):
+                bounds = self._bounds(base, call)
+            elif call.function == "prev":
+                self.cursor.fail("prev wants a window: prior is of all events", call.position)
+            (value,) = resolved(self.cursor, [call.value], names)
+            node = Prior(node, call.name, value, call.count, *bounds)
+        return node
+
+    def _bounds(self, window: Window, call: _Call) -> tuple[int | None, tuple[exp.Expr, ...]]:
+        """For how long, and among which events, an event is still in the window."""
+        extent, keys = window.extent, window.partition_by
+        slides = getattr(extent, "slide", None) is not None
+        if call.function == "prior" and not keys and not slides:
+            return None, ()
+        if slides or not isinstance(extent, (Unbounded, FirstRows, FirstRange, Rows, Range)):
+            self.cursor.fail(
+                f"{call.function} over this window is not supported: #length, #time and #keepall have it", call.position
+            )
+        if isinstance(extent, Rows) and extent.count <= call.count:
+            self.cursor.fail(
+                f"the window holds {extent.count} events: {call.count} before is none of it", call.position
+            )
+        return extent.size if isinstance(extent, Range) else None, keys

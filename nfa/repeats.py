@@ -136,7 +136,8 @@ class DistinctState(State):
 
     def false(self, state: State) -> None:
         state.quit()
-        self._spawn(self.running.pop(state))
+        del self.running[state]
+        self._spawn({})  # Esper: what begins anew after it was false knows no keys
 
     def quit(self) -> None:
         self.alive = False

@@ -52,7 +52,7 @@ EVENTS = 12
 UNASKED = "Aggregation functions in the measure-clause"
 """What Esper says where it takes a variable within match_recognize_permute for one of a single row; the bridge does not."""
 
-ORDERS = 24
+ORDERS = 32
 """So many orders are tried."""
 
 LONGEST = 600
@@ -206,7 +206,7 @@ def _true(either: EitherState, bound: Bound, state: State, ended: bool) -> None:
 
 
 def _rank(seed: int) -> Callable[[Watch, Any], tuple[Any, ...]]:
-    """By age, by the place in the text, the other way round; then at random."""
+    """By age, by the place in the text, the other way round; then at random, by the place or for each on its own."""
     orders: list[Callable[[Watch, Any], tuple[Any, ...]]] = [
         lambda watch, state: (state.at,),
         lambda watch, state: (state.number, state.at),
@@ -215,9 +215,9 @@ def _rank(seed: int) -> Callable[[Watch, Any], tuple[Any, ...]]:
     ]
     if seed < len(orders):
         return orders[seed]
-    places = Random(seed)
-    ranks = [places.random() for _ in range(100)]
-    return lambda watch, state: (ranks[state.number % 100], state.at)
+    if seed % 2:
+        return lambda watch, state: (Random(f"{seed}/{state.number}").random(), state.at)
+    return lambda watch, state: (Random(f"{seed}/{state.at}").random(),)
 
 
 @dataclasses.dataclass

@@ -52,8 +52,18 @@ def _programs(flink: str | None, esper_jars: str | None) -> Iterator[str]:
     metavar="PYTHON",
     help="The Python of an environment with pandas-match-recognize and pyarrow. [PEERS_PYTHON]",
 )
+@click.option("--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink.")
+@click.option("--esper-jars", envvar="ESPER_JARS", metavar="DIR", help="A directory with Esper's jars.")
 @click.option("--json", "path", type=click.Path(path_type=pathlib.Path), help="Write the figures here, too.")
-def row_patterns(quick: bool, runs: int, only: tuple[str, ...], peers: str | None, path: pathlib.Path | None) -> None:
+def row_patterns(
+    quick: bool,
+    runs: int,
+    only: tuple[str, ...],
+    peers: str | None,
+    flink: str | None,
+    esper_jars: str | None,
+    path: pathlib.Path | None,
+) -> None:
     """MATCH_RECOGNIZE on demand, against statements written by hand and other engines.
 
     Every side must first give the rows that are expected, found without row patterns.
@@ -63,7 +73,7 @@ def row_patterns(quick: bool, runs: int, only: tuple[str, ...], peers: str | Non
         raise click.BadParameter(f"there are {', '.join(each.name for each in WORKLOADS)}", param_hint="--only")
     runs = 3 if quick else runs
     try:
-        found = list(compare(workloads, installed(peers), quick, runs, tell))
+        found = list(compare(workloads, installed(peers, flink, esper_jars), quick, runs, tell))
     except (patterns.DifferenceError, RefusedError) as error:
         raise click.ClickException(str(error)) from None
     finally:

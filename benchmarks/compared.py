@@ -37,12 +37,11 @@ class Comparison:
     seconds: tuple[float, ...] = ()
     refused: str | None = None
     differs: str | None = None
-    published: float | None = None
 
     @property
     def rate(self) -> float | None:
         """Rows a second."""
-        return self.rows / statistics.median(self.seconds) if self.seconds else self.published
+        return self.rows / statistics.median(self.seconds) if self.seconds else None
 
 
 def compare(
@@ -58,10 +57,6 @@ def compare(
                 continue
             tell(f"{workload.name}: {side.name}, {asked:,} rows")
             yield _one(workload, side, asked, runs)
-        yield from (
-            Comparison(workload.name, workload.what, each.engine, rows, published=each.rows_a_second)
-            for each in workload.published
-        )
 
 
 def _one(workload: Workload, side: Side, rows: int, runs: int) -> Comparison:
@@ -138,16 +133,12 @@ def comparisons_markdown(found: Sequence[Comparison], runs: int) -> str:
         times = short(mine / rate) if mine and rate and one.side != Ours().name else ""
         lines.append([one.workload, one.what, one.side, *_figures(one), short(rate) if rate else "", times])
     notes = [f"Median of {runs} runs. {sentence(machine())}"]
-    if any(one.published for one in found):
-        notes.append("published: measured by others, on other data and another machine.")
     notes += [f"{one.workload}: {one.side} {one.differs}." for one in found if one.differs]
     notes += [f"{one.workload}: {one.side}: {one.refused}" for one in found if one.refused]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n" + "\n".join(notes) + "\n"
 
 
 def _figures(one: Comparison) -> list[str]:
-    if one.published:
-        return ["", "", "published"]
     if one.refused:
         return [f"{one.rows:,}", "", "refused"]
     spread = f" ({min(one.seconds):.2f}–{max(one.seconds):.2f})" if len(one.seconds) > 1 else ""

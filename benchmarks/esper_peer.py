@@ -58,30 +58,46 @@ def statements(request: dict[str, Any]) -> list[str]:
     return [*schemas, *queries]
 
 
+def run(
+    jars: str,
+    lines: list[str],
+    runs: int,
+    result: str,
+    since: int,
+    streams: tuple[str, ...],
+    longest: int | None = None,
+) -> list[float]:
+    """The seconds of each run; raises RuntimeError. `streams`: of each its name, a letter a column, its CSV file."""
+    with tempfile.TemporaryDirectory() as folder:
+        epl = pathlib.Path(folder) / "epl"
+        epl.write_text("\n".join(lines), encoding="utf-8")
+        program = pathlib.Path(__file__).parent / "esper" / "Peer.java"
+        done = subprocess.run(
+            ["java", "-Xmx4g", "-cp", f"{jars}/*", str(program), str(epl), str(runs), result, str(since), *streams],
+            capture_output=True,
+            text=True,
+            timeout=longest,
+        )
+    if done.returncode:
+        wrong = (line for line in done.stderr.splitlines() if "rror" in line or "xception" in line)
+        raise RuntimeError(next(wrong, done.stderr[-200:]))
+    return [float(line) for line in done.stdout.split()]
+
+
 def main(jars: str) -> None:
     request = json.load(sys.stdin)
     found = sorted(pathlib.Path(jars).glob("*.jar"))
     version = next((jar.stem.rpartition("-")[2] for jar in found if jar.name.startswith("esper-runtime")), None)
     if version is None:
         sys.exit(f"{jars} has no esper-runtime jar")
-    with tempfile.TemporaryDirectory() as folder:
-        epl = pathlib.Path(folder) / "epl"
-        epl.write_text("\n".join(statements(request)), encoding="utf-8")
-        streams = (
-            word for stream, path in request["events"].items() for word in (stream, str(len(SCHEMAS[stream])), path)
-        )
-        program = pathlib.Path(__file__).parent / "esper" / "Peer.java"
-        arguments = (str(epl), str(request["runs"]), request["result"] or "-", str(request["from"]), *streams)
-        classes = f"{jars}/*"
-        done = subprocess.run(
-            ["java", "-Xmx4g", "-cp", classes, str(program), *arguments],
-            capture_output=True,
-            text=True,
-        )
-    if done.returncode:
-        wrong = (line for line in done.stderr.splitlines() if "rror" in line or "xception" in line)
-        sys.exit(next(wrong, done.stderr[-200:]))
-    print(json.dumps({"seconds": [float(line) for line in done.stdout.split()], "version": version}))
+    streams = tuple(
+        word for stream, path in request["events"].items() for word in (stream, "i" * len(SCHEMAS[stream]), path)
+    )
+    try:
+        seconds = run(jars, statements(request), request["runs"], request["result"] or "-", request["from"], streams)
+    except RuntimeError as error:
+        sys.exit(str(error))
+    print(json.dumps({"seconds": seconds, "version": version}))
 
 
 if __name__ == "__main__":

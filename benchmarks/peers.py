@@ -14,13 +14,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import bridge
-from benchmarks.row_patterns import Workload
+from benchmarks.row_patterns import Expected, Theirs, Workload
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 LONGEST = 180
@@ -38,9 +37,6 @@ class Answer:
     result: pa.Table
     seconds: tuple[float, ...]
     """One run or more; none where only the result was asked for."""
-
-
-Expected = Callable[["duckdb.DuckDBPyConnection"], "pa.Table"]
 
 
 class Side(Protocol):
@@ -102,58 +98,154 @@ class ByHand(Side):
                 return _timed(lambda: connection.sql(statement).to_arrow_table(), rows, runs)
 
 
+class Other(Side):
+    """An engine in a process of its own."""
+
+    def theirs(self, workload: Workload) -> Theirs | None:
+        """The question in its words."""
+        raise NotImplementedError
+
+    def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
+        """Those of each run; the result is written as Parquet."""
+        raise NotImplementedError
+
+    def asked(self, workload: Workload, rows: int) -> int | None:
+        theirs = self.theirs(workload)
+        return min(rows, theirs.rows or rows) if theirs else None
+
+    def expected(self, workload: Workload) -> Expected:
+        theirs = self.theirs(workload)
+        return (theirs and theirs.expected) or workload.expected
+
+    def differs(self, workload: Workload) -> str | None:
+        theirs = self.theirs(workload)
+        return theirs.differs if theirs else None
+
+    def answer(self, workload: Workload, data: pathlib.Path, rows: int, runs: int) -> Answer:
+        import pyarrow.parquet as pq
+
+        theirs = self.theirs(workload)
+        assert theirs is not None
+        with tempfile.TemporaryDirectory() as folder:
+            result = pathlib.Path(folder) / "result.parquet"
+            seconds = self.seconds(theirs, data, result, rows, runs)
+            return Answer(rows, pq.read_table(result), tuple(seconds))
+
+
 @dataclasses.dataclass(frozen=True)
-class Pandas(Side):
+class Pandas(Other):
     """pandas-match-recognize, in an environment of its own: it wants an older numpy."""
 
     python: pathlib.Path
     name: str = "pandas-match-recognize"
 
-    def asked(self, workload: Workload, rows: int) -> int | None:
-        return min(rows, workload.pandas_rows or rows) if workload.pandas else None
+    def theirs(self, workload: Workload) -> Theirs | None:
+        return workload.pandas
 
-    def expected(self, workload: Workload) -> Expected:
-        return workload.pandas_expected or workload.expected
-
-    def differs(self, workload: Workload) -> str | None:
-        return workload.pandas_differs
-
-    def answer(self, workload: Workload, data: pathlib.Path, rows: int, runs: int) -> Answer:
-        import pyarrow.parquet as pq
-
-        with tempfile.TemporaryDirectory() as folder:
-            result = pathlib.Path(folder) / "result.parquet"
-            query = f"SELECT * FROM t MATCH_RECOGNIZE ({workload.pandas})"
-            request = {"data": str(data), "query": query, "runs": 1 + runs, "result": str(result)}
-            program = pathlib.Path(__file__).with_name("pandas_peer.py")
-            command = [str(self.python), str(program)]
-            environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-            try:
-                done = subprocess.run(
-                    command,
-                    input=json.dumps(request),
-                    capture_output=True,
-                    text=True,
-                    timeout=LONGEST * (1 + runs),
-                    env=environment,
-                )
-            except subprocess.TimeoutExpired:
-                raise RefusedError(f"more than {LONGEST} s a run for {rows:,} rows") from None
-            if done.returncode:
-                raise RefusedError(done.stderr.strip().splitlines()[-1])
-            seconds = json.loads(done.stdout)["seconds"]
-            return Answer(rows, pq.read_table(result), tuple(seconds[1:]))
+    def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
+        query = f"SELECT * FROM t MATCH_RECOGNIZE ({asked.query})"
+        request = {"data": str(data), "query": query, "runs": 1 + runs, "result": str(result)}
+        return _asked([str(self.python), _program("pandas_peer.py")], request, rows, runs)[1:]
 
 
-def installed(python: str | None) -> list[Side]:
-    """The other engines that are here. Flink SQL and Esper are not run, only quoted: see `Workload.published`."""
+@dataclasses.dataclass(frozen=True)
+class Flink(Other):
+    """Flink SQL, with the reading of its CSV and less the start of its job."""
+
+    python: pathlib.Path
+    name: str = "Flink SQL"
+
+    def theirs(self, workload: Workload) -> Theirs | None:
+        return workload.flink
+
+    def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
+        csv = _csv(data)
+        request = {"data": str(csv), "query": asked.query, "runs": 1 + runs, "result": str(result)}
+        return _asked([str(self.python), _program("flink_rows.py")], request, rows, runs)[1:]
+
+
+@dataclasses.dataclass(frozen=True)
+class Esper(Other):
+    """Esper, one thread, the events in memory before."""
+
+    jars: pathlib.Path
+    name: str = "Esper"
+
+    def theirs(self, workload: Workload) -> Theirs | None:
+        return workload.esper
+
+    def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
+        from benchmarks import esper_peer
+
+        schema = "\t@public @buseventtype create objectarray schema t (ts long, symbol string, price double)"
+        stream = ("t", "sd", str(_csv(data)))
+        lines = [schema, "q\t" + " ".join(asked.query.split())]
+        written = result.with_suffix(".csv")
+        try:
+            esper_peer.run(str(self.jars), lines, 1, str(written), 0, stream, LONGEST * 2)
+            seconds = esper_peer.run(str(self.jars), lines, 1 + runs, "-", 0, stream, LONGEST * (1 + runs))
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            raise RefusedError(f"{type(error).__name__}: {error}") from None
+        _parquet(written, result, skip=2)
+        return seconds[1:]
+
+
+def installed(pandas: str | None, flink: str | None, esper_jars: str | None) -> list[Side]:
+    """The other engines that are here."""
     found: list[Side] = []
-    if python:
-        command = [python, "-c", "import pandas_match_recognize"]
-        if subprocess.run(command, capture_output=True).returncode:
-            raise RefusedError(f"{python} has no pandas-match-recognize")
-        found.append(Pandas(pathlib.Path(python)))
+    for python, package, side in ((pandas, "pandas_match_recognize", Pandas), (flink, "pyflink", Flink)):
+        if python:
+            if subprocess.run([python, "-c", f"import {package}"], capture_output=True).returncode:
+                raise RefusedError(f"{python} has no {package}")
+            found.append(side(pathlib.Path(python)))
+    if esper_jars:
+        found.append(Esper(pathlib.Path(esper_jars)))
     return found
+
+
+def _program(name: str) -> str:
+    return str(pathlib.Path(__file__).with_name(name))
+
+
+def _asked(command: list[str], request: dict[str, Any], rows: int, runs: int) -> list[float]:
+    """The seconds that a program tells; it is given one run's time to start."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST * (1 + runs),
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        raise RefusedError(f"more than {LONGEST} s a run for {rows:,} rows") from None
+    if done.returncode:
+        raise RefusedError(done.stderr.strip().splitlines()[-1])
+    seconds: list[float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
+    return seconds
+
+
+def _csv(data: pathlib.Path) -> pathlib.Path:
+    """The ticks in order of time as CSV: ts, symbol, price."""
+    import duckdb
+
+    written = data.with_suffix(".csv")
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"COPY (SELECT ts, symbol, price FROM '{data}' ORDER BY ts, symbol) TO '{written}' (HEADER false)"
+        )
+    return written
+
+
+def _parquet(written: pathlib.Path, result: pathlib.Path, skip: int) -> None:
+    """The rows of a CSV without its first columns."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        rows = connection.sql(f"FROM read_csv('{written}', header = false)")
+        rows.select(*rows.columns[skip:]).write_parquet(str(result))
 
 
 def _load(file: pathlib.Path, data: pathlib.Path) -> None:

@@ -19,7 +19,7 @@ from bridge.query import Node
 from bridge.types import UNKNOWN, check_types, place, type_of
 from nfa.pattern import symbols
 from windows.schema import is_reserved
-from windows.window import Batch, Extent, Rows
+from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top
 
 if TYPE_CHECKING:
     from windows.databases import Database
@@ -118,16 +118,21 @@ def _(node: query.Window, names: Names) -> Resolved:
     if isinstance(below.node, query.Relation):
         raise QueryError(f"{below.node.name!r} is a table of the database: it has no time, so no window")
     keys = tuple(_scalar(key, _Scope(below.fields)) for key in node.partition_by)
-    if not isinstance(node.extent, (Rows, Batch)):
+    if getattr(node.extent, "first", False) and keys:
+        raise QueryError("OFFSET FIRST counts from the first row of all: PARTITION BY is not supported")
+    if not isinstance(node.extent, BY_KEY):
         keys = ()  # a time window holds the same rows with and without keys (W2)
-    expiring = not isinstance(node.extent, (Rows, Batch)) and getattr(node.extent, "slide", None) is None
+    expiring = not isinstance(node.extent, (Rows, Batch, Session, Top)) and getattr(node.extent, "slide", None) is None
     return Resolved(query.Window(below.node, _extent(node.extent, below), keys), below.fields, True, expiring)
 
 
 def _extent(extent: Extent, below: Resolved) -> Extent:
+    scope = _Scope(below.fields)
+    if isinstance(extent, Top):
+        order = (exp.Ordered(this=_scalar(term.this, scope), desc=term.args["desc"]) for term in extent.order)
+        return Top(extent.count, tuple(order), tuple(_scalar(key, scope) for key in extent.last_of))
     if not isinstance(extent, Batch):
         return extent
-    scope = _Scope(below.fields)
     return Batch(_condition(extent.start, scope, "START"), _condition(extent.stop, scope, "STOP"))
 
 
@@ -181,9 +186,24 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         _check_grouped(expression, groups)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
+    if node.every_change and not _is_windowed_plainly(below.node):
+        raise QueryError("EMIT ON EVERY CHANGE needs a stream with a window, perhaps filtered")
     _check_parts(below.node, groups)
-    resolved = query.Aggregate(below.node, columns, groups, having, node.on_change)
-    return Resolved(resolved, _fields_of(columns, scope), True)
+    resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
+    return Resolved(resolved, _fields_of(columns, scope), _is_known_to_end(below.node))
+
+
+def _is_windowed_plainly(node: Node) -> bool:
+    while isinstance(node, query.Filter):
+        node = node.input
+    return isinstance(node, query.Window)
+
+
+def _is_known_to_end(node: Node) -> bool:
+    """Whether results over a node have a window themselves (W5): a session's end is not known when its rows come."""
+    if isinstance(node, query.Window):
+        return not isinstance(node.extent, Session)
+    return all(map(_is_known_to_end, node.inputs_of))
 
 
 @_resolve.register
@@ -193,13 +213,31 @@ def _(node: query.Correlate, names: Names) -> Resolved:
     if not streaming:
         raise QueryError("a correlation needs a stream: for tables alone ask cep.query")
     for alias, part in streaming:
-        if len(streaming) > 1 and not part.windowed:
+        if len(streaming) > 1 and not part.windowed and alias != node.driving:
             raise QueryError(_no_window("a correlation", part.node, alias))
     fields = _joined_fields(parts)
     condition = None if node.condition is None else _condition(node.condition, _Scope(fields), "WHERE or ON")
-    resolved = query.Correlate(tuple((alias, part.node) for alias, part in parts), condition)
+    inputs = tuple((alias, part.node) for alias, part in parts)
+    resolved = query.Correlate(inputs, condition, node.outer, node.driving)
     windowed, expiring = (all(getattr(part, name) for _, part in streaming) for name in ("windowed", "expiring"))
+    windowed = windowed and _is_known_to_end(resolved) and not node.outer and node.driving is None
     return Resolved(resolved, fields, windowed, expiring)
+
+
+@_resolve.register
+def _(node: query.Arrange, names: Names) -> Resolved:
+    below = _streaming(node.input, names)
+    scope = _Scope(below.fields)
+    order = tuple(exp.Ordered(this=_scalar(term.this, scope), desc=term.args["desc"]) for term in node.order_by)
+    last_of = None if node.last_of is None else tuple(_scalar(key, scope) for key in node.last_of)
+    resolved = dataclasses.replace(node, input=below.node, order_by=order, last_of=last_of)
+    return Resolved(resolved, below.fields, windowed=False)
+
+
+@_resolve.register
+def _(node: query.Throttle, names: Names) -> Resolved:
+    below = _streaming(node.input, names)
+    return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)
 
 
 @_resolve.register

@@ -77,7 +77,7 @@ def _title(node: Node) -> str:
         case query.Aggregate():
             keys = f" GROUP BY {_list(node.group_by)}" if node.group_by else ""
             having = f" HAVING {node.having.sql()}" if node.having is not None else ""
-            return f"Aggregate {_list(node.columns)}{keys}{having}{' EMIT ON CHANGE' if node.on_change else ''}"
+            return f"Aggregate {_list(node.columns)}{keys}{having}{_emitted(node)}"
         case query.Correlate():
             return "Correlate" + (f" {node.condition.sql()}" if node.condition is not None else "")
         case query.Match():
@@ -94,8 +94,14 @@ def _title(node: Node) -> str:
             return f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
         case query.EagerMatch():
             return f"{node.pattern} {node.reporting}"
+        case query.Arrange() | query.Throttle():
+            return f"{type(node).__name__} {str(node).rpartition(' (')[2][:-1]}"
         case _:
             return type(node).__name__
+
+
+def _emitted(node: query.Aggregate) -> str:
+    return " EMIT ON EVERY CHANGE" if node.every_change else " EMIT ON CHANGE" if node.on_change else ""
 
 
 def _list(expressions: tuple[exp.Expr, ...]) -> str:

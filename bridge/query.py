@@ -30,7 +30,19 @@ from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
 from nfa.temporal import Temporal, numbers
 from windows.schema import Schema, TypeMismatch
-from windows.window import Batch, Extent, Now, Range, Rows, Unbounded, duration
+from windows.window import (
+    Batch,
+    Extent,
+    FirstRange,
+    FirstRows,
+    Now,
+    Range,
+    Rows,
+    Session,
+    Top,
+    Unbounded,
+    duration,
+)
 
 Scalar = exp.Expr | str
 """A value or condition: a sqlglot expression or its SQL text."""
@@ -101,6 +113,8 @@ class Window(Node):
         held = _checked(extent, self.extent)
         if isinstance(held, Batch):
             held = Batch(scalar(held.start), scalar(held.stop))
+        if isinstance(held, Top):
+            held = Top(held.count, tuple(map(in_order, held.order)), scalars(held.last_of))
         _set(self, extent=held, partition_by=scalars(self.partition_by))
 
     __str__ = Node.__str__
@@ -178,7 +192,9 @@ class Union(Node):
 class Aggregate(Node):
     """O2: at each row entering the window of `input`, `columns` over the window, of that row's group.
 
-    With `on_change` also the groups that expiry changed, at the expiry time (`EMIT ON CHANGE`).
+    With `on_change` also the groups that expiry changed, at the expiry time (`EMIT ON CHANGE`). With `every_change` once
+    at each moment that changes the window, the groups that got rows and those that lost some, also when nothing is left
+    (`EMIT ON EVERY CHANGE`, as EPL reports).
 
     >>> print(Aggregate(Window(Stream("s"), "ROWS 10"), ["k", count().as_("n")], ["k"], having=count() > 1))
     SELECT k, COUNT(*) AS n FROM s WINDOW(ROWS 10) GROUP BY k HAVING COUNT(*) > 1
@@ -189,6 +205,7 @@ class Aggregate(Node):
     group_by: tuple[exp.Expr, ...] = ()
     having: exp.Expr | None = None
     on_change: bool = False
+    every_change: bool = False
 
     def __post_init__(self) -> None:
         having = None if self.having is None else scalar(self.having)
@@ -206,6 +223,8 @@ class Correlate(Node):
     """O3: each arriving row joined with the other inputs' windows where `condition` is true.
 
     `inputs` maps aliases to nodes (a plain sequence takes the streams' names); conditions name columns `alias.column`.
+    `outer` names the inputs whose rows are reported as they arrive also where nothing joins them, with NULLs; `driving`
+    the one input whose arrivals alone are reported (EPL's outer joins of two inputs, and its unidirectional).
 
     >>> print(Correlate({"l": Window(Stream("s"), "NOW"), "r": Window(Stream("t"), "RANGE 2 S")}, "l.a = r.b"))
     SELECT * FROM s WINDOW(NOW) AS l, t WINDOW(RANGE 2000 MS) AS r WHERE l.a = r.b
@@ -213,6 +232,8 @@ class Correlate(Node):
 
     inputs: tuple[tuple[str, Node], ...]
     condition: exp.Expr | None = None
+    outer: frozenset[str] = frozenset()
+    driving: str | None = None
 
     def __post_init__(self) -> None:
         pairs = self.inputs.items() if isinstance(self.inputs, Mapping) else self.inputs
@@ -421,6 +442,54 @@ class TemporalMatch(Node):
 
 
 @dataclasses.dataclass(frozen=True)
+class Arrange(Node):
+    """The rows that one event or instant brings, arranged among themselves: EPL's distinct, order by and limit.
+
+    Each row once with `distinct`; the last one alone with `last_of`, of each group of these; then in the order, NULL
+    being least; then so many of them, after `offset`.
+
+    >>> print(Arrange(Window(Stream("s"), "ROWS 3 SLIDE 3"), ["v DESC"], limit=2))
+    SELECT * FROM (SELECT * FROM s WINDOW(ROWS 3 SLIDE 3)) ARRANGED (ORDER BY v DESC LIMIT 2)
+    """
+
+    input: Node
+    order_by: tuple[exp.Ordered, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    distinct: bool = False
+    last_of: tuple[exp.Expr, ...] | None = None
+
+    def __post_init__(self) -> None:
+        last_of = None if self.last_of is None else scalars(self.last_of)
+        _set(self, order_by=tuple(map(in_order, self.order_by)), last_of=last_of)
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Throttle(Node):
+    """The first row of every so many, or of every so many milliseconds counted from the first row: EPL's output first.
+
+    >>> print(Throttle(Stream("s"), time=5000))
+    SELECT * FROM s THROTTLED (FIRST EVERY 5000 MS)
+    """
+
+    input: Node
+    count: int | None = None
+    time: int | None = None
+
+    __str__ = Node.__str__
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
 class Output(Node):
     """The one end of a query definition; `create_query` adds it where it is missing.
 
@@ -568,7 +637,7 @@ def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tu
 
 
 def extent(source: Extent | str) -> Extent:
-    """An extent from its text: `RANGE 5 S [SLIDE 1 S [OFFSET 1 S] | STEP 1 S]`, `ROWS 10 [SLIDE 5 [FULL]]`, …"""
+    """An extent from its text: `RANGE 5 S [SLIDE 1 S [OFFSET 1 S | OFFSET FIRST] | STEP 1 S]`, `ROWS 10 [SLIDE 5 [FULL]]`, …"""
     if not isinstance(source, str):
         return source
     unit = r"(\d+\s*[A-Za-z]+)"
@@ -577,9 +646,26 @@ def extent(source: Extent | str) -> Extent:
         return Range(match[1], match[2], match[3] or 0, match[4])  # type: ignore[arg-type]
     if match := re.fullmatch(r"ROWS\s+(\d+)(?:\s+SLIDE\s+(\d+)(\s+FULL)?)?", text):
         return Rows(int(match[1]), int(match[2]) if match[2] else None, bool(match[3]))
+    if match := re.fullmatch(rf"RANGE\s+{unit}\s+SLIDE\s+{unit}\s+OFFSET\s+FIRST", text):
+        return Range(match[1], match[2], first=True)  # type: ignore[arg-type]
+    if match := re.fullmatch(rf"FIRST\s+(?:ROWS\s+(\d+)|RANGE\s+{unit})|SESSION\s+{unit}", text):
+        rows, size, gap = match.groups()
+        return FirstRows(int(rows)) if rows else FirstRange(duration(size)) if size else Session(duration(gap))
     if text in ("UNBOUNDED", "NOW"):
         return Unbounded() if text == "UNBOUNDED" else Now()
-    raise ValueError(f"a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW, not {source!r}")
+    raise ValueError(
+        "a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], FIRST ROWS 10, FIRST RANGE 5 S, SESSION 5 S, UNBOUNDED or "
+        f"NOW, not {source!r}"
+    )
+
+
+def in_order(term: exp.Expr | str) -> exp.Ordered:
+    """A term of an order, `"v DESC"`; NULL is least."""
+    if isinstance(term, str):
+        term = cast("exp.Select", parsed(f"SELECT 1 ORDER BY {term}", shown=term)).args["order"].expressions[0]
+    if not isinstance(term, exp.Ordered):
+        return exp.Ordered(this=term, desc=False)
+    return exp.Ordered(this=term.this, desc=bool(term.args.get("desc")))
 
 
 def _projection(source: Scalar) -> exp.Expr:

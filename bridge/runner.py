@@ -65,6 +65,8 @@ class Runner:
         self._filled: set[str] = set()
         self._lent: dict[str, pa.Table] = {}
         self._since_purge = 0
+        self._removed = False
+        """Whether rows were removed since the database tidied up."""
         self._created = 0
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
@@ -290,6 +292,7 @@ class Runner:
         filled: set[str] = set()
         for inbox in self._filled:
             self.database.execute(self._clearing(inbox))
+            self._removed = True
         for batch in batches:
             rows = batch.named() if self.database.lends else None
             if rows is not None and rows.num_rows >= LENT_FROM:
@@ -340,6 +343,7 @@ class Runner:
         for operator in self.network.operators:
             for step in operator.purges:
                 self.database.execute(self._text(step))
+                self._removed = True
 
     def _create_clock(self) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))
@@ -393,7 +397,8 @@ class Runner:
                 for name, rows in lent.items():
                     self._lend(name, rows)
             raise
-        if self.seq // TIDY_EVERY > tidied:
+        if self._removed and self.seq // TIDY_EVERY > tidied:
+            self._removed = False
             self.database.tidy()
 
 

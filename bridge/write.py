@@ -20,6 +20,7 @@ from bridge.frontends.select import RESERVED
 from bridge.intime import in_time
 from bridge.query import (
     Aggregate,
+    Arrange,
     Correlate,
     Definition,
     Deleting,
@@ -33,6 +34,7 @@ from bridge.query import (
     Relation,
     Stream,
     TemporalMatch,
+    Throttle,
     Union,
     Window,
     parsed,
@@ -40,7 +42,7 @@ from bridge.query import (
 )
 from nfa import pattern
 from windows.schema import Schema
-from windows.window import Batch, Extent
+from windows.window import Batch, Extent, Top
 
 _CLAUSE_WORDS = (
     "WITHIN",
@@ -108,7 +110,7 @@ def _aggregate(node: Aggregate) -> str:
         text += f" GROUP BY {_scalars(node.group_by) or '()'}"
     if node.having is not None:
         text += f" HAVING {scalar(node.having)}"
-    return text + (" EMIT ON CHANGE" if node.on_change else "")
+    return text + (" EMIT ON EVERY CHANGE" if node.every_change else " EMIT ON CHANGE" if node.on_change else "")
 
 
 def _select(node: Node, columns: Iterable[exp.Expr]) -> str:
@@ -127,7 +129,9 @@ def _source(node: Node) -> str:
 
 def _inputs(node: Correlate) -> str:
     items = ", ".join(_aliased(place, alias, below) for place, (alias, below) in enumerate(node.inputs, 1))
-    return items + ("" if node.condition is None else f" WHERE {scalar(node.condition)}")
+    told = f" REPORTED BY {name(node.driving)}" if node.driving is not None else ""
+    told += f" WITH ALL OF {', '.join(map(name, sorted(node.outer)))}" if node.outer else ""
+    return items + told + ("" if node.condition is None else f" WHERE {scalar(node.condition)}")
 
 
 def _aliased(place: int, alias: str, node: Node) -> str:
@@ -157,6 +161,11 @@ def _item(node: Node) -> str:
             return f"{_item(below)} WITHOUT WHAT {triggers} DELETES"
         case TemporalMatch():
             return in_time(node, _item, scalar, name)
+        case Arrange(below):
+            return f"({statement(below)}) ARRANGED ({_arrangement(node)})"
+        case Throttle(below, count, time):
+            every = f"{count} ROWS" if time is None else f"{time} MS"
+            return f"{_below(node, below)} THROTTLED (FIRST EVERY {every})"
         case Output(below):
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
@@ -167,7 +176,24 @@ def _item(node: Node) -> str:
 def _extent(extent: Extent) -> str:
     if isinstance(extent, Batch):
         return f"START {scalar(extent.start)} STOP {scalar(extent.stop)}"
+    if isinstance(extent, Top):
+        last_of = f" LAST OF {_scalars(extent.last_of)}" if extent.last_of else ""
+        return f"ROWS {extent.count} ORDER BY {_ordered(extent.order)}{last_of}"
     return str(extent)
+
+
+def _arrangement(node: Arrange) -> str:
+    words = ["DISTINCT"] * node.distinct
+    if node.last_of is not None:
+        words.append("LAST" + (f" OF {_scalars(node.last_of)}" if node.last_of else ""))
+    if node.order_by:
+        words.append("ORDER BY " + _ordered(node.order_by))
+    words += [] if node.limit is None else [f"LIMIT {node.limit}"]
+    return " ".join([*words, *[f"OFFSET {node.offset}"] * bool(node.offset)])
+
+
+def _ordered(terms: Iterable[exp.Ordered]) -> str:
+    return ", ".join(scalar(term.this) + " DESC" * bool(term.args["desc"]) for term in terms)
 
 
 def _below(node: Node, below: Node) -> str:

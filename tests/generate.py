@@ -15,11 +15,11 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
-from bridge.query import scalar
+from bridge.query import in_order, scalar
 from nfa import pattern as p
 from tests.reference import LimitError, MeaningError, Results, column_names, evaluate, symbols_of
 from windows.schema import Schema
-from windows.window import Batch, Extent, Now, Range, Rows, Unbounded
+from windows.window import BY_KEY, Batch, Extent, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
 
 ROW_LIMIT = 300
 """The most rows of one operator in a generated case: keeps the reference fast."""
@@ -186,14 +186,21 @@ class Maker:
     def window(self, depth: int) -> Source:
         made = self.any(depth - 1)
         extent = self.batch(made) if self.chance(0.08) else self.extent()
-        by = (
-            self.rng.sample(made.exact, 1)
-            if made.exact and self.chance(0.4 if isinstance(extent, Rows | Batch) else 0.05)
-            else []
-        )
+        if made.exact and self.chance(0.1):
+            extent = self.top(made)
+        by_key = isinstance(extent, BY_KEY)
+        by = self.rng.sample(made.exact, 1) if made.exact and self.chance(0.4 if by_key else 0.05) else []
+        if getattr(extent, "first", False):
+            by = []
         jumping = is_jumping(extent)
         timed = isinstance(extent, Range | Now) and not jumping
         return Source(q.Window(made.node, extent, tuple(by)), made.columns, True, jumping, timed)
+
+    def top(self, made: Source) -> Top:
+        order = self.rng.sample(made.exact, min(len(made.exact), self.rng.randint(1, 2)))
+        last_of = (self.rng.choice(made.exact),) if self.chance(0.4) else ()
+        terms = [name + self.rng.choice(["", " DESC"]) for name in order]
+        return Top(self.rng.randint(1, 3), tuple(map(in_order, terms)), tuple(map(scalar, last_of)))
 
     def batch(self, made: Source) -> Batch:
         start, stop = (scalar(self.condition(made.columns, 1)) for _ in range(2))
@@ -209,6 +216,9 @@ class Maker:
             lambda: Rows(number(3, 4), number(1, 3), full=True),
             lambda: Range(number(1, 8), 4, number(1, 3)),
             lambda: Range(number(1, 8), step=number(1, 5)),
+            lambda: Range(number(1, 8), number(1, 5), first=True),
+            lambda: FirstRows(number(1, 4)),
+            lambda: FirstRange(number(1, 12)),
             Unbounded,
             Now,
         ]
@@ -268,8 +278,13 @@ class Maker:
             columns = (*columns, (name, kind))
         having = self.having(made, groups) if self.chance(0.2) else None
         on_change = made.timed and self.chance(0.4)
+        every = _is_plainly_windowed(made.node) and not on_change and self.chance(0.4)
+        if isinstance(made.node, q.Window) and every and self.chance(0.3):
+            held = q.Window(made.node.input, Session(self.rng.randint(1, 5)), made.node.partition_by)
+            made = dataclasses.replace(made, node=held, jumping=False)
         # How long a row reported through time alone is valid is left open: it is read through a written window.
-        return Source(q.Aggregate(made.node, tuple(texts), tuple(groups), having, on_change), columns, not on_change)
+        node = q.Aggregate(made.node, tuple(texts), tuple(groups), having, on_change, every)
+        return Source(node, columns, not (on_change or every))
 
     def aggregation(self, made: Source) -> tuple[str, str]:
         """An aggregate and the type of its value."""
@@ -441,6 +456,12 @@ class Maker:
         return self.rng.choice(choices)
 
 
+def _is_plainly_windowed(node: q.Node) -> bool:
+    while isinstance(node, q.Filter):
+        node = node.input
+    return isinstance(node, q.Window)
+
+
 def is_jumping(extent: Extent) -> bool:
     """Whether the content of a window enters as a whole."""
     return isinstance(extent, Batch) or getattr(extent, "slide", None) is not None
@@ -479,7 +500,7 @@ def _is_left_open(node: q.Node, below: q.Node, queries: Mapping[str, q.Node]) ->
     if isinstance(node, q.Aggregate) and node.on_change:  # through time alone, row by row
         timed = [isinstance(s, q.Window) and isinstance(s.extent, Range | Now) for s in sources]
         return any(jumping) or not all(timed) or len(sources) > 1
-    if any(isinstance(source, q.Aggregate) and source.on_change for source in sources):  # valid until when?
+    if any(isinstance(source, q.Aggregate) and (source.on_change or source.every_change) for source in sources):
         return True
     return isinstance(node, q.Aggregate) and any(jumping) and not _arrives_whole(below)
 
@@ -663,6 +684,9 @@ def code(node: q.Node) -> str:
         case q.Window(input, Batch(start, stop), by):
             held = f"Batch({start.sql()!r}, {stop.sql()!r})"
             return f"Window({code(input)}, {held}{_given('partition_by', _texts(by))})"
+        case q.Window(input, Top(count, order, last_of), by):
+            held = f"Top({count}, {_texts(order)}, {_texts(last_of)})"
+            return f"Window({code(input)}, {held}{_given('partition_by', _texts(by))})"
         case q.Window(input, extent, by):
             return f"Window({code(input)}, '{extent}'{_given('partition_by', _texts(by))})"
         case q.Filter(input, condition):
@@ -674,8 +698,9 @@ def code(node: q.Node) -> str:
         case q.Correlate(inputs, condition):
             pairs = ", ".join(f"{alias!r}: {code(below)}" for alias, below in inputs)
             return f"Correlate({{{pairs}}}, {condition.sql() if condition else None!r})"
-        case q.Aggregate(input, columns, by, having, on_change):
+        case q.Aggregate(input, columns, by, having, on_change, every_change):
             options = _given("having", having and having.sql()) + _given("on_change", on_change)
+            options += _given("every_change", every_change)
             return f"Aggregate({code(input)}, {_texts(columns)}, {_texts(by)}{options})"
         case q.Match(input, pattern, within, measures, define, by):
             symbols = ", ".join(map(_definition, define))

@@ -23,7 +23,7 @@ from sqlglot import exp
 from bridge import query as q
 from nfa import pattern as p
 from windows.schema import Schema
-from windows.window import Batch, Now, Range, Rows, Unbounded
+from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
 
 Moment = tuple[float, int, int]
 Place = tuple[Moment, tuple]
@@ -106,6 +106,7 @@ class Truth:
         if times != sorted(times):
             raise MeaningError("T2: the events are not in order of time")
         self.now = max([*times, *([] if end is None else [end])], default=-math.inf)
+        self.begin = min([*times, *([] if end is None else [end])], default=-math.inf)
         self._known: dict[int, tuple[q.Node, list[Row]]] = {}
 
     def rows(self, node: q.Node) -> list[Row]:
@@ -139,6 +140,11 @@ class Truth:
                 return self.correlate(node)
             case q.Match():
                 return self.match(node)
+            case q.Arrange(input):
+                moments = itertools.groupby(self.rows(input), key=lambda row: row.moment)
+                return [row for moment, rows in moments for row in self.arranged(node, moment, list(rows))]
+            case q.Throttle(input, count):
+                return throttled(self.rows(input), count, node.time)
         raise MeaningError(f"no meaning for {type(node).__name__}")
 
     def columns(self, node: q.Node) -> list[str]:
@@ -169,8 +175,13 @@ class Truth:
 
     def scope(self, node: q.Node) -> Callable[[Row], Scope]:
         """How a row of `node` answers for the names of its columns."""
-        names = [(None, name) for name in self.columns(node)]
-        return lambda row: Scope(names, row.values)
+        names: list[tuple[str | None, str]] = [(None, name) for name in self.columns(node)]
+        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window):
+            node = node.input
+        if not isinstance(node, q.Correlate):
+            return lambda row: Scope(names, row.values)
+        names += [(alias, name) for alias, below in node.inputs for name in self.columns(below)]
+        return lambda row: Scope(names, row.values * 2)
 
     def key(self, input: q.Node, keys: Sequence[exp.Expression]) -> Callable[[Row], Values]:
         """The partition or group of a row; NULLs are one group."""
@@ -201,6 +212,16 @@ class Truth:
                 return [windowed(row, NEVER) for row in rows]
             case Rows(count, None):
                 return [row for part in partitions(rows, key) for row in last_rows(part, count)]
+            case FirstRows(count):
+                return [windowed(row, NEVER) for part in partitions(rows, key) for row in part[:count]]
+            case FirstRange(size):
+                return [windowed(row, NEVER) for row in rows if row.ts < self.begin + size]
+            case Session(gap):
+                return [row for part in partitions(rows, key) for row in sessions(part, gap)]
+            case Top():
+                return [row for part in partitions(rows, key) for row in self.top(input, part, extent)]
+            case Range(size, slide, first=True):
+                return range_jumps(rows, size, slide, rows[0].ts, self.now) if rows else []
             case Range(size, slide, offset):
                 return range_jumps(rows, size, slide, offset, self.now)
             case Rows(count, slide, full):
@@ -224,6 +245,29 @@ class Truth:
         for batch, following in itertools.zip_longest(done, done[1:]):
             yield from renewed(batch, batch[-1].place, following[-1].place if following else NEVER)
 
+    def top(self, input: q.Node, rows: list[Row], extent: Top) -> Iterator[Row]:
+        """W9: a row is out where it is not among the first any more, or where a newer one takes its place."""
+        scope = self.scope(input)
+        inside: list[Row] = []
+        for row in rows:
+            mine = [value(key, scope(row)) for key in extent.last_of]
+            same = [r for r in inside if extent.last_of and [value(k, scope(r)) for k in extent.last_of] == mine]
+            inside = [row, *(r for r in inside if r not in same)]  # newest first, which sorting keeps among equals
+            for term in reversed(extent.order):
+                of = [
+                    (found is not None, 0 if found is None else found)
+                    for found in (value(term.this, scope(r)) for r in inside)
+                ]
+                order = sorted(range(len(inside)), key=of.__getitem__)
+                if term.args["desc"]:
+                    order = sorted(range(len(inside)), key=lambda at: _Down(of[at]))
+                inside = [inside[at] for at in order]
+            gone = [*same, *inside[extent.count :]]
+            inside = inside[: extent.count]
+            yield from (windowed(r, row.place) for r in gone)
+            inside.sort(key=lambda r: r.place, reverse=True)
+        yield from (windowed(r, NEVER) for r in inside)
+
     # O1 ------------------------------------------------------------------------------------------------------
 
     def filter(self, input: q.Node, condition: exp.Expression) -> list[Row]:
@@ -242,6 +286,24 @@ class Truth:
             raise MeaningError("O1: the inputs of a union have equal schemas")
         return [nested(row, branch) for branch, node in enumerate(inputs) for row in self.rows(node)]
 
+    def arranged(self, node: q.Arrange, moment: Moment, rows: list[Row]) -> Iterator[Row]:
+        """The rows of one moment: each once, the last of each group, in an order, so many."""
+        scope = self.scope(node.input)
+        if node.distinct:
+            firsts: dict[Values, Row] = {}
+            rows = [firsts.setdefault(row.values, row) for row in rows if row.values not in firsts]
+        if node.last_of is not None:
+            rows = list({tuple(value(key, scope(row)) for key in node.last_of): row for row in rows}.values())
+        for term in reversed(node.order_by):
+            found = [value(term.this, scope(row)) for row in rows]
+            keys = [(one is not None, 0 if one is None else one) for one in found]
+            compared = [_Down(key) for key in keys] if term.args["desc"] else keys
+            order = sorted(range(len(rows)), key=compared.__getitem__)
+            rows = [rows[at] for at in order]
+        end = None if node.limit is None else node.offset + node.limit
+        for number, row in enumerate(rows[node.offset : end]):
+            yield Row(row.values, (moment, (number,)))
+
     # O3, O4 --------------------------------------------------------------------------------------------------
 
     def correlate(self, node: q.Correlate) -> Iterator[Row]:
@@ -251,13 +313,23 @@ class Truth:
         """
         names = [(alias, name) for alias, below in node.inputs for name in self.columns(below)]
         inputs = [self.parts(below) for below in node.inputs_of]
+        for rows, (alias, _) in zip(inputs, node.inputs, strict=True):
+            if alias == node.driving:
+                rows[:] = [dataclasses.replace(row, out=row.place) for row in rows]
         for moment in sorted({row.moment for rows in inputs for row in rows if row.place is not THERE}):
             present = [[row for row in rows if takes_part(row, moment)] for rows in inputs]
-            found = itertools.count()
-            for parts in self._combinations(present, moment):
+            found, joined = itertools.count(), set[int]()
+            for parts in self._combinations(present, moment, node):
                 values = tuple(itertools.chain.from_iterable(part.values for part in parts))
                 if node.condition is None or value(node.condition, Scope(names, values)) is True:
+                    joined |= set(map(id, parts))
                     yield Row(values, (moment, (next(found),)), min(out_within(part, moment) for part in parts))
+            for place, (alias, _) in enumerate(node.inputs):
+                if alias in node.outer and node.driving in (None, alias):
+                    for row in (row for row in inputs[place] if row.moment == moment and id(row) not in joined):
+                        others = [(None,) * len(self.columns(below)) for below in node.inputs_of]
+                        others[place] = row.values
+                        yield Row(tuple(itertools.chain.from_iterable(others)), (moment, (next(found),)))
 
     def parts(self, node: q.Node) -> list[Row]:
         """A relation's rows are always there and trigger nothing (O4)."""
@@ -267,10 +339,11 @@ class Truth:
             raise MeaningError(f"no relation {node.name}")
         return [Row(tuple(values), THERE, NEVER) for values in self.relations[node.name][1]]
 
-    def _combinations(self, present: list[list[Row]], moment: Moment) -> Iterator[tuple[Row, ...]]:
+    def _combinations(self, present: list[list[Row]], moment: Moment, node: q.Correlate) -> Iterator[tuple[Row, ...]]:
         if math.prod(map(len, present)) > 20 * self.limit:
             raise LimitError("too many combinations")
-        found = [parts for parts in itertools.product(*present) if any(part.moment == moment for part in parts)]
+        told = [place for place, (alias, _) in enumerate(node.inputs) if node.driving in (None, alias)]
+        found = [parts for parts in itertools.product(*present) if any(parts[at].moment == moment for at in told)]
         yield from sorted(found, key=lambda parts: [part.place for part in parts if part.place is not THERE])
 
     # P -------------------------------------------------------------------------------------------------------
@@ -318,6 +391,35 @@ def last_rows(rows: list[Row], count: int) -> Iterator[Row]:
     for number, row in enumerate(rows):
         pusher = number + count
         yield windowed(row, rows[pusher].place if pusher < len(rows) else NEVER)
+
+
+def throttled(rows: list[Row], count: int | None, time: int | None) -> list[Row]:
+    """The first of every `count` rows, or of every `time` since the first row."""
+    if time is None:
+        return [dataclasses.replace(row, out=None) for row in rows[::count]]
+    firsts = {(row.ts - rows[0].ts) // time: row for row in reversed(rows)}
+    return [dataclasses.replace(row, out=None) for row in reversed(firsts.values())]
+
+
+class _Down:
+    """Compares the other way round."""
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def __lt__(self, other: _Down) -> bool:
+        return bool(other.found < self.found)
+
+
+def sessions(rows: list[Row], gap: int) -> Iterator[Row]:
+    """W8: all rows of a session leave `gap` after its newest one."""
+    held: list[Row] = []
+    for row in rows:
+        if held and row.ts >= held[-1].ts + gap:
+            yield from (windowed(r, start_of(held[-1].ts + gap)) for r in held)
+            held = []
+        held.append(row)
+    yield from (windowed(r, start_of(held[-1].ts + gap)) for r in held)
 
 
 def range_jumps(rows: list[Row], size: int, slide: int, offset: int, now: float) -> Iterator[Row]:
@@ -382,6 +484,8 @@ class Report:
     group: Values
     place: Place
     content: list[Row]
+    of: Row | None = None
+    """A row of the group, where the content may be empty."""
 
 
 class Aggregation:
@@ -402,6 +506,8 @@ class Aggregation:
 
     def rows(self) -> Iterator[Row]:
         reports = [*self.entries(), *(self.expiries() if self.node.on_change else ())]
+        if self.node.every_change:
+            reports = list(self.changes())
         for group in {report.group: None for report in reports}:
             history = sorted((r for r in reports if r.group == group), key=lambda report: report.place)
             for report, following in itertools.zip_longest(history, history[1:]):
@@ -409,19 +515,20 @@ class Aggregation:
 
     def row(self, report: Report, replaced: Place) -> Iterator[Row]:
         """W5: out when its group is reported again (even if HAVING hides that), at the latest with its newest row."""
-        newest = report.content[-1] if report.content else None
+        newest = report.content[-1] if report.content else report.of
         scope = self.scope(newest) if newest else None
         scopes = [self.scope(row) for row in report.content]
         if self.node.having is None or value(self.node.having, scope, scopes) is True:
             values = tuple(value(column, scope, scopes) for column in self.node.columns)
-            yield Row(values, report.place, min(replaced, newest.out if newest else NEVER))
+            yield Row(values, report.place, min(replaced, newest.out if newest and report.of is None else NEVER))
 
     def entries(self) -> Iterator[Report]:
         for entering in renewals(self.input):
             last = entering[-1]
             for number, rows in enumerate(partitions(entering, self.group_of)):
                 group = self.group_of(rows[0])
-                yield Report(group, _place_of(last, number), self.content(group, last.place))
+                if content := self.content(group, last.place):  # none where a row falls out of a W9 as it comes
+                    yield Report(group, _place_of(last, number), content)
 
     def expiries(self) -> Iterator[Report]:
         """EMIT ON CHANGE: at x, groups that lost a row at x and still have one (without GROUP BY: also when empty)."""
@@ -433,6 +540,23 @@ class Aggregation:
             kept.sort(key=lambda pair: pair[1][0].place if pair[1] else at)
             for number, (group, content) in enumerate(kept):
                 yield Report(group, (at[0], (0, number)), content)
+
+    def changes(self) -> Iterator[Report]:
+        """EMIT ON EVERY CHANGE: what each moment changes, as it leaves it: first where rows enter, then where they leave."""
+
+        def left(row: Row) -> Moment:
+            time, kind, seq = row.out[0]
+            return (time, max(kind, TIME), seq)
+
+        for moment in sorted({row.moment for row in self.input} | {left(row) for row in self.input}):
+            if moment[0] > self.now:
+                break
+            changed = [row for row in self.input if row.moment == moment]
+            changed += [row for row in self.input if left(row) == moment]
+            groups = {self.group_of(row): row for row in reversed(changed)}
+            for number, group in enumerate(dict.fromkeys(map(self.group_of, changed))):
+                inside = [row for row in self.input if row.moment <= moment < left(row) and self.group_of(row) == group]
+                yield Report(group, (moment, (number,)), inside, groups[group])
 
     def content(self, group: Values, place: Place) -> list[Row]:
         return [row for row in self.input if row.counts_at(place) and self.group_of(row) == group]
@@ -604,6 +728,8 @@ class Scope:
             for place, (alias, column) in enumerate(self.names)
             if column.lower() == name.lower() and (not table or (alias or "").lower() == table.lower())
         ]
+        if not table and len(found) > 1:  # by its name in the result, before that in an input
+            found = [place for place in found if self.names[place][0] is None] or found
         if len(found) != 1:
             raise MeaningError(f"{'ambiguous' if found else 'unknown'} column {table + '.' if table else ''}{name}")
         return self.values[found[0]]

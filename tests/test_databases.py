@@ -343,3 +343,27 @@ def test_sqlite_takes_a_query_deeper_than_its_parser_goes():
         cep.add_output_processor("deep", found.append)
         cep.push_events("s", [([3], 1), ([2], 2)])
     assert [(event.timestamp, event.payload["a"]) for event in found] == [(1, 3), (2, 3)]
+
+
+ENDS = """SELECT {}(e) AS n FROM (SELECT e, c FROM s WINDOW(PARTITION BY c ROWS 4)) WINDOW(ROWS 1 SLIDE 2)"""
+PAIRS = """SELECT t.e, p.low, p.many FROM s WINDOW(RANGE 9 MS) AS t,
+    (SELECT l.n AS low, r.many FROM
+        (SELECT * FROM ends WHERE n > 0 UNION ALL SELECT * FROM ends WINDOW(UNBOUNDED)
+         UNION ALL SELECT * FROM ends WINDOW(RANGE 2 MS)) AS l,
+        (SELECT n, COUNT(total) AS many FROM
+            (SELECT n, SUM(n) + COUNT(*) AS total FROM ends WINDOW(PARTITION BY n ROWS 4 SLIDE 3) GROUP BY n)
+            GROUP BY n) AS r
+        WHERE l.n <= r.many) WINDOW(PARTITION BY many RANGE 4 MS) AS p
+    WHERE t.e > p.low"""
+
+
+def test_sqlite_takes_deep_sub_queries_in_values():
+    """Where a row leaves a union's window is asked in a value: what it reads stands in WITH, too."""
+    with bridge.connect("sqlite://") as cep:
+        found: list[bridge.Event] = []
+        cep.register_stream("s", "c VARCHAR, e INTEGER")
+        cep.create_query("ends", f"{ENDS.format('MIN')} UNION ALL {ENDS.format('MAX')}")
+        cep.create_query("pairs", PAIRS)
+        cep.add_output_processor("pairs", found.append)
+        cep.push_events("s", [(["a", 1], 1), (["b", 1], 2), (["a", 2], 3), (["a", 1], 4)])
+    assert [(event.timestamp, *event.payload.values()) for event in found] == [(4, 2, 1, 1)] * 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
+from collections.abc import Iterable
 
 from sqlglot import exp
 
@@ -24,17 +25,20 @@ UNITS = {
 class Range:
     """W1: the rows of the last `size` milliseconds, valid in `[ts, ts + size)`; W3 with `slide`.
 
-    A `slide` jumps at `k * slide + offset`. With `step` rows leave only when time passes a multiple of it, which is at
-    most so much later (C4).
+    A `slide` jumps at `k * slide + offset`, or counted from the `first` row (EPL's time_batch). With `step` rows leave
+    only when time passes a multiple of it, which is at most so much later (C4).
 
     >>> str(Range("2 s")), str(Range(500, slide=100)), str(Range(7, slide=5, offset=2)), str(Range(500, step=100))
     ('RANGE 2000 MS', 'RANGE 500 MS SLIDE 100 MS', 'RANGE 7 MS SLIDE 5 MS OFFSET 2 MS', 'RANGE 500 MS STEP 100 MS')
+    >>> str(Range(5, slide=5, first=True))
+    'RANGE 5 MS SLIDE 5 MS OFFSET FIRST'
     """
 
     size: int
     slide: int | None = None
     offset: int = 0
     step: int | None = None
+    first: bool = False
 
     def __post_init__(self) -> None:
         for name in ("size", "slide", "offset", "step"):
@@ -45,9 +49,11 @@ class Range:
             raise ValueError(f"OFFSET moves the boundaries of SLIDE by less than a slide; this is {self._text()}")
         if self.slide is not None and self.step is not None:
             raise ValueError("a window has SLIDE (it jumps) or STEP (its rows leave in steps), not both")
+        if self.first and (self.slide is None or self.offset):
+            raise ValueError("OFFSET FIRST counts the boundaries of SLIDE from the first row")
 
     def __str__(self) -> str:
-        return self._text()
+        return self._text() + " OFFSET FIRST" * self.first
 
     def _text(self) -> str:
         parts = {"SLIDE": self.slide, "OFFSET": self.offset, "STEP": self.step}
@@ -69,9 +75,8 @@ class Rows:
     full: bool = False
 
     def __post_init__(self) -> None:
-        for number in (self.count, self.slide):
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-                raise ValueError(f"ROWS wants a whole number of at least 1, not {number!r}")
+        for number in (self.count, *([] if self.slide is None else [self.slide])):
+            _check_count("ROWS", number)
         if self.full and (self.slide is None or self.slide > self.count):
             raise ValueError(f"a full window slides by at most the rows that are in it: ROWS {self.count} SLIDE n FULL")
 
@@ -119,7 +124,106 @@ class Now:
         return "NOW"
 
 
-Extent = Range | Rows | Unbounded | Now | Batch
+@dataclasses.dataclass(frozen=True)
+class FirstRows:
+    """W7: the first `count` rows, for ever; a later row does not enter (EPL's firstlength, and firstunique per key).
+
+    >>> str(FirstRows(3))
+    'FIRST ROWS 3'
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_count("FIRST ROWS", self.count)
+
+    def __str__(self) -> str:
+        return f"FIRST ROWS {self.count}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstRange:
+    """W7: the rows of the first `size` milliseconds after the query began, for ever (EPL's firsttime).
+
+    A query begins with the newest time at its creation, or with the first time there is.
+
+    >>> str(FirstRange("5 S"))
+    'FIRST RANGE 5000 MS'
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", duration(self.size))
+
+    def __str__(self) -> str:
+        return f"FIRST RANGE {self.size} MS"
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """W8: the rows since time last passed `gap` milliseconds without one; then all leave at once (EPL's time_accum).
+
+    The rows are valid until the newest one's ts + gap.
+
+    >>> str(Session("5 S"))
+    'SESSION 5000 MS'
+    """
+
+    gap: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gap", duration(self.gap))
+
+    def __str__(self) -> str:
+        return f"SESSION {self.gap} MS"
+
+
+@dataclasses.dataclass(frozen=True)
+class Top:
+    """W9: of all rows so far the first `count` in an order, of equal ones the newest; NULL is least (EPL's sort).
+
+    Whatever falls out of them leaves for good. With `last_of` a row also leaves when a newer one has equal values of
+    these (EPL's rank).
+
+    >>> import sqlglot
+    >>> print(Top(3, (sqlglot.parse_one("SELECT 1 ORDER BY v DESC").args["order"].expressions[0],)))
+    ROWS 3 ORDER BY v DESC
+    """
+
+    count: int
+    order: tuple[exp.Ordered, ...]
+    last_of: tuple[exp.Expr, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_count("ROWS", self.count)
+        if not self.order:
+            raise ValueError("ORDER BY wants an expression to order by")
+
+    def __str__(self) -> str:
+        last_of = f" LAST OF {_texts(self.last_of)}" if self.last_of else ""
+        return f"ROWS {self.count} ORDER BY {', '.join(map(ordered, self.order))}{last_of}"
+
+
+Extent = Range | Rows | Unbounded | Now | Batch | FirstRows | FirstRange | Session | Top
+
+BY_KEY = (Rows, Batch, FirstRows, Session, Top)
+"""Extents that hold other rows with PARTITION BY than without."""
+
+
+def ordered(item: exp.Ordered) -> str:
+    """A term of an order, as it is written."""
+    text: str = item.this.sql()
+    return text + " DESC" * bool(item.args.get("desc"))
+
+
+def _texts(expressions: Iterable[exp.Expr]) -> str:
+    return ", ".join(expression.sql() for expression in expressions)
+
+
+def _check_count(word: str, count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"{word} wants a whole number of at least 1, not {count!r}")
 
 
 def duration(value: int | str | datetime.timedelta) -> int:

@@ -18,24 +18,35 @@ import java.util.List;
  * Esper in the paper's experiment: one thread, events in memory, time by the events' timestamps.
  *
  * <p>Arguments: a file of EPL (a line a statement, its name before a tab), how many runs, the file of results or "-",
- * the timestamp from which on results are written; then for each stream its name, its number of attributes, its CSV
- * file. Prints a line for each run: its seconds, for sending the events alone.
+ * the timestamp from which on results are written; then for each stream its name, a letter an attribute (i, d, s), its
+ * CSV file. Prints a line for each run: its seconds, for sending the events alone.
  */
 public final class Peer {
   private static final class Stream {
     final String name;
     final List<Object[]> events = new ArrayList<>();
 
-    Stream(String name, int attributes, Path file) throws Exception {
+    Stream(String name, String kinds, Path file) throws Exception {
       this.name = name;
       for (String line : Files.readAllLines(file)) {
         String[] words = line.split(",");
-        Object[] event = new Object[1 + attributes];
+        Object[] event = new Object[words.length];
         event[0] = Long.valueOf(words[0]);
-        for (int at = 1; at <= attributes; at++) {
-          event[at] = Integer.valueOf(words[at]);
+        for (int at = 1; at < words.length; at++) {
+          event[at] = value(kinds.charAt(at - 1), words[at]);
         }
         events.add(event);
+      }
+    }
+
+    private static Object value(char kind, String word) {
+      switch (kind) {
+        case 'i':
+          return Integer.valueOf(word);
+        case 'd':
+          return Double.valueOf(word);
+        default:
+          return word.intern();
       }
     }
   }
@@ -46,7 +57,7 @@ public final class Peer {
     long since = Long.parseLong(arguments[3]);
     List<Stream> streams = new ArrayList<>();
     for (int at = 4; at < arguments.length; at += 3) {
-      streams.add(new Stream(arguments[at], Integer.parseInt(arguments[at + 1]), Path.of(arguments[at + 2])));
+      streams.add(new Stream(arguments[at], arguments[at + 1], Path.of(arguments[at + 2])));
     }
     Configuration settings = new Configuration();
     settings.getRuntime().getThreading().setInternalTimerEnabled(false);

@@ -21,7 +21,7 @@ from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern, symbols
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
-from windows.window import UNITS, Batch, Extent, Now, Range, Rows, Unbounded
+from windows.window import UNITS, Batch, Extent, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
 
 Clause = Callable[[Node, Names], Node]
 
@@ -162,11 +162,20 @@ def window(cursor: Cursor) -> Clause:
     """`WINDOW ( [PARTITION BY key, …] RANGE … | ROWS … | UNBOUNDED | NOW | START … STOP … )`."""
     cursor.expect("WINDOW")
     cursor.expect("(")
-    keys = _partition(cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW", "START"))
+    keys = _partition(cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW", "START", "FIRST", "SESSION"))
     extent = batch(cursor) if cursor.word() == "START" else _extent(cursor)
     cursor.expect(")")
 
     def windowed(node: Node, names: Names) -> Node:
+        if isinstance(extent, Top):
+            order = [
+                exp.Ordered(this=of, desc=term.args["desc"])
+                for of, term in zip(
+                    resolved(cursor, (term.this for term in extent.order), names), extent.order, strict=True
+                )
+            ]
+            top = Top(extent.count, tuple(order), resolved(cursor, extent.last_of, names))
+            return Window(node, top, resolved(cursor, keys, names))
         if not isinstance(extent, Batch):
             return Window(node, extent, resolved(cursor, keys, names))
         return Window(node, Batch(*resolved(cursor, (extent.start, extent.stop), names)), resolved(cursor, keys, names))
@@ -194,8 +203,16 @@ def _extent(cursor: Cursor) -> Extent:
         if cursor.take("RANGE"):
             return _range(cursor)
         if cursor.take("ROWS"):
-            count, slide = whole(cursor), whole(cursor) if cursor.take("SLIDE") else None
+            count = whole(cursor)
+            if cursor.take("ORDER BY"):
+                return _top(cursor, count)
+            slide = whole(cursor) if cursor.take("SLIDE") else None
             return Rows(count, slide, cursor.take("FULL"))
+        if cursor.take("FIRST"):
+            cursor.expect("RANGE") if cursor.word() != "ROWS" else cursor.expect("ROWS")
+            return FirstRows(whole(cursor)) if cursor.word(-1) == "ROWS" else FirstRange(duration(cursor))
+        if cursor.take("SESSION"):
+            return Session(duration(cursor))
     except ValueError as error:
         cursor.fail(str(error), position)
     if cursor.take("UNBOUNDED"):
@@ -210,7 +227,25 @@ def _range(cursor: Cursor) -> Range:
     if cursor.take("STEP"):
         return Range(size, step=duration(cursor))
     slide = duration(cursor) if cursor.take("SLIDE") else None
+    if cursor.take("OFFSET", "FIRST"):
+        return Range(size, slide, first=True)
     return Range(size, slide, duration(cursor) if cursor.take("OFFSET") else 0)
+
+
+def _top(cursor: Cursor, count: int) -> Top:
+    """`v DESC, w [LAST OF k, …]`, after `ROWS 3 ORDER BY` (W9)."""
+    terms = []
+    while True:
+        this = single(cursor, cursor.until((",", "ASC", "DESC", "LAST")), "an expression to order by")
+        descending = cursor.take("DESC")
+        cursor.take("ASC")
+        terms.append(exp.Ordered(this=this, desc=descending))
+        if not cursor.take(","):
+            break
+    if not cursor.take("LAST"):
+        return Top(count, tuple(terms))
+    cursor.expect("OF")
+    return Top(count, tuple(terms), plain(cursor, listed(cursor, cursor.until(()), "a key")))
 
 
 # MATCHING -------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,11 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.epl_from import RESERVED, Item, item
+from bridge.frontends.epl_aggregates import Asked, aggregated
+from bridge.frontends.epl_from import RESERVED
+from bridge.frontends.epl_join import STOPS, Joins, condition, correlated, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
+from bridge.frontends.epl_output import aggregates, single_events, told
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
@@ -24,24 +27,26 @@ from bridge.frontends.extended import Statement as Plain
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.frontends.select import joined
 from bridge.named import NamedWindows
-from bridge.query import Aggregate, Correlate, EagerMatch, Filter, Map, Node, Stream, TemporalMatch, Window
+from bridge.query import (
+    Aggregate,
+    Arrange,
+    Correlate,
+    EagerMatch,
+    Filter,
+    Map,
+    Node,
+    Stream,
+    TemporalMatch,
+    Throttle,
+    Window,
+)
 from windows.schema import Attribute, Schema, TypeMismatch
-from windows.window import Range, Unbounded
 
 Statement = Plain | CreateWindow | DeleteFrom
 
-_STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
-_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
 
 _REFUSED = {
-    "OUTPUT": "output is not supported: every result is reported as it comes",
-    "ORDER BY": "order by is not supported: results come in time order; ask cep.query for a sorted answer",
-    "LIMIT": "limit is not supported: results come in time order; ask cep.query for a shortened answer",
     "FOR": "for is not supported: every processor gets the results in order",
-    "LEFT": "an outer join is not supported: only what happened is reported",
-    "RIGHT": "an outer join is not supported: only what happened is reported",
-    "FULL": "an outer join is not supported: only what happened is reported",
-    "OUTER": "an outer join is not supported: only what happened is reported",
     "UNION": "union is not supported",
 }
 _STATEMENTS = {
@@ -243,13 +248,13 @@ def _column_names(cursor: Cursor) -> list[str]:
 
 def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
     """The columns of a list in other words: `insert into S (a, b) select x, y`."""
+    if isinstance(node, (Arrange, Throttle)) or (isinstance(node, Window) and isinstance(node.input, Aggregate)):
+        cursor.fail("columns are named in the select list where results are arranged: select x as a")
     if not isinstance(node, (Map, Aggregate)) or len(node.columns) != len(names):
         cursor.fail(f"{len(names)} columns are named: the select list has to have as many, and no *")
     values = (column.this if isinstance(column, exp.Alias) else column for column in node.columns)
     columns = tuple(exp.alias_(value.copy(), name, quoted=True) for value, name in zip(values, names, strict=True))
-    if isinstance(node, Map):
-        return Map(node.input, columns)
-    return Aggregate(node.input, columns, node.group_by, node.having, node.on_change)
+    return dataclasses.replace(node, columns=columns)
 
 
 # SELECT -----------------------------------------------------------------------------------------------------------------
@@ -257,54 +262,37 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 
 def _select(cursor: Cursor) -> Node:
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
-    told = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
+    which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
     position = cursor.position
-    cursor.at += bool(told)
-    if told == "RSTREAM":
+    cursor.at += bool(which)
+    if which == "RSTREAM":
         cursor.fail("rstream is not supported: only what is new is reported", position)
-    if cursor.word() == "DISTINCT":
-        cursor.fail("distinct is not supported: group by the columns instead")
+    distinct = cursor.take("DISTINCT")
     start = cursor.at
-    region = cursor.until(_STOPS)
+    region = cursor.until(STOPS)
     columns = epl_scalars.listed(cursor, region, "a list of columns")
     _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
-    items, conditions = _items(cursor)
-    node, names = _source(cursor, items)
+    joins = read_joins(cursor)
+    node, names = _source(cursor, joins)
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
-    if told == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
+    if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
         cursor.fail("irstream is not supported here: only what is new is reported", position)
-    if cursor.take("WHERE"):
-        conditions.append(_condition(cursor))
-    found = resolved(cursor, conditions, names)
+    where = resolved(cursor, [condition(cursor)], names) if cursor.take("WHERE") else ()
     if isinstance(node, Correlate):
-        node = Correlate(node.inputs, joined(found) if found else None)
-    elif found:
-        node = Filter(node, joined(found))
-    return _projected(cursor, node, resolved(cursor, columns, names), names)
+        on = resolved(cursor, joins.conditions, names)
+        on, where = (on, where) if node.outer else (on + where, ())
+        node = dataclasses.replace(node, condition=joined(on) if on else None)
+    if where:
+        node = Filter(node, joined(where))
+    return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
 
 
-def _items(cursor: Cursor) -> tuple[list[Item], list[exp.Expr]]:
-    items, conditions = [item(cursor)], list[exp.Expr]()
-    while True:
-        if cursor.take(","):
-            items.append(item(cursor))
-        elif cursor.word() in ("JOIN", "INNER"):
-            cursor.take("INNER")
-            cursor.expect("JOIN")
-            items.append(item(cursor))
-            cursor.expect("ON")
-            conditions.append(_condition(cursor))
-        else:
-            _refuse_next(cursor)
-            return items, conditions
-
-
-def _source(cursor: Cursor, items: list[Item]) -> tuple[Node, Names]:
+def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
     """What is selected from, and the qualifiers of its columns."""
-    if len(items) == 1:
-        alias, node, position = items[0]
-        tags = _tags(node)
+    if len(joins.items) == 1:
+        alias, node, position, _ = joins.items[0]
+        tags = tags_of(node)
         if cursor.word() != "MATCH_RECOGNIZE":
             return node, Names(alias, tags)
         if tags:
@@ -312,68 +300,23 @@ def _source(cursor: Cursor, items: list[Item]) -> tuple[Node, Names]:
         return match_recognize(cursor, alias)(node), Names(None, ())
     if cursor.word() == "MATCH_RECOGNIZE":
         cursor.fail("match_recognize reads one stream: insert into names a join's results")
-    seen: set[str] = set()
-    for alias, node, position in items:
-        if _tags(node):
-            cursor.fail("a pattern stands alone in from: insert into names its results, to be joined", position)
-        if alias.lower() in seen:
-            cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", position)
-        seen.add(alias.lower())
-    inputs = tuple((alias, node) for alias, node, _ in items)
-    return Correlate(inputs), Names(None, tuple(alias for alias, _ in inputs))
+    return correlated(cursor, joins), Names(None, tuple(found.alias for found in joins.items))
 
 
-def _tags(node: Node) -> tuple[str, ...]:
-    """The tags of the pattern that a node is, or a window of."""
-    while isinstance(node, Window):
-        node = node.input
-    return node.aliases if isinstance(node, TemporalMatch) else ()
-
-
-def _condition(cursor: Cursor) -> exp.Expr:
-    return epl_scalars.single(cursor, cursor.until((",", *_STOPS, *_JOINS)), "a condition")
-
-
-def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names) -> Node:
+def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names, distinct: bool) -> Node:
     keys: tuple[exp.Expr, ...] = ()
     if cursor.take("GROUP BY"):
-        keys = resolved(cursor, epl_scalars.listed(cursor, cursor.until(_STOPS), "a column to group by"), names)
+        keys = resolved(cursor, epl_scalars.listed(cursor, cursor.until(STOPS), "a column to group by"), names)
     position = cursor.position
-    having = resolved(cursor, [_condition(cursor)], names) if cursor.take("HAVING") else ()
+    having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
+    asked = told(cursor, distinct, names)
     _refuse_next(cursor)
     if keys or any(column.find(exp.AggFunc) for column in (*columns, *having)):
-        on_change = _reported(cursor, node, bool(keys), position)
-        return Aggregate(node, columns, keys, having[0] if having else None, on_change)
+        found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
+        return aggregates(cursor, found, asked)
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
-    return node if columns == (exp.Star(),) else Map(node, columns)
-
-
-def _reported(cursor: Cursor, node: Node, grouped: bool, position: int) -> bool:
-    """Whether what leaves the window is reported too: EPL's aggregates tell each change of their window's content."""
-    while isinstance(node, Filter):
-        node = node.input
-    if isinstance(node, (Stream, EagerMatch, TemporalMatch)):
-        cursor.fail("an aggregate wants a window: write #keepall for all events, or #time(…), #length(…)", position)
-    if isinstance(node, Correlate):
-        kept = all(isinstance(below, Window) and isinstance(below.extent, Unbounded) for _, below in node.inputs)
-        if not kept:
-            cursor.fail(
-                "aggregates over a join are supported over #keepall alone: what leaves a window would be told, too; "
-                "insert into names the join's results",
-                position,
-            )
-        return False
-    if not isinstance(node, Window):
-        return False
-    slide = getattr(node.extent, "slide", None)
-    if grouped and slide is not None:
-        cursor.fail(
-            "group by over a batch would tell the groups of the batch before, too: it is not supported", position
-        )
-    if grouped and not isinstance(node.extent, (Unbounded, Range)):
-        cursor.fail("group by over #length would tell the group of the event that leaves, too: use #time", position)
-    return isinstance(node.extent, Range) and slide is None
+    return single_events(cursor, node, columns, asked)
 
 
 def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from bridge.errors import QueryError
+from bridge.frontends import epl_operators
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl_repeated import as_column
 from bridge.frontends.scalars import plain, position_of, refuse_foreign, unchecked
@@ -78,7 +79,8 @@ def written(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
         if word_of(cursor.tokens[index]) == "CAST" and _is_call_with_comma(cursor, index, region):
             start = cursor.tokens[index].start  # sqlglot wants CAST(x AS type): a function of another name, then
             marked.bare = marked.bare[:start] + _CAST + marked.bare[start + 4 :]
-    return unchecked(marked, region, what)
+    marked.bare, ranges = epl_operators.marked_ranges(cursor, region, marked.bare)
+    return epl_operators.with_ranges(cursor, unchecked(marked, region, what), ranges)
 
 
 _CAST = "cas_"
@@ -107,12 +109,8 @@ def _refuse_words(cursor: Cursor, index: int, region: Region) -> None:
     name = token.text.lower()
     if word and after == "(" and name in _REFUSED_CALLS and name != "prev":
         cursor.fail(_REFUSED_CALLS[name], token.start)
-    if word in ("REGEXP", "RLIKE"):
-        cursor.fail("regexp is not supported: databases differ in their regular expressions; LIKE is", token.start)
     if word == "INSTANCEOF":
         cursor.fail(_REFUSED_CALLS["instanceof"], token.start)
-    if word == "IN" and after in ("[",):
-        cursor.fail("ranges are not supported: write between, or two comparisons", cursor.tokens[index + 1].start)
     if word == "NEW":
         cursor.fail("new is not supported: results are flat", token.start)
     if word in ("=>", "->"):
@@ -138,7 +136,9 @@ def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
     for dot in list(holder.find_all(exp.Dot)):
         if not isinstance(dot.parent, exp.Dot) and (one := as_column(dot)) is not None:
             dot.replace(one)
-    for node in list(holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc)):
+    for node in list(
+        holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike)
+    ):
         found = _in_sql(cursor, node)
         if found is not node:
             node.replace(found)
@@ -149,6 +149,8 @@ def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
 def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.CurrentTimestamp):
         return exp.column("ts")
+    if isinstance(node, exp.RegexpLike):
+        return epl_operators.whole_match(cursor, node)
     if isinstance(node, exp.Anonymous):
         return _call(cursor, node)
     if isinstance(node, exp.Is) and not isinstance(node.expression, (exp.Null, exp.Boolean)):

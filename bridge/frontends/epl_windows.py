@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl_from import item, windows
+from bridge.frontends.epl_from import item
+from bridge.frontends.epl_views import windows
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Deletion, Filter, Stream
 from windows.window import Extent, Unbounded
@@ -35,21 +36,21 @@ def create_window(cursor: Cursor) -> CreateWindow:
     """Step over `window W#keepall as S`, after `create`."""
     position = cursor.expect("WINDOW")
     name = cursor.name("a name for the window")
-    extents = windows(cursor)
-    if len(extents) != 1 or not isinstance(extents[0], Unbounded):
+    view = windows(cursor)
+    if view is None or not isinstance(view.extent, Unbounded):
         cursor.fail(
             "a named window is #keepall: other windows stand directly after the stream they belong to", position
         )
     cursor.expect("AS", " (the stream whose columns it has)")
     if cursor.word() in ("(", "SELECT"):
         cursor.fail("the name of a stream is expected: create schema, before")
-    return CreateWindow(name, extents[0], cursor.name("the stream whose columns it has"))
+    return CreateWindow(name, view.extent, cursor.name("the stream whose columns it has"))
 
 
 def delete(cursor: Cursor) -> DeleteFrom:
     """Step over `B(…) as b delete from W as w where …`, after `on`."""
     position = cursor.position
-    alias, trigger, _ = item(cursor)
+    alias, trigger, _, _ = item(cursor)
     if not isinstance(trigger, (Stream, Filter)):
         cursor.fail("on wants a stream, perhaps with a filter", position)
     if not cursor.take("DELETE"):

@@ -190,7 +190,7 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     having: tuple[exp.Expr, ...] = (_condition(cursor),) if cursor.take("HAVING") else ()
     if grouped or any(column.find(exp.AggFunc) for column in columns + having):
         keys, having = resolved(cursor, keys, names), resolved(cursor, having, names)
-        return Aggregate(node, columns, keys, having[0] if having else None, _on_change(cursor))
+        return Aggregate(node, columns, keys, having[0] if having else None, **_on_change(cursor))
     if having:
         cursor.fail("HAVING wants aggregates or GROUP BY: a condition on single events belongs in WHERE", position)
     if cursor.word() == "EMIT":
@@ -202,12 +202,13 @@ def _is_star(columns: tuple[exp.Expr, ...]) -> bool:
     return len(columns) == 1 and columns[0] == exp.Star()
 
 
-def _on_change(cursor: Cursor) -> bool:
+def _on_change(cursor: Cursor) -> dict[str, bool]:
     if not cursor.take("EMIT"):
-        return False
+        return {}
     cursor.expect("ON", " (EMIT ON CHANGE)")
+    every = cursor.take("EVERY")
     cursor.expect("CHANGE", " (EMIT ON CHANGE)")
-    return True
+    return {"every_change" if every else "on_change": True}
 
 
 def _grouping(cursor: Cursor) -> tuple[exp.Expr, ...]:

@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from bridge.recognize.arrow import Bools, Ints
-from bridge.recognize.clause import RowPattern
+from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import Condition, Grade, asks_match_number
 from bridge.recognize.strategies import starts
 from bridge.recognize.task import Task
 from nfa.errors import ExhaustedError
 from nfa.found import Found, partitions
 from nfa.lanes import Lanes
+from nfa.pattern import length_bounds
 from nfa.skip import to_next_row
 
 AT_ONCE = 1 << 16
@@ -44,22 +45,43 @@ class Decided(NamedTuple):
         return Decided(self.how[which], self.row[which], self.time[which])
 
 
+class Searches(NamedTuple):
+    """The searches for matches: the rows at which they began, and when each, and all before it, had ended."""
+
+    begun: Ints
+    told: Decided
+
+    def told_of(self, found: Found) -> Decided:
+        """Of the matches that they found."""
+        return self.told.of(np.searchsorted(self.begun, found.starts))
+
+    @property
+    def open(self) -> Ints:
+        """The rows at which those began that go on."""
+        found: Ints = self.begun[self.told.how == AT_THE_END]
+        return found
+
+
 def can_tell(clause: RowPattern, conditions: Sequence[Condition]) -> bool:
     """Whether it can be told when matches were decided: conditions about the row, or rows at known distances."""
+    if clause.timed_out or clause.absent is not None or length_bounds(clause.pattern)[0] == 0:
+        return False
+    if clause.per_match is PerMatch.WITH_UNMATCHED:
+        return False
     grade = max((condition.grade for condition in conditions), default=Grade.ROW)
     known_skip = clause.skip.to in ("PAST LAST ROW", "TO NEXT ROW")
     return known_skip and grade is not Grade.RUN and not asks_match_number(conditions)
 
 
-def decided(task: Task, found: Found, times: Ints, now: int) -> Decided:
-    """When the matches were decided, of rows with these times in milliseconds, where time went on to `now`.
+def searched(task: Task, found: Found, times: Ints, now: int) -> Searches:
+    """The searches over rows with these times in milliseconds, where time went on to `now`.
 
-    Raises ExhaustedError where searches look so far that going row by row is no slower.
+    Raises ExhaustedError where they look so far that going row by row is no slower.
     """
     search = _Search(task, times, now)
     begun = search.begun(found)
     steps, settled = search.run(begun)
-    return search.told(begun, steps, settled).of(np.searchsorted(begun, found.starts))
+    return Searches(begun, search.told(begun, steps, settled))
 
 
 @dataclasses.dataclass

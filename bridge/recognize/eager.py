@@ -23,10 +23,11 @@ from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
 from bridge.recognize.eager_delete import Deletions, Gone
 from bridge.recognize.eager_state import Notes
-from bridge.recognize.live import BEGINNING, Key, Moment, Store
+from bridge.recognize.live import Key, Store
 from bridge.recognize.members import Members
 from bridge.recognize.output import Output, shown
 from bridge.recognize.strategies.machine import Asked
+from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Valued
 from nfa.eager import Batch, Choice, Complete, Eager, Interval
 from nfa.found import found_of

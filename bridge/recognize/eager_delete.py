@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bridge.recognize.live import Key, Moment
+from bridge.recognize.live import Key
+from bridge.recognize.texts import Moment
 from windows.databases import Database
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from bridge.recognize.live import BEGINNING, Moment
+from bridge.recognize.texts import BEGINNING, Moment
 from nfa.eager import Interval
 from nfa.path import Path
 from nfa.ways import Start, Way

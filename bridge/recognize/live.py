@@ -7,6 +7,7 @@ from these tables, and made anew after a push that failed. Everything about one 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from bridge.errors import QueryError
+from bridge.recognize import bulk
 from bridge.recognize.arrow import Array, Ints
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import Condition
@@ -23,8 +26,10 @@ from bridge.recognize.members import Members
 from bridge.recognize.output import Output, Shown, shown
 from bridge.recognize.strategies.machine import Asked
 from bridge.recognize.task import skip_of
+from bridge.recognize.texts import BEGINNING, Moment, Texts
 from bridge.recognize.values import Valued
 from nfa import skip as modes
+from nfa.errors import BudgetError, ExhaustedError, SkipError
 from nfa.found import found_of
 from nfa.matcher import Match, Matcher
 from nfa.program import MatchSymbol, Program
@@ -32,10 +37,12 @@ from windows.databases import Database
 from windows.window import NEVER
 
 Key = tuple[Any, ...]
-Moment = tuple[int, int, int]
-"""ts, seq and place of a row."""
 
-BEGINNING: Moment = (-(2**62), 0, 0)
+MANY = 1_000
+"""Events of one push from which on the strategies of bounded data take the rows, not the machine."""
+
+OPEN_ONES = 32
+"""They look at all rows that are open: so many times as many as have come may be."""
 
 
 class Report(NamedTuple):
@@ -75,6 +82,10 @@ class Part:
     told: int = 0
     """The index of the first row of which nothing has been told yet."""
     last: Moment = BEGINNING
+    passed: Moment = BEGINNING
+    """The last row that is not needed any more."""
+    noted: int = 0
+    """The index of the start when its place was written last."""
     unseen: collections.deque[Moment] = dataclasses.field(default_factory=collections.deque)
     """The rows that have come and cannot be looked at yet."""
     awaited: int = -1
@@ -84,21 +95,6 @@ class Part:
 
     def row(self, index: int) -> int:
         return self.rows[index - self.base]
-
-
-@dataclasses.dataclass(frozen=True)
-class Texts:
-    """The statements of one clause, in the database's SQL."""
-
-    arrived: str
-    """The rows of this push: key, ts, seq, place, letter, then `expressions`, by key and time."""
-    kept: str
-    """The same of all rows kept."""
-    places: str
-    """Where the partitions stand: key, then ts, seq, place of the last row that is not needed, index of the next one,
-    index of the start, matches so far."""
-    place_table: str
-    result_table: str
 
 
 @dataclasses.dataclass
@@ -170,6 +166,9 @@ class Live:
 
     def __post_init__(self) -> None:
         self._ready = False
+        self._seq = self._kept = 0
+        fits = bulk.can(self.clause, self.conditions, self.program, self.ahead)
+        self._bulk = self._for_many() if fits else None
         self._width = len(self.clause.partition_by)
         self._codes = {
             (line.name, line.excluded): place
@@ -182,7 +181,22 @@ class Live:
         self._ready = False
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Take this push's rows; `now` and `seq` are its newest. `final`: nothing will come any more."""
+        """Take this push's rows; `now` and `seq` are its newest. `final`: nothing will come any more.
+
+        Raises QueryError where AFTER MATCH SKIP leads nowhere, and for what is beyond a limit.
+        """
+        count, self._seq = seq - self._seq, seq
+        if self._bulk is not None and not final and count >= max(MANY, self._kept // OPEN_ONES):
+            with contextlib.suppress(QueryError, ExhaustedError):
+                self._kept = self._bulk.run(database, now)
+                self._ready = False
+                return
+        try:
+            self._run(database, now, seq, final)
+        except (SkipError, BudgetError) as error:
+            raise QueryError(str(error)) from error
+
+    def _run(self, database: Database, now: int, seq: int, final: bool) -> None:
         if not self._ready:
             self._restore(database)
         arrived = database.fetch(self.texts.kept if final and self.ahead else self.texts.arrived)
@@ -195,6 +209,12 @@ class Live:
         if reports:
             self._write(database, reports)
         self._advance(database)
+        self._kept = len(self.store.letter_of)
+
+    def _for_many(self) -> bulk.Bulk:
+        return bulk.Bulk(
+            self.clause, self.conditions, self.program, self.measures, self.fields, self.expressions, self.texts, self.behind
+        )  # fmt: skip
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The statement whose rows the machine takes, and the machine."""
@@ -211,17 +231,21 @@ class Live:
         self._deadlines: list[tuple[int, int, int, Key]] = []
         self._count = 0
         self._changed: dict[Key, None] = {}
-        self._version = 0
         shape = database.arrow(f"SELECT * FROM ({self.texts.arrived}) AS q WHERE 1 = 0")
         self._kinds = shape.schema.types if shape is not None else []
         stands = {row[: self._width]: row[self._width :] for row in database.fetch(self.texts.places)}
+        self._version = max((stand[-1] for stand in stands.values()), default=0)
         now = {row[: self._width + 3] for row in database.fetch(self.texts.arrived)}
         come = collections.Counter(row[: self._width] for row in now)
-        for row in database.fetch(self.texts.kept):
+        for row in sorted(database.fetch(self.texts.kept), key=self._moment):
             key, moment = row[: self._width], row[self._width : self._width + 3]
             if (*key, *moment) not in now and not self._waits(row, come[key]):
                 self._retake(key, moment, row, stands.get(key))
         self._ready = True
+
+    def _moment(self, row: tuple[Any, ...]) -> Moment:
+        moment: Moment = row[self._width : self._width + 3]
+        return moment
 
     def array(self, values: list[Any], place: int) -> Array:
         """Values of a column of the statement; where none is known, in the column's type."""
@@ -240,7 +264,7 @@ class Live:
         known = key in self.parts
         part = self._part(key)
         if not known and stand is not None:
-            part.base = stand[3]
+            part.base, part.passed, part.noted = stand[3], tuple(stand[:3]), stand[4]
             part.matcher.resume(stand[4], stand[5])
             part.covered = part.told = stand[4]
         if stand is not None and moment <= tuple(stand[:3]):
@@ -387,15 +411,16 @@ class Live:
             part = self.parts[key]
             needed = max(part.matcher.start - self.behind, part.base)
             gone = needed - part.base
-            if not gone:
+            if not gone and part.matcher.start == part.noted:
                 continue
-            last = self.store.moment_of[part.rows[gone - 1]]
+            if gone:
+                part.passed = self.store.moment_of[part.rows[gone - 1]]
             self.store.drop(part.rows[:gone])
             del part.rows[:gone]
-            part.base = needed
+            part.base, part.noted = needed, part.matcher.start
             if self.forgets and not part.rows and not part.unseen:
                 del self.parts[key]
-            lines.append((*key, *last, needed, part.matcher.start, part.matcher.match_number - 1, self._version))
+            lines.append((*key, *part.passed, needed, part.matcher.start, part.matcher.match_number - 1, self._version))
         if lines:
             database.insert(self.texts.place_table, self._width + 7, lines)
         self._changed.clear()

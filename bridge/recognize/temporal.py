@@ -11,8 +11,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.recognize.live import BEGINNING, Moment
 from bridge.recognize.strategies.machine import computed
+from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Value, Valued
 from nfa.instance import Bound
 from nfa.watch import Watch

@@ -1,7 +1,19 @@
 """From query objects to SQL: one operator a file, each registering how its node becomes a flow of rows."""
 
 from bridge.flow import Flow, Need
-from bridge.rewrite import aggregate, correlate, eager, jumping, match, recognize, simple, stores, stream, temporal
+from bridge.rewrite import (
+    aggregate,
+    arrange,
+    correlate,
+    eager,
+    jumping,
+    match,
+    recognize,
+    simple,
+    stores,
+    stream,
+    temporal,
+)
 from bridge.rewrite.network import Network, Source
 
 __all__ = [
@@ -10,6 +22,7 @@ __all__ = [
     "Network",
     "Source",
     "aggregate",
+    "arrange",
     "correlate",
     "eager",
     "jumping",

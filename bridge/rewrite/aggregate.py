@@ -7,7 +7,7 @@ expire in the order they came and the database can compute a frame's bound per r
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -24,21 +24,20 @@ from bridge.flow import (
     number,
     numbered,
     of,
-    over,
     qualified,
     same,
     valid,
     zero,
 )
 from bridge.plan import Operator
+from bridge.rewrite.aggregation import Aggregation, guarded
+from bridge.rewrite.changes import at_changes
 from bridge.rewrite.counted import can_count, counted
-from bridge.rewrite.frames import framed, listed
+from bridge.rewrite.frames import framed
 from bridge.rewrite.network import Network, clock, derived_content, rewrite
 from bridge.rewrite.ranged import can_range, ranged
 from bridge.rewrite.stream import pushed_out
 from windows.window import NEVER
-
-Values = Callable[[exp.Expr], exp.Expr]
 
 
 @rewrite.register
@@ -62,9 +61,10 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         told = (f"of {push} events by {form}" if push else f"by {form}" for push, (_, form) in forms.items())
         operator.notes.append(f"aggregate {', '.join(told)}")
         selects = {push: select for push, (select, _) in forms.items()}
-        jump = ("ts", "seq", *below.jump) if below.counted and below.jumping else ()
+        jumping = below.counted and below.jumping and not node.every_change
+        jump = ("ts", "seq", *below.jump) if jumping else ()
         operator.result = _flow(node, below, selects, (*jump, FROM) if jump else ())
-        if below.counted:
+        if below.counted and not node.every_change:  # else a newer result comes when a row leaves
             operator.keys = (*jump, FROM) if jump else below.key
             operator.origins = lambda: [(below, {key: key for key in jump or below.key})]
 
@@ -74,6 +74,8 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
 
 def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[exp.Select, str]]:
     """The statement for any push, and another for `few` or `many` events where there is one; each with its name."""
+    if node.every_change:
+        return {"": (at_changes(node, below, network), "moments that change its window")}
     if below.jumping:
         return {"": (per_jump(node, below, network), "once per jump of its window")}
     by_number = network.database.indexes and can_count(node, below)
@@ -91,11 +93,11 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
 def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, exp.Select], kept: Sequence[str]) -> Flow:
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
-    order = ("_place",) if below.order or below.jumping or node.on_change else ()
+    order = ("_place",) if below.order or below.jumping or node.on_change or node.every_change else ()
     system = dict.fromkeys(("ts", "seq", "_expires", *order, *kept))
     columns = [*system, *groups, *names]
     forms = {push: Selection.of(exp.Subquery(this=select), columns) for push, select in selects.items()}
-    timed = below.timed or node.on_change
+    timed = below.timed or node.on_change or node.every_change
     return Flow(names, forms[""], order=order, timed=timed, few=forms.get("few"), many=forms.get("many"))
 
 
@@ -131,7 +133,7 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     empty_too = node.on_change and not node.group_by
     rest = Aggregation(
         node,
-        lambda e: content.value(_guarded(e, content) if empty_too else e, "w"),
+        lambda e: content.value(guarded(e) if empty_too else e, "w"),
         keys,
         [*trigger, expires],
         exp.Count(this=of("w", "seq")),
@@ -142,23 +144,6 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     kind = "left" if empty_too else "inner"
     join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
     return rest.select(join, network)
-
-
-def _guarded(expression: exp.Expr, content: Selection) -> exp.Expr:
-    """The arguments of an aggregate, NULL where the outer join found no row: a window that expiry has emptied."""
-    here = exp.Not(this=exp.Is(this=column("seq"), expression=exp.null()))
-
-    def guarded(value: exp.Expr) -> exp.Expr:
-        return exp.Case().when(here.copy(), value.copy())
-
-    if not isinstance(expression, exp.AggFunc):
-        return guarded(expression)
-    call = expression.copy()
-    if isinstance(call.this, exp.Distinct):
-        call.this.set("expressions", [guarded(value) for value in call.this.expressions])
-    else:
-        call.set("this", guarded(call.this))
-    return call
 
 
 def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
@@ -225,92 +210,3 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
         begun=exp.Min(this=of("w", "_place")) if below.counted else None,
     )  # fmt: skip
     return rest.select(exp.select().from_(exp.Subquery(this=source).as_("w", quoted=True)), network)
-
-
-# Shared by both --------------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Aggregation:
-    """The select list and GROUP BY over a joined source whose window rows are called `w`.
-
-    `order` ranks the rows of one (ts, seq), where the arrivals do not; `age` orders the window's rows by their coming;
-    `begun` is where a jump's rows begin.
-    FIRST, LAST and SQLite's STDDEV need a value per group that a window function computes below the grouping.
-    """
-
-    node: query.Aggregate
-    value: Values
-    keys: Sequence[exp.Expr]
-    trigger: Sequence[exp.Expr]
-    rows: exp.Expr
-    age: Sequence[exp.Expr]
-    order: Sequence[exp.Expr] = ()
-    begun: exp.Expr | None = None
-
-    def select(self, source: exp.Select, network: Network) -> exp.Select:
-        helpers: dict[str, exp.Expr] = {}
-
-        def value(call: exp.Expr) -> exp.Expr:
-            return self._aggregate(call, helpers, network)
-
-        columns = [_called(listed(item.this, self.node, self.keys, value), item.alias) for item in self.node.columns]
-        system: list[exp.Expr] = [_called(part.copy(), part.name) for part in self.trigger]
-        if self.order:
-            rank = numbered([part.copy() for part in self.trigger[:2]], self.order)
-            system = [part for part in system if part.alias != "_place"] + [named(rank, "_place")]
-        if self.begun is not None:
-            system.append(_called(self.begun.copy(), FROM))
-        groups = [_called(key.copy(), key.name) for key in self.keys]
-        by = [part.copy() for part in (*self.trigger, *self.keys)]
-        if helpers:
-            source = _with_helpers(source, helpers, [*columns, *system, *groups, *by])
-        return source.select(*system, *groups, *columns).group_by(*by)
-
-    def _aggregate(self, call: exp.Expr, helpers: dict[str, exp.Expr], network: Network) -> exp.Expr:
-        if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
-            return self.rows.copy()
-        if isinstance(call, (exp.First, exp.Last)):
-            return exp.Min(this=self._helper(helpers, self._edge(call)))
-        over_window = self.value(call)
-        if isinstance(call, (exp.Stddev, exp.StddevSamp)) and network.database.dialect == "sqlite":
-            return self._stddev(over_window.this, helpers)
-        return over_window
-
-    def _edge(self, call: exp.Expr) -> exp.Expr:
-        """FIRST and LAST: the value of the group's oldest or newest row."""
-        descending = isinstance(call, exp.Last)
-        order = [exp.Ordered(this=part.copy(), desc=descending) for part in self.age]
-        window = over(exp.FirstValue(this=self.value(call.this)), [*self.trigger, *self.keys], [])
-        window.set("order", exp.Order(expressions=order))
-        return window
-
-    def _stddev(self, value: exp.Expr, helpers: dict[str, exp.Expr]) -> exp.Expr:
-        """Two passes, as the one-pass sum of squares loses the digits of values far from zero."""
-        mean = self._helper(helpers, over(exp.Avg(this=value.copy()), [*self.trigger, *self.keys], []))
-        distance = exp.paren(exp.Sub(this=exp.paren(value.copy()), expression=mean))
-        squares = exp.Sum(this=exp.Mul(this=distance, expression=distance.copy()))
-        count = exp.Count(this=value.copy())
-        fewer = exp.paren(exp.Sub(this=count, expression=number(1)))
-        return exp.Sqrt(this=exp.Div(this=squares, expression=exp.Nullif(this=fewer, expression=number(0))))
-
-    def _helper(self, helpers: dict[str, exp.Expr], window: exp.Expr) -> exp.Expr:
-        name = next((name for name, known in helpers.items() if known == window), f"_helper{len(helpers) + 1}")
-        helpers[name] = window
-        return column(name)
-
-
-def _called(value: exp.Expr, name: str) -> exp.Expr:
-    return exp.alias_(value, name, quoted=True)
-
-
-def _with_helpers(source: exp.Select, helpers: dict[str, exp.Expr], readers: Sequence[exp.Expr]) -> exp.Select:
-    """The source as a sub-query that also gives the helpers; its readers then name its columns `"alias.column"`."""
-    used = [found for reader in readers for found in reader.find_all(exp.Column) if found.table]
-    read = dict.fromkeys((found.table, found.name) for found in used)
-    inner = source.select(*(_called(of(alias, name), f"{alias}.{name}") for alias, name in read))
-    inner = inner.select(*(_called(window, name) for name, window in helpers.items()))
-    for found in used:
-        found.set("this", exp.to_identifier(f"{found.table}.{found.name}", quoted=True))
-        found.set("table", None)
-    return exp.select().from_(exp.Subquery(this=inner).as_("h", quoted=True))

@@ -52,7 +52,10 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
 
 
 def _parts(node: query.Correlate, network: Network, windowed: bool) -> list[Part]:
-    return [_part(place, alias, below, network, windowed) for place, (alias, below) in enumerate(node.inputs, 1)]
+    return [
+        _part(place, alias, below, network, windowed and alias != node.driving)
+        for place, (alias, below) in enumerate(node.inputs, 1)
+    ]
 
 
 def _origins(parts: list[Part]) -> list[Origin]:
@@ -80,7 +83,9 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     indexed = network.database.indexes
 
     def joined(by_time: bool) -> Selection:
-        branches = [_branch(node, parts, place, outputs, by_time) for place, part in enumerate(parts) if part.flow]
+        told = [place for place, part in enumerate(parts) if part.flow and node.driving in (None, part.name)]
+        branches = [_branch(node, parts, place, outputs, by_time) for place in told]
+        branches += [_alone(node, parts, place, outputs) for place in told if parts[place].name in node.outer]
         union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
@@ -111,9 +116,16 @@ def _attributes(part: Part) -> tuple[str, ...]:
 
 
 def _branch(
-    node: query.Correlate, parts: list[Part], arriving: int, outputs: dict[str, tuple[str, str]], indexed: bool
+    node: query.Correlate,
+    parts: list[Part],
+    arriving: int,
+    shown: dict[str, tuple[str, str]],
+    indexed: bool,
+    named_by: dict[str, tuple[str, str]] | None = None,
 ) -> exp.Select:
-    """The combinations whose last part arrives at input number `arriving`."""
+    """The combinations whose last part arrives at input number `arriving`, with the columns to be `shown`."""
+    outputs = named_by or shown
+    once = named_by is None and node.driving is None  # else no other branch finds what one event joins with itself
     trigger = parts[arriving]
     items = {part.alias: part.item(place == arriving) for place, part in enumerate(parts)}
     rows = {alias: selection for alias, (_, selection) in items.items()}
@@ -137,7 +149,7 @@ def _branch(
         if place != arriving:
             on = rows[part.alias].conditions_of(part.alias)
             if part.flow is not None:
-                on = [*_seen(part, trigger, place > arriving, indexed, rows), *on]
+                on = [*_seen(part, trigger, place > arriving and once, indexed, rows), *on]
             if part is stepped:
                 other = [_replaced(side[1], value) for side in sides if side]
                 on = [*_in_step(trigger, _step(part, rows[part.alias], part.alias), other), *on]
@@ -145,8 +157,27 @@ def _branch(
             select = select.join(items[part.alias][0], on=exp.and_(*on) if on else None, join_type=kind)
     conditions += [_replaced(part, value) for part, side in zip(asked, sides, strict=True) if side is None]
     columns = _columns(parts, trigger, rows)
-    columns += [named(value(name), name) for name in outputs]
+    columns += [named(value(name), name) for name in shown]
     return select.select(*columns).where(*conditions)
+
+
+def _alone(node: query.Correlate, parts: list[Part], arriving: int, outputs: dict[str, tuple[str, str]]) -> exp.Select:
+    """The arrivals at one of two inputs that nothing of the other joins, that one's columns being NULL."""
+    trigger = parts[arriving]
+    found = _branch(node, parts, arriving, {}, indexed=True, named_by=outputs)
+    own = exp.Subquery(this=trigger.source.select()).as_("o", quoted=True)
+    assert trigger.flow is not None
+    same_row = [exp.EQ(this=of("o", key), expression=of("j", f"_{trigger.alias}_{key}")) for key in trigger.flow.key]
+    joined = exp.select(number(1)).from_(exp.Subquery(this=found).as_("j", quoted=True)).where(*same_row)
+    columns: list[exp.Expr] = [of("o", name) for name in ("ts", "seq")]
+    columns.append(named(number(NEVER), "_expires"))
+    for part in parts:
+        names = [(f"_{part.alias}_{key}", key) for key in part.flow.key] if part.flow else []
+        names += [] if part.flow else [(f"{BY_VALUE}{part.alias}_{name}", name) for name in part.source.columns]
+        columns += [named(of("o", name) if part is trigger else exp.null(), shown) for shown, name in names]
+    for shown, (alias, name) in outputs.items():
+        columns.append(named(of("o", name) if alias == trigger.alias else exp.null(), shown))
+    return exp.select(*columns).from_(own).where(exp.Not(this=exp.Exists(this=joined)))
 
 
 def _columns(parts: list[Part], trigger: Part, rows: dict[str, Selection]) -> list[exp.Expr]:

@@ -34,10 +34,11 @@ def _by_time(operator: Operator, node: query.Window, network: Network, below: Fl
     raw = network.name("raw", node)
     rows = below.arrivals.project(row_columns(below, exp.Add(this=column("ts"), expression=number(size)))).select()
     add_table(operator, raw, rows, (("_expires",),))
+    origin = first_time(operator, node, network, below) if node.extent.first else number(offset)
     operator.steps.append(Insert(raw, rows))
     operator.purges.append(Purge(raw, exp.LT(this=column("_expires"), expression=clock("now"))))
     boundary = exp.Add(
-        this=_boundary_before(slide, offset),
+        this=_boundary_before(slide, origin),
         expression=exp.Mul(this=exp.paren(exp.Add(this=of("n", "i"), expression=number(1))), expression=number(slide)),
     )
     entering = (
@@ -79,12 +80,24 @@ def _called(name: str, columns: list[str]) -> exp.TableAlias:
     )
 
 
-def _boundary_before(slide: int, offset: int) -> exp.Expr:
+def first_time(operator: Operator, node: Node, network: Network, below: Flow) -> exp.Expr:
+    """The time of the first row there was, kept in a table of its own."""
+    begun = network.name("begun", node)
+    first = exp.select(named(exp.Min(this=column("ts")), "ts"))
+    first = first.from_(exp.Subquery(this=below.arrivals.select(["ts"])).as_("a", quoted=True))
+    known = exp.Exists(this=exp.select(number(1)).from_(table(begun)))
+    add_table(operator, begun, first)
+    new = exp.Not(this=exp.Is(this=exp.Min(this=column("ts")), expression=exp.null()))
+    operator.steps.append(Insert(begun, first.where(exp.Not(this=known)).having(new)))
+    return exp.Subquery(this=exp.select(column("ts")).from_(table(begun)))
+
+
+def _boundary_before(slide: int, offset: exp.Expr) -> exp.Expr:
     """The last boundary that is not after a row of `r`."""
-    if not offset:
+    if offset == number(0):
         return floor(of("r", "ts"), slide)
-    shifted = exp.paren(exp.Sub(this=of("r", "ts"), expression=number(offset)))
-    return exp.paren(exp.Add(this=floor(shifted, slide), expression=number(offset)))
+    shifted = exp.paren(exp.Sub(this=of("r", "ts"), expression=offset))
+    return exp.paren(exp.Add(this=floor(shifted, slide), expression=offset.copy()))
 
 
 def floor(ts: exp.Expr, step: int) -> exp.Expr:
@@ -100,7 +113,7 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     assert isinstance(node.extent, Rows) and node.extent.slide is not None
     raw = network.name("raw", node)
     keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
-    _number_rows(operator, raw, below, keys, node.extent.count)
+    number_rows(operator, raw, below, keys, node.extent.count)
     jump = _jumps(node.extent.count, node.extent.slide, node.extent.full)
     near = [
         exp.LTE(this=of("r", "_number"), expression=of("t", "_number")),
@@ -145,7 +158,7 @@ def _jumps(count: int, slide: int, full: bool) -> exp.Expr:
     return exp.and_(is_full, exp.EQ(this=rest, expression=number(count % slide)))
 
 
-def _number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expr], count: int) -> None:
+def number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expr], count: int) -> None:
     """A table of the rows with their `_number` in the stream, per key, counted on from the last one."""
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
     known = exp.select(exp.Max(this=of("p", "_number"))).from_(exp.alias_(table(raw), "p", table=True, quoted=True))

@@ -20,7 +20,7 @@ from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from nfa.temporal import is_timed as is_timed_pattern
 from windows.databases.base import Database
-from windows.window import NEVER, Batch, Range
+from windows.window import NEVER, Batch, FirstRange, Range
 
 if TYPE_CHECKING:
     from bridge.stores.outbox import Outbox
@@ -251,7 +251,7 @@ class Network:
                 streams |= source.sources
                 timed |= source.timed
             timed |= isinstance(below, query.Window) and is_timed(below)
-            timed |= isinstance(below, query.Aggregate) and below.on_change
+            timed |= isinstance(below, query.Aggregate) and (below.on_change or below.every_change)
             timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
             timed |= isinstance(below, query.EagerMatch) and below.interval is not None
@@ -333,8 +333,10 @@ def _purge_left(name: str, flow: Flow) -> Purge:
 
 
 def is_timed(window: query.Window) -> bool:
-    """Whether a window's rows enter at boundaries of time (W3)."""
-    return isinstance(window.extent, Range) and window.extent.slide is not None
+    """Whether a window's rows enter at boundaries of time (W3), or until a time that is counted from its beginning (W7)."""
+    return isinstance(window.extent, FirstRange) or (
+        isinstance(window.extent, Range) and window.extent.slide is not None
+    )
 
 
 def only_views(node: Node) -> bool:

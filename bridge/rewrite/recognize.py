@@ -125,8 +125,9 @@ class Recognition:
     # The machine --------------------------------------------------------------------------------------------------------
 
     def _match(self) -> None:
-        from bridge.recognize.live import Live, Texts
+        from bridge.recognize.live import Live
         from bridge.recognize.task import letter
+        from bridge.recognize.texts import Texts
 
         database = self.network.database
         expressions = tuple(self._expressions())
@@ -199,7 +200,7 @@ class Recognition:
             listed.append(named(self._left(), "_left"))
         inner = exp.select(*columns, *listed).from_(table(self.rows).as_("r", quoted=True))
         if not arrived:
-            return inner.order_by(*map(column, MOMENT))
+            return inner
         touched = exp.select(number(1)).from_(arrivals.as_("a", quoted=True))
         if shifted and self.keys:
             inner = inner.where(

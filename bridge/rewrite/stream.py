@@ -10,9 +10,21 @@ from bridge import query
 from bridge.check import column
 from bridge.flow import Flow, Need, Selection, named, number, over, table, zero
 from bridge.plan import Insert, Operator, Purge
+from bridge.rewrite.entering import rewrite_first
 from bridge.rewrite.jumping import floor, rewrite_jumping
-from bridge.rewrite.network import Network, add_table, expired, indexed_by, is_jumping, keep_for, rewrite, row_columns
-from windows.window import NEVER, Now, Range, Rows, Unbounded
+from bridge.rewrite.leaving import fallen_out, in_sessions
+from bridge.rewrite.network import (
+    Network,
+    add_table,
+    clock,
+    expired,
+    indexed_by,
+    is_jumping,
+    keep_for,
+    rewrite,
+    row_columns,
+)
+from windows.window import NEVER, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
 
 
 @rewrite.register
@@ -34,6 +46,8 @@ def _(node: query.Stream, network: Network, need: Need) -> Flow:
 def _(node: query.Window, network: Network, need: Need) -> Flow:
     if is_jumping(node):
         return rewrite_jumping(node, network, need)
+    if isinstance(node.extent, (FirstRows, FirstRange)):
+        return rewrite_first(node, network, need)
     below = network.rewrite(node.input, Need.ARRIVALS)
     if need is not Need.CONTENT:
         return with_expiry(below, node)
@@ -87,16 +101,22 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
     name = network.name("window", node)
     rows = arrivals.arrivals.select()
     content = Selection.of(table(name), arrivals.arrivals.columns)
-    if isinstance(node.extent, Rows):
-        add_table(operator, name, rows, (("seq",),))
-        content = pushed_out(content, arrivals, node.extent.count, list(node.partition_by))
-        operator.purges.append(_purge_rows(name, content, arrivals))
-    else:
-        add_table(operator, name, rows, indexed_by("_expires", rows, network))
-        if not isinstance(node.extent, Unbounded):
-            operator.purges.append(expired(name))
+    counted = isinstance(node.extent, (Rows, Top))
+    add_table(operator, name, rows, (("seq",),) if counted else indexed_by("_expires", rows, network))
     operator.steps.append(Insert(name, rows))
-    operator.arrivals = dataclasses.replace(arrivals, content=content, counted=isinstance(node.extent, Rows))
+    match node.extent:
+        case Rows(count):
+            content = pushed_out(content, arrivals, count, list(node.partition_by))
+            operator.purges.append(_purge_rows(name, content, arrivals))
+        case Top():
+            content = fallen_out(operator, content, arrivals, node, network)
+            operator.purges.append(_purge_rows(name, content, arrivals))
+        case Session(gap):
+            content = in_sessions(content, arrivals, gap, node.partition_by)
+            operator.purges.append(_purge_sessions(name, content, arrivals))
+        case Range() | Now():
+            operator.purges.append(expired(name))
+    operator.arrivals = dataclasses.replace(arrivals, content=content, counted=counted)
 
 
 def _kept(node: query.Window, network: Network, below: Flow) -> str:
@@ -133,8 +153,16 @@ def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr])
 
 def _purge_rows(name: str, content: Selection, flow: Flow) -> Purge:
     """Rows pushed out by an event that is in: nobody sees them any more."""
-    out = exp.LT(this=column("_out"), expression=number(NEVER))
+    return _purge_those(name, content.where(exp.LT(this=column("_out"), expression=number(NEVER))), flow)
+
+
+def _purge_sessions(name: str, content: Selection, flow: Flow) -> Purge:
+    """Rows of sessions that are over."""
+    over = exp.LTE(this=column("_expires"), expression=clock("now"))
+    return _purge_those(name, dataclasses.replace(content, conditions=(*content.conditions, over)), flow)
+
+
+def _purge_those(name: str, rows: Selection, flow: Flow) -> Purge:
     keys = list(flow.key)
-    gone = content.where(out).select(keys)
     row: exp.Expr = exp.Tuple(expressions=[column(key) for key in keys]) if len(keys) > 1 else column(keys[0])
-    return Purge(name, exp.In(this=row, query=exp.Subquery(this=gone)))
+    return Purge(name, exp.In(this=row, query=exp.Subquery(this=rows.select(keys))))

@@ -17,13 +17,12 @@ from bridge.recognize.answer import matches, prepared
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import conditions
 from bridge.recognize.decided import AT_THE_END as IN_THE_END
-from bridge.recognize.decided import BY_ROW, can_tell, decided
+from bridge.recognize.decided import BY_ROW, can_tell, searched
 from bridge.recognize.members import Members
 from bridge.recognize.output import Output, shown
 from bridge.recognize.rows import SortedRows, Source
 from bridge.recognize.values import Value, read, shift_of
 from bridge.spark.order import AT_THE_END, BY_TIME, ORDER, PLACE
-from nfa.pattern import length_bounds
 from windows.databases.duckdb import DuckDB
 from windows.schema import Schema
 
@@ -60,7 +59,7 @@ class Bounded:
             task = asked.task(rows)
             found = matches(task)
             times, places = (np.asarray(values) for values in rows.columns([column("ts"), column(PLACE)]))
-            told = decided(task, found, times, now)
+            told = searched(task, found, times, now).told_of(found)
             members = Members(found, task.program, rows.ends)
             which = shown(members, self.clause.per_match, len(rows))
             plain = dataclasses.replace(self.clause, order_by=())
@@ -102,9 +101,7 @@ def _can_be_told(clause: RowPattern, schema: Schema) -> bool:
     """Whether it is one of the clauses of which `recognize.decided` knows, and no row waits for later ones by NEXT."""
     fields = [*schema.names, "ts", PLACE]
     asked = conditions(clause, fields, _is_no_aggregate)
-    if clause.timed_out or clause.absent is not None or length_bounds(clause.pattern)[0] == 0:
-        return False
-    if clause.per_match is PerMatch.WITH_UNMATCHED or not can_tell(clause, asked):
+    if not can_tell(clause, asked):
         return False
     final = clause.per_match is PerMatch.ONE_ROW
     measures = [read(m.this, clause, fields, None, final, _is_no_aggregate) for m in clause.measures]

@@ -18,7 +18,7 @@ from bridge import query
 from bridge.catalogue import Catalogue
 from bridge.check import resolve
 from bridge.query import Node
-from windows.window import Batch, Now, Range, Rows
+from windows.window import BY_KEY, FirstRange, Now, Range, Unbounded
 
 KEYS = 3
 """So many columns at most make up a key: more would spread rows no better."""
@@ -129,6 +129,7 @@ class _Analysis:
     @reach.register(query.Filter)
     @reach.register(query.Map)
     @reach.register(query.Union)
+    @reach.register(query.Arrange)
     def _(self, node: Node) -> Reach:
         backs, lasts = zip(*map(self.reach, node.inputs_of), strict=True)
         return Reach(_longest(backs), _longest(lasts))
@@ -136,16 +137,18 @@ class _Analysis:
     @reach.register
     def _(self, node: query.Window) -> Reach:
         back, extent = self.reach(node.input).back, node.extent
+        if isinstance(extent, Range) and extent.first:
+            return Reach(None, extent.slide)
         if isinstance(extent, Range) and extent.slide is not None:
             return Reach(None if back is None else back + extent.size + 1, extent.slide)
         if isinstance(extent, (Range, Now)):
             return Reach(back, extent.size + (extent.step or 0) if isinstance(extent, Range) else 1)
-        return Reach(None if isinstance(extent, (Rows, Batch)) else back, None)
+        return Reach(back if isinstance(extent, Unbounded) else None, None)
 
     @reach.register
     def _(self, node: query.Aggregate) -> Reach:
         below = self.reach(node.input)
-        return Reach(below.after, None if node.on_change else below.lasts)
+        return Reach(below.after, None if node.on_change or node.every_change else below.lasts)
 
     @reach.register
     def _(self, node: query.Correlate) -> Reach:
@@ -187,7 +190,8 @@ class _Analysis:
     @ways.register
     def _(self, node: query.Window) -> list[Way]:
         below = self.ways(node.input)
-        return _kept_apart(below, node.partition_by) if isinstance(node.extent, (Rows, Batch)) else below
+        is_whole = isinstance(node.extent, FirstRange) or getattr(node.extent, "first", False)
+        return _kept_apart(below, node.partition_by) if is_whole or isinstance(node.extent, BY_KEY) else below
 
     @ways.register
     def _(self, node: query.Aggregate) -> list[Way]:

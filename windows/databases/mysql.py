@@ -187,6 +187,12 @@ def _like(like: exp.Expr, _: MySQL) -> exp.Expr:
     return like
 
 
+def _regexp_like(node: exp.Expr, _: MySQL) -> exp.Expr:
+    """MariaDB has no function of MySQL's name."""
+    place = exp.Anonymous(this="REGEXP_INSTR", expressions=[node.this.copy(), node.expression.copy()])
+    return exp.GT(this=place, expression=exp.Literal.number(0))
+
+
 def _windowed(window: exp.Expr, database: MySQL) -> exp.Expr:
     """LEAD and LAG have no default; what they look at is never NULL where we give one."""
     if not isinstance(window.this, (exp.Lead, exp.Lag)) or window.this.args.get("default") is None:
@@ -262,7 +268,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.Cast: _cast, exp.Div: _divided, exp.Round: _rounded,
     exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
     exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
-    exp.Like: _like, exp.Create: _created, exp.Select: _selected,
+    exp.Like: _like, exp.RegexpLike: _regexp_like, exp.Create: _created, exp.Select: _selected,
 }  # fmt: skip
 
 

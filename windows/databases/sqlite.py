@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
@@ -34,6 +35,7 @@ class SQLite(Alchemy):
         driver = cast("Any", self.connection.driver_connection)
         driver.isolation_level = None  # transactions are ours: also CREATE TABLE belongs to them
         self.execute("PRAGMA case_sensitive_like = ON")
+        driver.create_function("regexp", 2, _matches, deterministic=True)
         if engine.url.database not in (None, "", ":memory:"):
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
@@ -111,6 +113,13 @@ class SQLite(Alchemy):
         return function.lower() in ("group_concat", "total", "json_group_array", "json_group_object")
 
 
+def _matches(pattern: str | None, text: Any) -> bool | None:
+    """`text REGEXP pattern`, for which SQLite has no function of its own."""
+    if pattern is None or text is None:
+        return None
+    return re.search(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern, str(text)) is not None
+
+
 def _depth(statement: exp.Expr) -> int:
     """How deep sub-queries stand in each other."""
     deepest = [0]
@@ -145,19 +154,28 @@ def _flat(statement: exp.Expr) -> exp.Expr:
 
 
 def _can_stand_before(node: exp.Subquery, query: exp.Query) -> bool:
-    """Whether a sub-query is one of FROM, within nothing else that has names of its own or reads those around it."""
+    """Whether a sub-query is one of FROM, and reads nothing of what stands around it."""
     if not isinstance(node.parent, (exp.From, exp.Join)) or not isinstance(node.this, exp.Query):
         return False
+    inside_value = False
     above: exp.Expr | None = node.parent
     while above is not None and above is not query:
-        if isinstance(above, exp.With) or not isinstance(above, (exp.From, exp.Join, exp.Subquery, exp.Query)):
+        if isinstance(above, exp.With) or (isinstance(above, exp.Query) and above.args.get("with_")):
             return False
-        if isinstance(above, exp.Subquery) and not isinstance(above.parent, (exp.From, exp.Join)):
-            return False
-        if isinstance(above, exp.Query) and above.args.get("with_"):
-            return False
+        if isinstance(above, exp.Subquery):
+            inside_value |= not isinstance(above.parent, (exp.From, exp.Join, exp.Query))
+        else:
+            inside_value |= not isinstance(above, (exp.From, exp.Join, exp.Query))
         above = above.parent
-    return True
+    return not inside_value or _is_closed(node)
+
+
+def _is_closed(node: exp.Subquery) -> bool:
+    """Whether a sub-query that stands in a value reads tables of ours alone: these name what is around them with its table."""
+    tables = list(node.this.find_all(exp.Table))
+    known = {table.alias_or_name for table in tables} | {inner.alias for inner in node.this.find_all(exp.Subquery)}
+    own = all(table.name.startswith("cep_") for table in tables)
+    return own and all(column.table in known for column in node.this.find_all(exp.Column) if column.table)
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,112 @@
+"""Aggregates of EPL: what they range over, and when they are told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.scalars import position_of
+from bridge.query import Aggregate, Correlate, Filter, Node, Window
+from windows.window import FirstRange, FirstRows, Rows, Top, Unbounded
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The columns of a statement with aggregates, its groups, and what HAVING says."""
+
+    columns: tuple[exp.Expr, ...]
+    keys: tuple[exp.Expr, ...]
+    having: exp.Expr | None
+
+    @property
+    def is_per_event(self) -> bool:
+        """Whether it asks for values of the single event, beside aggregates and groups."""
+        asked = [*self.columns, *([] if self.having is None else [self.having])]
+        return any(_own(part, self.keys) for part in asked)
+
+
+def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
+    """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
+    window = _window(node)
+    if isinstance(window, Correlate):
+        _check_join(cursor, window, position)
+        return _plain(node, asked) if not asked.is_per_event else _per_event(node, asked)
+    if not isinstance(window, Window):
+        node = window = Window(node, Unbounded())
+    if not asked.is_per_event:
+        return dataclasses.replace(_plain(node, asked), every_change=_tells_more(node, window, asked.keys))
+    if isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
+        cursor.fail(
+            "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
+            next((at for column in asked.columns if (at := position_of(column)) is not None), position),
+        )
+    return _per_event(node, asked)
+
+
+def _window(node: Node) -> Node:
+    while isinstance(node, Filter):
+        node = node.input
+    return node
+
+
+def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:
+    if node.outer or node.driving is not None:
+        cursor.fail("aggregates over this join are not supported: insert into names its results", position)
+    for _, below in node.inputs:
+        if not (isinstance(below, Window) and isinstance(below.extent, Unbounded)):
+            cursor.fail(
+                "aggregates over a join are supported over #keepall alone: what leaves a window would be told, too; "
+                "insert into names the join's results",
+                position,
+            )
+
+
+def _plain(node: Node, asked: Asked) -> Aggregate:
+    return Aggregate(node, asked.columns, asked.keys, asked.having)
+
+
+def _tells_more(node: Node, window: Window, keys: Sequence[exp.Expr]) -> bool:
+    """Whether other rows come out than one for the group of each event that enters: what leaves is told, too."""
+    if isinstance(window.extent, (Unbounded, FirstRows, FirstRange)):
+        return False
+    if node is not window or not isinstance(window.extent, (Rows, Top)):
+        return True
+    return bool(keys) and not set(keys) <= set(window.partition_by)
+
+
+def _per_event(node: Node, asked: Asked) -> Aggregate:
+    """The event that enters is the newest of its group: its values are the last ones."""
+    columns = tuple(_named(column, asked.keys) for column in asked.columns)
+    having = None if asked.having is None else _last(asked.having, asked.keys)
+    return Aggregate(node, columns, asked.keys, having)
+
+
+def _named(column: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
+    if isinstance(column, exp.Alias):
+        return exp.alias_(_last(column.this, keys), column.alias, quoted=True)
+    if not _own(column, keys):
+        return column
+    name = column.name if isinstance(column, exp.Column) else column.sql()
+    return exp.alias_(_last(column, keys), name, quoted=True)
+
+
+def _last(value: exp.Expr, keys: Sequence[exp.Expr]) -> Any:
+    if value in keys or isinstance(value, exp.AggFunc):
+        return value.copy()
+    if isinstance(value, exp.Column):
+        return exp.Last(this=value.copy())
+    result = value.copy()
+    for child in list(result.iter_expressions()):
+        child.replace(_last(child, keys))
+    return result
+
+
+def _own(value: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
+    """Whether it names a column that stands neither in an aggregate nor among the groups."""
+    if value in keys or isinstance(value, exp.AggFunc):
+        return False
+    return isinstance(value, exp.Column) or any(_own(child, keys) for child in value.iter_expressions())

@@ -1,0 +1,85 @@
+"""FROM of EPL: several streams, joined, in one direction or in all, with what has no partner or without."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge.frontends import epl_scalars
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_from import Item, item
+from bridge.query import Correlate, Node, TemporalMatch, Window
+
+STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
+_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
+
+
+@dataclasses.dataclass(frozen=True)
+class Joins:
+    """The inputs, what ON says, and which of two inputs are told without a partner, too."""
+
+    items: list[Item]
+    conditions: list[exp.Expr]
+    outer: str = ""
+    position: int = 0
+
+
+def read_joins(cursor: Cursor) -> Joins:
+    """Step over `A#time(5) as a, B#length(1) as b`, `A#… as a left outer join B#… as b on …`."""
+    items, conditions = [item(cursor)], list[exp.Expr]()
+    outer, position = "", cursor.position
+    while True:
+        if cursor.take(","):
+            items.append(item(cursor))
+        elif cursor.word() in _JOINS:
+            position = cursor.position
+            if cursor.word() in ("LEFT", "RIGHT", "FULL"):
+                outer = cursor.word()
+                cursor.at += 1
+                cursor.expect("OUTER")
+            else:
+                cursor.take("INNER")
+            cursor.expect("JOIN")
+            items.append(item(cursor))
+            cursor.expect("ON")
+            conditions.append(condition(cursor))
+        else:
+            break
+        if outer and len(items) > 2:
+            cursor.fail(
+                "an outer join of more than two streams is not supported: insert into names that of two", position
+            )
+    return Joins(items, conditions, outer, position)
+
+
+def condition(cursor: Cursor) -> exp.Expr:
+    """The condition up to the next clause."""
+    return epl_scalars.single(cursor, cursor.until((",", *STOPS, *_JOINS)), "a condition")
+
+
+def correlated(cursor: Cursor, joins: Joins) -> Correlate:
+    """The join, its condition still to come."""
+    seen: set[str] = set()
+    for alias, node, position, _ in joins.items:
+        if tags_of(node):
+            cursor.fail("a pattern stands alone in from: insert into names its results, to be joined", position)
+        if alias.lower() in seen:
+            cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", position)
+        seen.add(alias.lower())
+    driving = [found for found in joins.items if found.unidirectional]
+    if len(driving) > 1:
+        cursor.fail("one stream of a join can be unidirectional", driving[1].position)
+    if driving and isinstance(driving[0].node, Window):
+        cursor.fail("a stream that is unidirectional has no window: only its events are told", driving[0].position)
+    left, right = joins.items[0].alias, joins.items[1].alias
+    outer = {"LEFT": [left], "RIGHT": [right], "FULL": [left, right]}.get(joins.outer, [])
+    inputs = tuple((found.alias, found.node) for found in joins.items)
+    return Correlate(inputs, None, frozenset(outer), driving[0].alias if driving else None)
+
+
+def tags_of(node: Node) -> tuple[str, ...]:
+    """The tags of the pattern that a node is, or a window of."""
+    while isinstance(node, Window):
+        node = node.input
+    return node.aliases if isinstance(node, TemporalMatch) else ()

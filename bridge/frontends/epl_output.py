@@ -1,0 +1,185 @@
+"""What of a statement's results is told, and when: EPL's output, order by, limit and distinct."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from sqlglot import exp
+
+from bridge.frontends import epl_scalars
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_text import period, whole
+from bridge.frontends.scalars import Names, position_of, resolved
+from bridge.query import Aggregate, Arrange, Correlate, EagerMatch, Filter, Map, Node, Throttle, Window
+from windows.window import Range, Rows
+
+STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """`output last every 5 events`: what of the results since the last time, and after how many or how long."""
+
+    kind: str
+    count: int | None
+    time: int | None
+    position: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What stands after HAVING, and DISTINCT before the columns."""
+
+    distinct: bool
+    pace: Pace | None
+    order: tuple[exp.Ordered, ...]
+    limit: int | None
+    offset: int
+
+    @property
+    def is_arranged(self) -> bool:
+        return bool(self.order) or self.limit is not None
+
+
+def told(cursor: Cursor, distinct: bool, names: Names) -> Told:
+    """Step over `output …`, `order by …`, `limit …`."""
+    pace = _pace(cursor) if cursor.word() == "OUTPUT" else None
+    order = _order(cursor, names) if cursor.take("ORDER BY") else ()
+    limit, offset = _limit(cursor) if cursor.take("LIMIT") else (None, 0)
+    return Told(distinct, pace, order, limit, offset)
+
+
+def _pace(cursor: Cursor) -> Pace:
+    position = cursor.expect("OUTPUT")
+    kind = cursor.word().lower() if cursor.word() in ("ALL", "FIRST", "LAST", "SNAPSHOT") else "all"
+    cursor.at += cursor.word() == kind.upper()
+    if kind == "snapshot":
+        cursor.fail("output snapshot is not supported: cep.query asks for what is there at a moment", position)
+    if not cursor.take("EVERY"):
+        cursor.fail("output is supported as output [all | first | last] every n events, or every 5 seconds", position)
+    counted = re.fullmatch(r"\d+", cursor.word()) and cursor.word(1) in ("EVENTS", "EVENT")
+    if counted:
+        count = whole(cursor, "the number of events")
+        cursor.at += 1
+        return Pace(kind, count, None, position)
+    return Pace(kind, None, period(cursor), position)
+
+
+def _order(cursor: Cursor, names: Names) -> tuple[exp.Ordered, ...]:
+    terms = []
+    while True:
+        region = cursor.until((",", "ASC", "DESC", "LIMIT"))
+        (this,) = resolved(cursor, [epl_scalars.single(cursor, region, "an expression to order by")], names)
+        descending = cursor.take("DESC")
+        cursor.take("ASC")
+        terms.append(exp.Ordered(this=this, desc=descending))
+        if not cursor.take(","):
+            return tuple(terms)
+
+
+def _limit(cursor: Cursor) -> tuple[int, int]:
+    """`2`, `2 offset 1`, `1, 2` (the offset first)."""
+    limit = whole(cursor, "the number of results", 0)
+    if cursor.take(","):
+        return whole(cursor, "the number of results", 0), limit
+    return limit, whole(cursor, "the number of results left out", 0) if cursor.take("OFFSET") else 0
+
+
+def paced(cursor: Cursor, node: Node, pace: Pace | None, groups: tuple[exp.Expr, ...] | None = None) -> Node:
+    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each."""
+    if pace is None:
+        return node
+    if pace.count is not None:
+        _check_counting(cursor, node, pace)
+    if pace.kind == "first":
+        if groups:
+            cursor.fail("output first with group by is not supported: insert into names the results", pace.position)
+        return Throttle(node, pace.count, pace.time)
+    extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
+    batch = Window(node, extent)
+    return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch
+
+
+def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
+    """Events can be counted by their results only where each has one."""
+    base = node
+    while isinstance(base, (Filter, Map)):
+        base = base.input
+    batch = isinstance(base, Window) and getattr(base.extent, "slide", None) is not None
+    several = isinstance(base, (Correlate, EagerMatch)) or batch
+    if isinstance(base, Aggregate):
+        several = base.every_change or base.having is not None or _is_batch(base.input)
+    if several:
+        cursor.fail(
+            "output every n events is not supported here, as one event may have several results or none: say a time, or "
+            "insert into names the results",
+            pace.position,
+        )
+
+
+def _is_batch(node: Node) -> bool:
+    while isinstance(node, Filter):
+        node = node.input
+    return isinstance(node, Correlate) or getattr(getattr(node, "extent", None), "slide", None) is not None
+
+
+def single_events(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told) -> Node:
+    """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
+    node = paced(cursor, node, asked.pace)
+    if asked.is_arranged and not asked.distinct:
+        order = tuple(exp.Ordered(this=_meant(term.this, columns), desc=term.args["desc"]) for term in asked.order)
+        node = Arrange(node, order, asked.limit, asked.offset)
+    if columns != (exp.Star(),):
+        node = Map(node, columns)
+    return _by_columns(cursor, node, columns, asked) if asked.distinct else node
+
+
+def aggregates(cursor: Cursor, node: Aggregate, asked: Told) -> Node:
+    """A statement with aggregates: the results are ordered by columns they have."""
+    if asked.pace is not None and asked.pace.kind == "all" and node.group_by and _says_all(cursor, asked.pace):
+        cursor.fail(
+            "output all with group by would tell every group there ever was: leave all out", asked.pace.position
+        )
+    groups = None
+    if asked.pace is not None and node.group_by and asked.pace.kind in ("last", "first"):
+        groups = tuple(_column(cursor, key, node.columns, asked.pace.position) for key in node.group_by)
+    result = paced(cursor, node, asked.pace, groups)
+    return _by_columns(cursor, result, node.columns, asked) if asked.is_arranged or asked.distinct else result
+
+
+def _says_all(cursor: Cursor, pace: Pace) -> bool:
+    return re.match(r"output\s+all\b", cursor.text[pace.position :], re.IGNORECASE) is not None
+
+
+def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told) -> Node:
+    whole_rows = columns == (exp.Star(),)
+    order = tuple(
+        term if whole_rows else exp.Ordered(this=_column(cursor, term.this, columns, None), desc=term.args["desc"])
+        for term in asked.order
+    )
+    return Arrange(node, order, asked.limit, asked.offset, asked.distinct)
+
+
+def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], position: int | None) -> exp.Expr:
+    """The column of the list that has this value, or this name."""
+    for column in columns:
+        of = column.this if isinstance(column, exp.Alias) else column
+        name = column.alias if isinstance(column, exp.Alias) else column.name or column.sql()
+        is_name = isinstance(value, exp.Column) and not value.table and value.name.lower() == name.lower()
+        if is_name or value in (of, of.this if isinstance(of, exp.Last) else of):
+            break
+    else:
+        at = position_of(value)
+        cursor.fail(f"{value.sql()} is no column of the list: name it there", position if at is None else at)
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _meant(value: exp.Expr, columns: tuple[exp.Expr, ...]) -> exp.Expr:
+    """An alias of the list stands for its value."""
+    aliases: dict[str, exp.Expr] = {
+        column.alias.lower(): column.this for column in columns if isinstance(column, exp.Alias)
+    }
+    if isinstance(value, exp.Column) and not value.table and value.name.lower() in aliases:
+        value = aliases[value.name.lower()].copy()
+    return value

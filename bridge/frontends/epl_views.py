@@ -1,0 +1,214 @@
+"""EPL's windows: what stands after a stream with # (or .win:), to the general windows of the bridge.
+
+>>> from bridge.frontends.epl_text import EplCursor
+>>> view = windows(EplCursor("#groupwin(k)#length(5)"))
+>>> print(view.extent, *view.keys)
+ROWS 5 k
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NoReturn
+
+from sqlglot import exp
+
+from bridge.frontends import epl_scalars
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_text import period, whole
+from bridge.frontends.scalars import Names, resolved
+from bridge.query import Node, Window
+from windows.window import BY_KEY, Extent, FirstRange, FirstRows, Range, Rows, Session, Top, Unbounded
+
+_INSTEAD = {
+    "ext_timed_batch": "WINDOW(RANGE … SLIDE …) of the bridge's own SQL does it",
+    "time_order": "events come in the order of their time; lateness= sorts those that do not",
+    "time_to_live": "#time has one length for all events",
+    "expr": "#length and #time say what it mostly says",
+    "expr_batch": "WINDOW(START … STOP …) of the bridge's own SQL is for batches between conditions",
+    "uni": "aggregates say the same",
+    "linest": "aggregates of the database are there",
+    "correl": "aggregates of the database are there",
+    "weighted_avg": "sum(x * w) / sum(w) says the same",
+    "timebatch": "#time_batch is",
+    "size": "count(*) says the same",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """A window as it is written: its extent, and the keys that have one each."""
+
+    extent: Extent
+    keys: tuple[exp.Expr, ...] = ()
+
+
+def windowed(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
+    """The window of a node whose columns are perhaps called `alias.column`."""
+    names, extent = Names(alias, ()), view.extent
+    if isinstance(extent, Top):
+        terms = zip(resolved(cursor, (term.this for term in extent.order), names), extent.order, strict=True)
+        order = tuple(exp.Ordered(this=this, desc=term.args["desc"]) for this, term in terms)
+        extent = Top(extent.count, order, resolved(cursor, extent.last_of, names))
+    return Window(node, extent, resolved(cursor, view.keys, names))
+
+
+def windows(cursor: Cursor) -> View | None:
+    """`#time(5 sec)`, `.win:time(5 sec)`, `#groupwin(k)#length(5)`: the window after a stream, if there is one."""
+    found: View | None = None
+    keys: tuple[exp.Expr, ...] = ()
+    while cursor.word() in ("#", "."):
+        position = cursor.position
+        cursor.at += 1
+        name = _name(cursor, position)
+        if found is not None:
+            cursor.fail("two windows of one stream are not supported", position)
+        if name == "groupwin":
+            keys = _arguments(cursor, "a key")
+            continue
+        found = _view(cursor, name, position)
+        if keys:
+            found = _grouped(cursor, found, keys, position)
+    if keys and found is None:
+        cursor.fail("groupwin wants the window that each key has: #groupwin(k)#length(5)")
+    if cursor.word() == "RETAIN":
+        cursor.fail("retain is not supported: one window of a stream is")
+    return found
+
+
+def _name(cursor: Cursor, position: int) -> str:
+    name = cursor.name("a window")
+    if cursor.take(":"):
+        if name.lower() not in ("win", "std", "ext", "stat", "rnd"):
+            cursor.fail(f"unknown name space {name!r}: win is expected", position)
+        name = cursor.name("a window")
+    return name.lower()
+
+
+def _grouped(cursor: Cursor, view: View, keys: tuple[exp.Expr, ...], position: int) -> View:
+    """The window, one for each key; windows of time hold the same events with and without keys."""
+    if isinstance(view.extent, FirstRange) or getattr(view.extent, "first", False):
+        cursor.fail("groupwin with this window is not supported: its time begins once, not for every key", position)
+    if not isinstance(view.extent, BY_KEY):
+        return view
+    return View(view.extent, (*keys, *view.keys))
+
+
+def _view(cursor: Cursor, name: str, position: int) -> View:
+    make = _VIEWS.get(name)
+    if make is None:
+        _refuse(cursor, name, position)
+    if name in _BARE:
+        cursor.take("(", ")")
+        return make(cursor)
+    if cursor.word() != "(":
+        cursor.fail(f"{name} wants its arguments in parentheses: {_EXAMPLES[name]}")
+    if name in ("unique", "firstunique"):
+        return make(cursor)
+    cursor.expect("(")
+    view = make(cursor)
+    cursor.expect(")")
+    return view
+
+
+def _arguments(cursor: Cursor, what: str) -> tuple[exp.Expr, ...]:
+    """`(k, j)`."""
+    cursor.expect("(")
+    found = epl_scalars.listed(cursor, cursor.until(()), what)
+    cursor.expect(")")
+    return found
+
+
+def _length(cursor: Cursor) -> View:
+    return View(Rows(whole(cursor, "the number of events")))
+
+
+def _length_batch(cursor: Cursor) -> View:
+    count = whole(cursor, "the number of events")
+    return View(Rows(count, count))
+
+
+def _time_batch(cursor: Cursor) -> View:
+    """Batches count from the first event, or from 0 where that is said."""
+    size = period(cursor)
+    if not cursor.take(","):
+        return View(Range(size, size, first=True))
+    if cursor.word() != "0":
+        cursor.fail("batches count from 0 here, or from the first event, #time_batch(5 sec)", cursor.position)
+    cursor.at += 1
+    return View(Range(size, size))
+
+
+def _external(cursor: Cursor) -> View:
+    """The time of `ext_timed` is an attribute's; ours is every event's own."""
+    if not cursor.take("CURRENT_TIMESTAMP"):
+        cursor.fail("ext_timed is supported with current_timestamp alone: push events with the time they have")
+    cursor.take("(", ")")
+    cursor.expect(",")
+    return View(Range(period(cursor)))
+
+
+def _sort(cursor: Cursor) -> View:
+    """`sort(3, v desc, w)`: of equal events the oldest leaves first."""
+    count = whole(cursor, "the number of events")
+    cursor.expect(",", " (what the events are sorted by)")
+    return View(Top(count, _order(cursor)))
+
+
+def _rank(cursor: Cursor) -> View:
+    """`rank(k, 3, v desc)`: of each k the last event, of those the first three."""
+    keys = [_argument(cursor)]
+    while cursor.take(",") and not cursor.word().isdigit():
+        keys.append(_argument(cursor))
+    count = whole(cursor, "the number of events")
+    cursor.expect(",", " (what the events are sorted by)")
+    return View(Top(count, _order(cursor), tuple(keys)))
+
+
+def _argument(cursor: Cursor) -> exp.Expr:
+    return epl_scalars.single(cursor, cursor.until((",",)), "an expression")
+
+
+def _order(cursor: Cursor) -> tuple[exp.Ordered, ...]:
+    terms = []
+    while True:
+        this = epl_scalars.single(cursor, cursor.until((",", "ASC", "DESC")), "an expression to sort by")
+        descending = cursor.take("DESC")
+        cursor.take("ASC")
+        terms.append(exp.Ordered(this=this, desc=descending))
+        if not cursor.take(","):
+            return tuple(terms)
+
+
+_VIEWS: dict[str, Callable[[Cursor], View]] = {
+    "keepall": lambda cursor: View(Unbounded()),
+    "lastevent": lambda cursor: View(Rows(1)),
+    "firstevent": lambda cursor: View(FirstRows(1)),
+    "length": _length,
+    "length_batch": _length_batch,
+    "time": lambda cursor: View(Range(period(cursor))),
+    "time_batch": _time_batch,
+    "ext_timed": _external,
+    "time_accum": lambda cursor: View(Session(period(cursor))),
+    "unique": lambda cursor: View(Rows(1), _arguments(cursor, "a key")),
+    "firstunique": lambda cursor: View(FirstRows(1), _arguments(cursor, "a key")),
+    "firstlength": lambda cursor: View(FirstRows(whole(cursor, "the number of events"))),
+    "firsttime": lambda cursor: View(FirstRange(period(cursor))),
+    "sort": _sort,
+    "rank": _rank,
+}
+_BARE = ("keepall", "lastevent", "firstevent")
+_EXAMPLES = {name: f"#{name}(5)" for name in _VIEWS} | {
+    name: f"#{name}(5 sec)" for name in ("time", "time_batch", "time_accum", "firsttime")
+} | {
+    "unique": "#unique(k)", "firstunique": "#firstunique(k)", "sort": "#sort(3, v desc)", "rank": "#rank(k, 3, v desc)",
+    "ext_timed": "#ext_timed(current_timestamp, 5 sec)",
+}  # fmt: skip
+
+
+def _refuse(cursor: Cursor, name: str, position: int) -> NoReturn:
+    instead = _INSTEAD.get(name)
+    if instead is None:
+        cursor.fail(f"unknown window {name!r}: there are {', '.join(_VIEWS)}", position)
+    cursor.fail(f"the window {name} is not supported: {instead}", position)

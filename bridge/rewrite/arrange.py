@@ -1,0 +1,138 @@
+"""The results of one event or instant among themselves: each once, in an order, the first so many; and the first of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.flow import Flow, Need, Selection, named, number, numbered, of, over, table
+from bridge.plan import Insert, Operator, Purge
+from bridge.rewrite.jumping import first_time, floor, number_rows
+from bridge.rewrite.network import Network, add_table, arrived, rewrite
+
+MOMENT = ("ts", "seq")
+
+
+@rewrite.register
+def _(node: query.Arrange, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        rows = _arranged(node, below)
+        operator.result = Flow(below.names, rows, order=("_place",), timed=below.timed, hidden=below.hidden)
+
+    return network.give(network.operator(node, build, "Arrange"), node, need)
+
+
+def _arranged(node: query.Arrange, below: Flow) -> Selection:
+    own = [*MOMENT, "_expires", *below.names]
+    rows = below.arrivals.select(dict.fromkeys([*own, *below.order]))
+    place = numbered(map(column, MOMENT), map(column, below.order or ("seq",)))
+    select = exp.select(*map(column, own), named(place, "_place")).from_(_as(rows, "a"))
+    if node.distinct:
+        seen = [name for name in below.names if name not in below.hidden]
+        select = _first_of(select, own, map(column, seen), [column("_place")])
+    if node.last_of is not None:
+        select = _last_of(select, own, node.last_of)
+    terms = [_least_first(term) for term in node.order_by]
+    ranked = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[column(name) for name in MOMENT],
+        order=exp.Order(expressions=[*terms, exp.Ordered(this=column("_place"))]),
+    )
+    select = exp.select(*map(column, own), named(ranked, "_rank")).from_(_as(select, "r"))
+    told = exp.select(*map(column, own), named(column("_rank"), "_place")).from_(_as(select, "t"))
+    if node.offset:
+        told = told.where(exp.GT(this=column("_rank"), expression=number(node.offset)))
+    if node.limit is not None:
+        told = told.where(exp.LTE(this=column("_rank"), expression=number(node.offset + node.limit)))
+    return Selection.of(exp.Subquery(this=told), [*own, "_place"])
+
+
+def _first_of(
+    select: exp.Select, own: Sequence[str], keys: Iterable[exp.Expr], order: Sequence[exp.Expr]
+) -> exp.Select:
+    """Of the rows of one moment that are equal in the keys the first."""
+    number_of = over(exp.RowNumber(), [*map(column, MOMENT), *keys], order)
+    counted = exp.select(*map(column, (*own, "_place")), named(number_of, "_n")).from_(_as(select, "d"))
+    first = exp.select(*map(column, (*own, "_place"))).from_(_as(counted, "f"))
+    return first.where(exp.EQ(this=column("_n"), expression=number(1)))
+
+
+def _last_of(select: exp.Select, own: Sequence[str], keys: Sequence[exp.Expr]) -> exp.Select:
+    """Of the rows of one moment and group the last, where the group's first one was."""
+    groups = [*map(column, MOMENT), *keys]
+    begins = over(exp.Min(this=column("_place")), groups, [])
+    ends = over(exp.Max(this=column("_place")), groups, [])
+    names = map(column, (*own, "_place"))
+    both = exp.select(*names, named(begins, "_first"), named(ends, "_last")).from_(_as(select, "g"))
+    last = exp.select(*map(column, own), named(column("_first"), "_place")).from_(_as(both, "l"))
+    return last.where(exp.EQ(this=column("_place"), expression=column("_last")))
+
+
+def _least_first(term: exp.Ordered) -> exp.Ordered:
+    descending = bool(term.args["desc"])
+    return exp.Ordered(this=term.this.copy(), desc=descending, nulls_first=not descending)
+
+
+def _as(select: exp.Select, alias: str) -> exp.Expr:
+    return exp.Subquery(this=select).as_(alias, quoted=True)
+
+
+# Throttle -------------------------------------------------------------------------------------------------------------
+
+
+@rewrite.register
+def _(node: query.Throttle, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        rows = _by_count(operator, node, network, below) if node.count else _by_time(operator, node, network, below)
+        operator.result = Flow(below.names, rows, order=below.order, timed=below.timed, hidden=below.hidden)
+
+    return network.give(network.operator(node, build, "Throttle"), node, need)
+
+
+def _by_count(operator: Operator, node: query.Throttle, network: Network, below: Flow) -> Selection:
+    """The rows whose number in the stream is 1, count + 1, …"""
+    assert node.count is not None
+    raw = network.name("raw", node)
+    number_rows(operator, raw, below, {}, 1)
+    names = [*below.system, *below.names]
+    before = exp.paren(exp.Sub(this=of("t", "_number"), expression=number(1)))
+    first = exp.EQ(this=exp.Mod(this=before, expression=number(node.count)), expression=number(0))
+    rows = exp.select(*(of("t", name) for name in names)).from_(table(raw).as_("t", quoted=True))
+    return Selection.of(exp.Subquery(this=rows.where(arrived("t", below), first)), names)
+
+
+def _by_time(operator: Operator, node: query.Throttle, network: Network, below: Flow) -> Selection:
+    """The first row of each period; what was told last is noted, with its period."""
+    assert node.time is not None
+    origin = first_time(operator, node, network, below)
+    told, moment = network.name("told", node), (*MOMENT, *below.order)
+    period = floor(exp.paren(exp.Sub(this=of("a", "ts"), expression=origin)), node.time)
+    rows = exp.select(*(of("a", name) for name in moment), named(period, "_step")).from_(
+        _as(below.arrivals.select(), "a")
+    )
+    place = numbered([column("_step")], map(column, below.key))
+    ranked = exp.select(*map(column, (*moment, "_step")), named(place, "_n")).from_(_as(rows, "r"))
+    known = exp.select(number(1)).from_(table(told).as_("k", quoted=True))
+    known = known.where(exp.EQ(this=of("k", "_step"), expression=of("f", "_step")))
+    first = exp.select(*(of("f", name) for name in (*moment, "_step"))).from_(_as(ranked, "f"))
+    first = first.where(exp.EQ(this=of("f", "_n"), expression=number(1)), exp.Not(this=exp.Exists(this=known)))
+    add_table(operator, told, rows)
+    operator.steps.append(Insert(told, first))
+    operator.purges.append(Purge(told, _older(told)))
+    itself = [exp.EQ(this=of("k", name), expression=of("a", name)) for name in moment]
+    is_told = exp.Exists(this=exp.select(number(1)).from_(table(told).as_("k", quoted=True)).where(*itself))
+    names = [*below.system, *below.names]
+    result = exp.select(*(of("a", name) for name in names)).from_(_as(below.arrivals.select(names), "a")).where(is_told)
+    return Selection.of(exp.Subquery(this=result), names)
+
+
+def _older(told: str) -> exp.Expr:
+    """Whether a line is not the one of the newest period."""
+    newest = exp.select(named(exp.Max(this=column("_step")), "_step")).from_(table(told))
+    wrapped = exp.select(column("_step")).from_(_as(newest, "m"))
+    return exp.LT(this=column("_step"), expression=exp.Subquery(this=wrapped))

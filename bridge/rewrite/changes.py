@@ -1,0 +1,112 @@
+"""Aggregates told at every change of their window (EMIT ON EVERY CHANGE): as rows enter, and as rows leave.
+
+A moment is an event, or an instant of time. What it changes is told once a group, over the window as the moment leaves
+it: the groups that got rows first, in the order of these, then those that only lost some, also when nothing is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.flow import (
+    OUT,
+    Flow,
+    Need,
+    Selection,
+    as_text,
+    joined_text,
+    named,
+    not_later,
+    number,
+    of,
+    qualified,
+    same,
+    valid,
+    zero,
+)
+from bridge.query import Node
+from bridge.rewrite.aggregation import Aggregation, guarded
+from bridge.rewrite.network import Network, clock
+from windows.window import NEVER
+
+
+def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """Each moment `t` and group joined with the rows `w` that are in the window after it."""
+    assert below.content is not None
+    content = below.content
+    keys = [of("t", f"_key{place}") for place in range(len(node.group_by))]
+    groups = [content.value(key, "w") for key in node.group_by]
+    conditions = [
+        not_later("w", "t", (), timed=True),
+        *valid("w", "t", below, timed=True),
+        *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
+        *content.conditions_of("w"),
+    ]
+    rest = Aggregation(
+        node,
+        lambda expression: content.value(guarded(expression), "w"),
+        keys,
+        [of("t", name) for name in ("ts", "seq", "_expires")],
+        exp.Count(this=of("w", "seq")),
+        [of("w", name) for name in ("ts", "seq", *below.order)],
+        order=[exp.Min(this=of("t", "_age"))],
+    )
+    moments = exp.Subquery(this=_moments(node, below, network)).as_("t", quoted=True)
+    joined = exp.select().from_(moments).join(content.item("w"), on=exp.and_(*conditions), join_type="left")
+    return rest.select(joined, network)
+
+
+def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """The moments with the groups they change; `_age` orders these by the rows that enter, then by those that leave."""
+    assert below.content is not None
+    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    age = as_text(column(name) for name in ("ts", "seq", *below.order))
+    last = joined_text([exp.Literal.string("9"), age.copy()])  # after every age: numbers as text begin with less
+    entering = _told(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)
+    changes: exp.Query = exp.union(entering, _expiring(below.content, last, keys), distinct=False)
+    if below.counted:
+        changes = exp.union(changes, _pushed_out(node, below, network, last, keys), distinct=False)
+    names = ("ts", "seq", *keys)
+    moments = exp.select(
+        *map(column, names), named(number(NEVER), "_expires"), named(exp.Min(this=column("_age")), "_age")
+    )
+    return moments.from_(exp.Subquery(this=changes).as_("c", quoted=True)).group_by(*map(column, names))
+
+
+def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
+    return rows.project({**moment, "_age": age, **keys}).select()
+
+
+def _expiring(content: Selection, age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
+    """What time has put out of the window since the push before."""
+    over = content.columns["_expires"]
+    passed = [exp.GT(this=over.copy(), expression=clock("before")), exp.LTE(this=over.copy(), expression=clock("now"))]
+    return _told(content, {"ts": column("_expires"), "seq": zero()}, age, keys).where(*passed)
+
+
+def _pushed_out(
+    node: query.Aggregate, below: Flow, network: Network, age: exp.Expr, keys: Mapping[str, exp.Expr]
+) -> exp.Select:
+    """What the rows of this push have put out, also those that a filter above the window hides."""
+    assert below.content is not None
+    content = below.content
+    pushers = exp.Subquery(this=network.rewrite(window_of(node).input, Need.ARRIVALS).arrivals.select(["ts", "seq"]))
+    outs = [qualified(content.columns[name].copy(), "q") for name in OUT[:2]]
+    pairs: Sequence[exp.Expr] = [
+        exp.EQ(this=of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)
+    ]
+    arrived = exp.select(number(1)).from_(pushers.as_("p", quoted=True)).where(*pairs)
+    told = _told(content, {"ts": column("_out_ts"), "seq": column("_out")}, age, keys)
+    return told.where(exp.Exists(this=arrived))
+
+
+def window_of(node: Node) -> query.Window:
+    """The window whose rows an aggregate reads, perhaps filtered; check.py has seen to it that there is one."""
+    below = node.inputs_of[0]
+    while not isinstance(below, query.Window):
+        below = below.inputs_of[0]
+    return below

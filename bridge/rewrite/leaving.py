@@ -1,0 +1,131 @@
+"""Windows whose rows leave as others come, or stay away: sessions (W8), and the first rows in an order (W9)."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check import column
+from bridge.flow import OUT, Flow, Selection, named, number, of, over, table, zero
+from bridge.plan import Operator, Purge
+from bridge.rewrite.network import Network, add_table
+from windows.databases import Database
+from windows.window import NEVER, Top
+
+
+def in_sessions(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:
+    """The content with the end of each row's session, as far as it is known: its newest row's ts + gap.
+
+    A row that comes later makes a session longer only while it is not over, so that whoever asks before then gets the
+    same answer.
+    """
+    order = [column(name) for name in flow.key]
+    before = over(exp.Lag(this=column("ts"), offset=number(1)), keys, order)
+    away = exp.GTE(this=exp.Sub(this=column("ts"), expression=before), expression=number(gap))
+    begins = exp.Case().when(away, number(1)).else_(number(0))
+    inner = content.select().select(named(begins, "_starts"))
+    segment = over(exp.Sum(this=column("_starts")), keys, order)
+    middle = exp.select("*", named(segment, "_segment")).from_(exp.Subquery(this=inner).as_("i", quoted=True))
+    newest = over(exp.Max(this=column("ts")), [*keys, column("_segment")], [])
+    names = [name for name in content.columns if name != "_expires"]
+    ends = named(exp.Add(this=newest, expression=number(gap)), "_expires")
+    outer = exp.select(*map(column, names), ends).from_(exp.Subquery(this=middle).as_("m", quoted=True))
+    return Selection.of(exp.Subquery(this=outer), content.columns)
+
+
+def fallen_out(operator: Operator, content: Selection, flow: Flow, node: query.Window, network: Network) -> Selection:
+    """The content with the row that made each one fall out, as a step notes them in a table of their own."""
+    assert isinstance(node.extent, Top)
+    outs = network.name("outs", node)
+    moment = ("ts", "seq", *flow.order)
+    shape = exp.select(*(named(zero(), name) for name in (*moment, *OUT)))
+    add_table(operator, outs, shape, (("seq",),))
+    joined = exp.and_(*(exp.EQ(this=of("o", name), expression=of("w", name)) for name in moment))
+    rows = exp.select(*(of("w", name) for name in content.columns)).from_(content.item("w"))
+    rows = rows.join(table(outs).as_("o", quoted=True), on=joined, join_type="left")
+    never = [exp.Coalesce(this=of("o", name), expressions=[number(NEVER)]) for name in OUT]
+    left = rows.select(*(named(value, name) for value, name in zip(never, OUT, strict=True)))
+    ordered = [Ordering(bool(term.args["desc"])) for term in node.extent.order]
+    values = [*node.partition_by, *node.extent.last_of, *(term.this for term in node.extent.order)]
+    listed = exp.select(*map(column, moment), *(named(value.copy(), f"_e{at}") for at, value in enumerate(values)))
+    here = exp.EQ(this=column(OUT[1]), expression=number(NEVER))
+    present = listed.from_(exp.Subquery(this=left).as_("q", quoted=True)).where(here).order_by(*map(column, moment))
+    text, quoted = network.database.render(present), network.database.quoted(outs)
+    counts = (len(moment), len(node.partition_by), len(node.extent.last_of))
+    operator.steps.append(Falling(outs, text, quoted, node.extent.count, counts, tuple(ordered)))
+    kept = (
+        exp.select(number(1))
+        .from_(content.item("w"))
+        .where(*(exp.EQ(this=of("w", name), expression=of(outs, name)) for name in moment))
+    )
+    operator.purges.append(Purge(outs, exp.Not(this=exp.Exists(this=kept))))
+    return Selection.of(exp.Subquery(this=left), [*content.columns, *OUT])
+
+
+@dataclasses.dataclass(frozen=True)
+class Ordering:
+    """How the values of a term of an order compare: NULL is least, the order perhaps descending."""
+
+    descending: bool
+
+    def key(self, value: Any) -> Any:
+        found = (value is not None, value if value is not None else 0)
+        return _Reversed(found) if self.descending else found
+
+
+class _Reversed:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and bool(self.value == other.value)
+
+
+@dataclasses.dataclass
+class Falling:
+    """A step: which of the rows in the window, with those that have come, fall out of it, and by which one's coming.
+
+    All rows that are in it are gone through in their order, so nothing is remembered between two pushes. `counts`: of
+    the columns, how many are a row's moment, its partition, and what only its last row counts of.
+    """
+
+    table: str
+    present: str
+    outs: str
+    count: int
+    counts: tuple[int, int, int]
+    order: tuple[Ordering, ...]
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """Note what this push's rows make fall out."""
+        fallen: list[tuple[Any, ...]] = []
+        parts: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        at, parted, unique = self.counts
+        for place, row in enumerate(database.fetch(self.present)):
+            moment, key, same = row[:at], row[at : at + parted], row[at + parted : at + parted + unique]
+            ranked = parts.setdefault(key, [])
+            out = [*moment, NEVER][: len(OUT)]
+            if unique:
+                fallen += [(*one[-1], *out) for one in ranked if one[-2] == same]
+                ranked[:] = [one for one in ranked if one[-2] != same]
+            values = tuple(how.key(value) for how, value in zip(self.order, row[at + parted + unique :], strict=True))
+            bisect.insort(ranked, (values, -place, same, moment), key=lambda one: one[:2])
+            if len(ranked) > self.count:
+                fallen.append((*ranked.pop()[-1], *out))
+        if fallen:
+            database.insert(self.outs, at + len(OUT), fallen)
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """The statement whose rows it goes through."""
+        return f"-- of these rows, those beyond the first {self.count} go to {self.outs}\n{pretty(self.present)};"

@@ -1,0 +1,101 @@
+"""Random statements of EPL over windows: the reference, however events are pushed, and replay, on both embedded databases."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import bridge
+from bridge.frontends.epl import parse
+from tests import epl_generate
+from tests.reference import evaluate
+from tests.test_epl_random import COUNT, all_ways
+
+WINDOWS = (
+    "", "#keepall", "#length(3)", "#time(4 milliseconds)", "#unique(k)", "#unique(k, v)", "#groupwin(k)#length(2)",
+    "#firstlength(4)", "#firstunique(k)", "#firsttime(9 milliseconds)", "#sort(2, v)", "#sort(3, v desc, id)",
+    "#groupwin(k)#sort(2, v desc)", "#rank(k, 2, v)", "#rank(v, 2, k desc)", "#time_accum(3 milliseconds)",
+    "#groupwin(k)#time_accum(3 milliseconds)", "#time_batch(4 milliseconds)", "#time_batch(3 milliseconds, 0)",
+    "#length_batch(3)", "#lastevent",
+)  # fmt: skip
+JOINED = [window for window in WINDOWS if window and "batch" not in window]
+OUTPUTS = ("every 4 milliseconds", "last every 4 milliseconds", "first every 4 milliseconds")
+COUNTED = ("every 3 events", "last every 2 events", "first every 3 events")
+SCHEMA = "id VARCHAR, v INTEGER, k VARCHAR"
+
+
+def statement(chance: random.Random) -> str:
+    """A statement with one window, or two."""
+    kind = chance.randint(0, 9)
+    if kind == 0:
+        left, right = chance.choice(JOINED), chance.choice(JOINED)
+        order = chance.choice(("", " order by a.v desc, b.id", " order by b.v limit 2"))
+        first = chance.choice((f"A{left} as a", "A as a unidirectional"))
+        outer = chance.choice(("left", "right", "full"))
+        if chance.random() < 0.5:
+            return f"select a.id as i, b.id as j from {first} {outer} outer join B{right} as b on a.k = b.k{order}"
+        return f"select a.id as i, b.id as j from {first}, B{right} as b where a.k = b.k{order}"
+    window, where = chance.choice(WINDOWS), chance.choice(("", "", " where v > 1"))
+    if kind <= 3:
+        return _plain(chance, window, where)
+    sums = "sum(v) as t, count(*) as n, last(id) as l"
+    by = chance.choice(("", "k", "v"))
+    group = f" group by {by}" if by else ""
+    having = chance.choice(("", "", " having count(*) <> 2"))
+    single = "sort" not in window and "rank" not in window and "batch" not in window and chance.random() < 0.3
+    listed = ", ".join(filter(None, [by, "id" if single else "", sums]))
+    if chance.random() < 0.3 and (single or "unique" not in window) and not (single and by):
+        return f"select {listed} from S{window}{where}{group}{having} output {_output(chance, bool(by))}"
+    order = chance.choice(("", " order by t desc, n limit 2"))
+    return f"select {listed} from S{window}{where}{group}{having}{order}"
+
+
+def _plain(chance: random.Random, window: str, where: str) -> str:
+    distinct = chance.choice(("", "distinct "))
+    counted = "batch" not in window and chance.random() < 0.5
+    output = chance.choice(("", f" output {chance.choice(COUNTED) if counted else _output(chance, False)}"))
+    listed, order = chance.choice((("v, k", "k, v desc"), ("k", "k desc"), ("v + 1 as w, k", "w")))
+    limit = chance.choice(("", " limit 2", " limit 1 offset 1"))
+    return f"select {distinct}{listed} from S{window}{where}{output} order by {order}{limit}"
+
+
+def _output(chance: random.Random, grouped: bool) -> str:
+    return chance.choice(OUTPUTS[:2] if grouped else OUTPUTS)
+
+
+def check(seed: int) -> None:
+    chance = random.Random(seed)
+    text = statement(chance)
+    streams = "AB" if " B" in text else "S"
+    events = [(chance.choice(streams), row) for row in epl_generate.events(chance, 14)]
+    told = [(ts, tuple(row.values())) for ts, row in all_ways(text, events, seed)]
+    node = parse(text)[-1].node  # type: ignore[union-attr]
+    history = [(stream, row[1:], row[0]) for stream, row in events]
+    expected = evaluate({"q": node}, dict.fromkeys("SAB", SCHEMA), history, end=1_000)["q"]
+    assert told == [(ts, tuple(values)) for ts, values in expected], text
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 2))
+def test_statements_are_what_the_reference_says(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1_000, 3_000))
+def test_many_statements_are_what_the_reference_says(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 4))
+def test_a_replay_of_a_statement_gives_the_live_rows(seed: int) -> None:
+    chance = random.Random(seed)
+    text = statement(chance)
+    streams = "AB" if " B" in text else "S"
+    history = [(chance.choice(streams), list(row[1:]), row[0]) for row in epl_generate.events(chance, 14)]
+    node = parse(text)[-1].node  # type: ignore[union-attr]
+    schemas = "; ".join(epl_generate.SCHEMA.format(stream) for stream in "SAB")
+    found = bridge.replay(history, f"{schemas}; @name('q') {text}", language="epl", end=1_000)["q"]
+    past = [(stream, tuple(values), ts) for stream, values, ts in history]
+    expected = evaluate({"q": node}, dict.fromkeys("SAB", SCHEMA), past, end=1_000)["q"]
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(ts, *values) for ts, values in expected], text

@@ -235,7 +235,8 @@ class Compared:
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def __str__(self) -> str:
-        counts = f"{self.questions} statements, {self.rows} rows, by decisions {dict(self.decided)}, {self.unasked} not answered by Esper"
+        counts = f"{self.questions} statements, {self.rows} rows, by decisions {dict(self.decided)}"
+        counts += f", {self.unasked} not answered by Esper"
         return f"{counts}; {len(self.refused)} refused, {len(self.differences)} differences"
 
 

@@ -10,7 +10,8 @@ from_bridge(url, question)   the bridge's
 
 Decisions of docs/epl.md, by their numbers:
 
- 2  each of Esper's matches has to be a match, where it prefers another than the first from left to right
+ 2  each of Esper's matches has to be a match, where it prefers another than the first from left to right; with an
+    interval, it may have been told before its time
  3  of `all matches`, how often one is told does not count
  8  what binds is written in parentheses
 10  Esper's time passes in small steps
@@ -79,18 +80,18 @@ def generate(seed: int) -> Question:
 
     chance = Random(f"esper/{seed}")
     if seed % 4 == 3:
-        text = _rows(chance)
+        text = _rows(chance, timed=seed % 8 == 7)
         columns = re.findall(r" as ([nfli][ABC])\b", text)
         return Question(seed, text, tuple(columns), tuple(_events(chance, "S", 1)))
     text, columns = statement(chance)
     return Question(seed, text, tuple(columns), tuple(_events(chance, "AAB", STEP)))
 
 
-def _rows(chance: Random) -> str:
-    from tests.epl_generate import rows
+def _rows(chance: Random, timed: bool) -> str:
+    from tests.epl_generate import interval, rows
 
     while True:
-        text, _ = rows(chance)
+        text = interval(chance) if timed else rows(chance)[0]
         if not ("permute" in text and "{" in text):
             return text
 
@@ -170,9 +171,16 @@ def _decision(url: str, question: Question, said: Rows, answer: Rows) -> int | N
         return next(numbers, None)
     if "all matches" in question.statement and set(said) == set(answer):
         return 3
+    if "interval" in question.statement:
+        said, answer = [row[1:] for row in said], [row[1:] for row in answer]
+        if agree(said, answer):
+            return 2
     every = from_bridge(url, dataclasses.replace(question, statement=_every_match(question.statement)))
+    if isinstance(every, str):
+        return None
+    ways = {row[-len(said[0]) :] for row in every} if said else set()
     has_choice = re.search(r"[?*|]|\{,", question.statement) is not None
-    return 2 if has_choice and not isinstance(every, str) and set(said) <= set(every) else None
+    return 2 if (has_choice or "interval" in question.statement) and set(said) <= ways else None
 
 
 def _every_match(statement: str) -> str:

@@ -1,7 +1,7 @@
 """Decision 13 the other way: what is false for good goes on, where Esper lets it.
 
-Beside `or`, what `until` waits for can become true. The timer of a guard fires although what it guards was false before,
-and tells so a second time: `every` starts one more.
+Beside `or`, what `until` waits for can become true, and so it can where what is repeated is false from its start. The
+timer of a guard fires although what it guards was false before, and tells so a second time: `every` starts one more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
-from nfa.instance import Bound, State
+from nfa.instance import Bound, State, made
 from nfa.operators import EitherState, EveryState
 from nfa.repeats import DistinctState, RepeatState
 from nfa.timers import WithinState
@@ -25,9 +25,16 @@ def leaking() -> Iterator[None]:
         yield
 
 
+def _repeat(repeat: RepeatState) -> None:
+    part = made(repeat.watch, repeat, repeat.node.part)
+    part.start(repeat.begin)
+    repeat.part = part
+
+
 def _repeat_false(repeat: RepeatState, state: State) -> None:
     state.quit()
-    repeat.above.false(repeat)
+    if state in (repeat.part, repeat.until):
+        repeat.above.false(repeat)
 
 
 def _either_true(either: EitherState, bound: Bound, state: State, ended: bool) -> None:
@@ -74,6 +81,7 @@ def _distinct_false(distinct: DistinctState, state: State) -> None:
 
 
 _PATCHES = (
+    (RepeatState, "_repeat", _repeat),
     (RepeatState, "false", _repeat_false),
     (EitherState, "true", _either_true),
     (EitherState, "false", _either_false),

@@ -16,7 +16,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError, nearest
 from bridge.query import Node
-from bridge.types import UNKNOWN, check_types, place, type_of
+from bridge.types import UNKNOWN, check_types, family, place, type_of
 from nfa.pattern import symbols
 from windows.schema import is_reserved
 from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top
@@ -145,6 +145,8 @@ def _(node: query.Filter, names: Names) -> Resolved:
 
 @_resolve.register
 def _(node: query.Map, names: Names) -> Resolved:
+    if any(_is_aggregate(below, names) for item in node.columns for below in item.find_all(exp.Anonymous)):
+        return resolve(query.Aggregate(node.input, node.columns), names)
     below = _streaming(node.input, names)
     scope = _Scope(below.fields)
     columns = _columns(node.columns, scope)
@@ -172,6 +174,7 @@ def _(node: query.Union, names: Names) -> Resolved:
 
 @_resolve.register
 def _(node: query.Aggregate, names: Names) -> Resolved:
+    node = _of_the_database(node, names)
     below = _streaming(node.input, names)
     if not below.windowed:
         raise QueryError(_no_window("an aggregate", below.node), position=_first_place(node.columns))
@@ -191,6 +194,25 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
     return Resolved(resolved, _fields_of(columns, scope), _is_known_to_end(below.node))
+
+
+def _of_the_database(node: query.Aggregate, names: Names) -> query.Aggregate:
+    """With what only the database knows as an aggregate said to be one."""
+
+    def said(inner: exp.Expr) -> exp.Expr:
+        if isinstance(inner, exp.Anonymous) and _is_aggregate(inner, names):
+            return exp.AnonymousAggFunc(
+                this=inner.name, expressions=[each.transform(said) for each in inner.expressions]
+            )
+        return inner
+
+    columns = tuple(column.transform(said) for column in node.columns)
+    having = None if node.having is None else node.having.transform(said)
+    return dataclasses.replace(node, columns=columns, having=having)
+
+
+def _is_aggregate(function: exp.Expr, names: Names) -> bool:
+    return names.store(None).is_aggregate(function.name)
 
 
 def _is_windowed_plainly(node: Node) -> bool:
@@ -382,7 +404,15 @@ def _definition(definition: query.Definition, scope: _Scope, node: query.Match) 
         if variable is None:
             hint = nearest(name, node.measures.names)
             raise QueryError(f"variable {name!r} is not declared in MEASURES{hint}", position=place(value))
-        assignments.append((variable.name, _scalar(value, scope)))
+        given = _scalar(value, scope)
+        kind = type_of(given, scope.type_of)
+        if None not in (family(kind), family(variable.type)) and family(kind) != family(variable.type):
+            raise QueryError(
+                f"the variable {variable.name!r} is {variable.type}, {value.sql()} is {kind} "
+                f"(CAST(… AS {variable.type}) says what is meant)",
+                position=place(value),
+            )
+        assignments.append((variable.name, given))
     return query.Definition(definition.symbol, condition, tuple(assignments))
 
 

@@ -107,7 +107,7 @@ class Operator:
     inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
     `longest`: the longest of the windows whose rows its table keeps, in milliseconds. `members`: the trees that it serves
     together, by their numbers, and `family` what writes its steps for them; `leave`: what to do when this operator is not
-    needed any more.
+    needed any more. `probes`: statements that the database reads once, so that what only it knows is wrong at once.
     """
 
     title: str
@@ -128,6 +128,7 @@ class Operator:
     family: object = None
     leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
+    probes: list[exp.Query] = dataclasses.field(default_factory=list)
 
     def forget_derived(self, kept: set[str]) -> list[str]:
         """Gives up the inbox and windows of its results that are not among `kept`; their names."""

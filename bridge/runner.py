@@ -199,6 +199,8 @@ class Runner:
             self._tables.append(made.name)
             for index in made.index() if self.database.indexes else []:
                 self.database.execute(self.database.render(index))
+        while operator.probes:
+            self.database.fetch(self.database.render(operator.probes.pop()))
 
     def _forget_unused(self) -> list[Operator]:
         return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)

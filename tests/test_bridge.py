@@ -1054,3 +1054,27 @@ def test_every_error_is_an_error_of_the_bridge() -> None:
     ]
     assert len(errors) == 11
     assert all(issubclass(error, bridge.BridgeError) for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("url", "call", "expected"),
+    [
+        ("sqlite://", "total(v)", [1.0, 4.0, 9.0, 15.0]),
+        ("duckdb://", "favg(v)", [1.0, 2.0, 3.0, 5.0]),
+        ("duckdb://", "arg_max(v, w)", [1.0, 1.0, 1.0, 3.0]),
+        ("duckdb://", "favg(v) + quantile_cont(v, 0.5)", [2.0, 4.0, 6.0, 10.0]),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 4])
+def test_an_aggregate_of_the_database_alone_is_over_the_window(url: str, call: str, expected: list[float], count: int):
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", "v DOUBLE, w INTEGER")
+        cep.create_query("q", f"SELECT {call} AS p FROM s WINDOW(ROWS 3) HAVING {call} > 0")
+        found: list[float] = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload["p"]))
+        events = [([1.0, 9], 1), ([3.0, 8], 2), ([5.0, 7], 3), ([7.0, 6], 4)]
+        for first in range(0, 4, count):
+            cep.push_events("s", events[first : first + count])
+        assert found == expected
+        with pytest.raises(bridge.QueryError, match="needs a window"):
+            cep.create_query("without", f"SELECT {call} AS p FROM s")

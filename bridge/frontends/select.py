@@ -188,7 +188,9 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     keys = _grouping(cursor) if grouped else ()
     position = cursor.position
     having: tuple[exp.Expr, ...] = (_condition(cursor),) if cursor.take("HAVING") else ()
-    if grouped or any(column.find(exp.AggFunc) for column in columns + having):
+    # what only the database knows may be an aggregate, too
+    kinds = (exp.AggFunc, exp.Anonymous) if having or cursor.word() == "EMIT" else (exp.AggFunc,)
+    if grouped or any(column.find(*kinds) for column in columns + having):
         keys, having = resolved(cursor, keys, names), resolved(cursor, having, names)
         return Aggregate(node, columns, keys, having[0] if having else None, **_on_change(cursor))
     if having:

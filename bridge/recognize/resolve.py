@@ -14,7 +14,7 @@ from bridge.check import Field, Names, Resolved, _condition, _resolve, _Scope, _
 from bridge.errors import QueryError
 from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from bridge.recognize.values import field_of
-from bridge.types import place, type_of
+from bridge.types import UNKNOWN, TypeOf, check_types, place, type_of
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
 from windows.schema import is_reserved
 from windows.window import Range, Rows, Unbounded
@@ -35,6 +35,7 @@ def _(node: query.MatchRecognize, names: Names) -> Resolved:
         raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
     _warn_of_growth(clause)
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
+    check_scalars(clause, lambda c: types[c.name])
     measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures]
     keys = [Field(key.name, types[key.name]) for key in clause.partition_by]
     rest: list[Field] = []
@@ -58,6 +59,7 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
     fields = [field for field in below.fields if not field.hidden]
     pattern = spelled(node.pattern, [*(field.name for field in fields), "ts"])
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
+    check_scalars(pattern, lambda c: types[c.name])
     measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
     check_measures(measures, pattern)
     source = below.node
@@ -151,6 +153,20 @@ def _check_order(clause: RowPattern) -> None:
             raise QueryError(
                 "a stream is read in the order of its time: ORDER BY ts, or no ORDER BY", position=place(item)
             )
+
+
+def check_scalars(clause: RowPattern, column_type: TypeOf) -> None:
+    """Refuses conditions and measures whose types do not fit, and conditions that are none."""
+    for symbol, condition in clause.define:
+        alone = plain(condition)
+        check_types(alone, column_type)
+        kind = type_of(alone, column_type)
+        if kind not in ("BOOLEAN", UNKNOWN):
+            raise QueryError(
+                f"DEFINE {symbol} wants a condition; {condition.sql()} is {kind}", position=place(condition)
+            )
+    for measure in clause.measures:
+        check_types(plain(measure.this), column_type)
 
 
 def check_measures(fields: Sequence[Field], clause: RowPattern) -> None:

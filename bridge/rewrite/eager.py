@@ -14,7 +14,7 @@ from bridge.flow import Flow, Need, Selection, before, named, number, of, over, 
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize.values import Atom, Fold, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
-from bridge.rewrite.recognize import MOMENT, not_running, placed, typed
+from bridge.rewrite.recognize import MOMENT, not_running, placed, probes, typed
 from nfa.errors import BudgetError
 from nfa.program import compile_program
 from nfa.variables import groups
@@ -245,6 +245,7 @@ class _Writing:
         shape = exp.select(*listed).from_(exp.Subquery(this=fields).as_("f", quoted=True))
         add_table(self.operator, self.found, shape)
         add_table(self.operator, self.present, shape)
+        self.operator.probes += probes(self.clause, exp.Subquery(this=fields).as_("f", quoted=True))
         self.operator.inboxes.append(self.found)
         names = ["ts", "seq", "_expires", "_place", *shapes]
         timed = self.node.interval is not None

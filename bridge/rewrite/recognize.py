@@ -135,6 +135,7 @@ class Recognition:
         shifts = [by for e in read_here for node in e.walk() if (by := shift_of(node)) is not None]
         behind, ahead = max([0, *(-by for by in shifts)]), max([0, *shifts])
         self._make_found()
+        self.operator.probes += probes(self.clause, table(self.rows))
         texts = Texts(
             arrived=database.render(self._looked_at(expressions, bool(shifts), ahead, arrived=True)),
             kept=database.render(self._looked_at(expressions, bool(shifts), ahead, arrived=False)),
@@ -255,6 +256,13 @@ class Recognition:
             timed=self.clause.within is not None,
         )
         self.operator.result = self.operator.arrivals = flow
+
+
+def probes(clause: RowPattern, rows: exp.Expr) -> list[exp.Query]:
+    """What shows whether the database knows all functions in DEFINE, which stand for themselves in no statement."""
+    values = [typed(condition) for _, condition in clause.define]
+    listed = [named(value, f"c{place}") for place, value in enumerate(values)]
+    return [exp.select(*listed).from_(rows.copy()).where(exp.false())] if listed else []
 
 
 def typed(measure: exp.Expr) -> exp.Expr:

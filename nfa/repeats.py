@@ -30,6 +30,7 @@ class RepeatState(State):
 
     def _set(self, begin: Bound) -> None:
         self.begin = begin
+        self.inside = numbers(self.node.part).keys()
         self.times = 0
         self.found: dict[int, list[Any]] = {}
         self.part = self.until = None
@@ -46,10 +47,9 @@ class RepeatState(State):
 
     def _add(self, bound: Bound, ended: bool) -> None:
         self.times += 1
-        for number in numbers(self.node.part):
-            if number in bound:
-                events = bound[number] if isinstance(bound[number], list) else [bound[number]]
-                self.found[number] = [*self.found.get(number, ()), *events]
+        for number in self.inside & bound.keys():
+            events = bound[number] if isinstance(bound[number], list) else [bound[number]]
+            self.found.setdefault(number, []).extend(events)
         if self.node.is_exact and self.times == self.node.least:
             self.quit()
             self.above.true({**bound, **self.found}, self, True)
@@ -136,7 +136,8 @@ class DistinctState(State):
 
     def false(self, state: State) -> None:
         state.quit()
-        self._spawn(self.running.pop(state))
+        del self.running[state]
+        self._spawn({})  # Esper: what begins anew after it was false knows no keys
 
     def quit(self) -> None:
         self.alive = False

@@ -16,6 +16,7 @@ from bridge.errors import BridgeError
 from bridge.recognize import eager, temporal
 from tests import epl_events, epl_generate
 from tests.epl_rows import Row, reported
+from tests.oracles.esper import generate
 from windows.databases import Refused
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def pushed(
             _fail(cep, rows[:size])
         cep.push_all(rows[:size])
         del rows[:size]
-    cep.advance_time(1_000)
+    cep.advance_time(max(1_000, events[-1][1][0] + 5_000))
     return told
 
 
@@ -103,6 +104,20 @@ def test_patterns_do_not_depend_on_the_pushes(seed: int) -> None:
     statement = epl_generate.temporal(chance)
     events = [(chance.choice("AB"), row) for row in epl_generate.events(chance, 10)]
     all_ways(statement, events, seed)
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 3))
+def test_patterns_of_all_operators_do_not_depend_on_the_pushes(seed: int) -> None:
+    question = generate(seed * 4)
+    events = [(stream, (ts, *row)) for stream, ts, *row in question.events]
+    note = temporal.Live._note
+
+    def noting(live: temporal.Live, database: Any) -> None:
+        note(live, database)
+        live._note_after = 1 + seed % 3
+
+    with mock.patch.object(temporal.Live, "_note", noting):
+        all_ways(question.statement, events, seed)
 
 
 @pytest.mark.parametrize("seed", range(COUNT * 2))

@@ -17,7 +17,7 @@ from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
 from bridge.frontends.epl_from import RESERVED, Item
-from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, read_joins, tags_of
+from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, single_events, told
 from bridge.frontends.epl_prior import Priors
@@ -43,6 +43,7 @@ from bridge.query import (
     TemporalMatch,
     Throttle,
     Window,
+    walk,
 )
 from windows.schema import Attribute, Schema, TypeMismatch
 
@@ -313,7 +314,7 @@ def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
         return match_recognize(cursor, alias)(node), Names(None, ())
     if cursor.word() == "MATCH_RECOGNIZE":
         cursor.fail("match_recognize reads one stream: insert into names a join's results")
-    return correlated(cursor, joins), Names(None, tuple(found.alias for found in joins.items))
+    return correlated(cursor, joins), names_of(joins)
 
 
 def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names, distinct: bool) -> Node:
@@ -352,15 +353,12 @@ def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
 
 def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
     """`select *` of a pattern that repeats an event."""
-    while isinstance(node, Window):
-        node = node.input
-    if columns == (exp.Star(),) and isinstance(node, TemporalMatch):
-        for _, tag, several in node.tags:
-            if several:
-                message = (
-                    f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
-                )
-                cursor.fail(message, cursor.span(region)[0])
+    found = (
+        tag for below in walk(node) if isinstance(below, TemporalMatch) for _, tag, several in below.tags if several
+    )
+    if columns == (exp.Star(),) and (tag := next(found, None)) is not None:
+        message = f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
+        cursor.fail(message, cursor.span(region)[0])
 
 
 def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:

@@ -10,7 +10,9 @@ from sqlglot import exp
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_from import Item, item
+from bridge.frontends.scalars import Inside, Names
 from bridge.query import Correlate, Node, Stream, TemporalMatch, Window
+from bridge.repeated import Told
 
 STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
@@ -79,9 +81,11 @@ def condition(cursor: Cursor, listed: Listed | None = None) -> exp.Expr:
 def correlated(cursor: Cursor, joins: Joins) -> Correlate:
     """The join, its condition still to come."""
     seen: set[str] = set()
-    for alias, node, position, _ in joins.items:
-        if tags_of(node):
-            cursor.fail("a pattern stands alone in from: insert into names its results, to be joined", position)
+    for alias, node, position, unidirectional in joins.items:
+        if isinstance(node, TemporalMatch) and not unidirectional:
+            cursor.fail(
+                "a pattern in a join wants a window, such as #length(1) or #time(…), or unidirectional", position
+            )
         if alias.lower() in seen:
             cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", position)
         seen.add(alias.lower())
@@ -96,8 +100,25 @@ def correlated(cursor: Cursor, joins: Joins) -> Correlate:
     return Correlate(inputs, None, frozenset(outer), driving[0].alias if driving else None)
 
 
-def tags_of(node: Node) -> tuple[str, ...]:
-    """The tags of the pattern that a node is, or a window of."""
+def names_of(joins: Joins) -> Names:
+    """The qualifiers of a join's columns: its aliases, and the tags of its patterns where they are one input's alone."""
+    aliases = tuple(found.alias for found in joins.items)
+    inside: dict[tuple[str | None, str], Inside] = {}
+    told = [(one.alias, tag) for one in joins.items for tag in _told(one.node)]
+    for alias, tag in told:
+        found = Inside(alias, tag.prefix, tag.is_count)
+        inside[alias, tag.alias] = found
+        if tag.alias not in aliases and sum(other.alias == tag.alias for _, other in told) == 1:
+            inside[None, tag.alias] = found
+    return Names(None, aliases, inside)
+
+
+def _told(node: Node) -> tuple[Told, ...]:
     while isinstance(node, Window):
         node = node.input
-    return node.aliases if isinstance(node, TemporalMatch) else ()
+    return node.told if isinstance(node, TemporalMatch) else ()
+
+
+def tags_of(node: Node) -> tuple[str, ...]:
+    """The tags of the pattern that a node is, or a window of."""
+    return tuple(told.alias for told in _told(node))

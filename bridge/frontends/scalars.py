@@ -6,7 +6,8 @@ expression is refused here, at its place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from sqlglot import exp
@@ -34,11 +35,23 @@ _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = 
 _LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
 
 
+class Inside(NamedTuple):
+    """The columns of an input that are written `alias.tag.name` or `tag.name`, and called `prefix_name`; or one, `prefix`."""
+
+    alias: str
+    prefix: str
+    is_one: bool = False
+
+
 class Names(NamedTuple):
-    """The qualifiers an expression may use: `own` is dropped (a single input), the `kept` ones stay (a correlation)."""
+    """The qualifiers an expression may use: `own` is dropped (a single input), the `kept` ones stay (a correlation).
+
+    `inside` are qualifiers within an input of a correlation, by what stands before them (None: nothing) and their names.
+    """
 
     own: str | None
     kept: tuple[str, ...]
+    inside: Mapping[tuple[str | None, str], Inside] = MappingProxyType({})
 
 
 def visible(node: Node) -> tuple[str, ...]:
@@ -172,11 +185,26 @@ def _place(cursor: Cursor, region: Region, words: Collection[str]) -> int:
 def _resolved(cursor: Cursor, expression: exp.Expr, names: Names) -> exp.Expr:
     for column in list(expression.find_all(exp.Column)):
         qualifier = column.args.get("table")
+        if qualifier is not None and (found := names.inside.get((column.db or None, qualifier.name))) is not None:
+            _move(cursor, column, qualifier, found)
+            continue
         if qualifier is not None and _own(cursor, column, qualifier, names):
             column.set("table", None)
             if isinstance(column.this, exp.Star):
                 expression = _replaced(expression, column)
     return expression
+
+
+def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: Inside) -> None:
+    """`tag.name` and `alias.tag.name` as the input's own column."""
+    if isinstance(column.this, exp.Star):
+        cursor.fail(f"{qualifier.name}.* is not supported in a join: name the columns", position_of(qualifier))
+    name = found.prefix if found.is_one else f"{found.prefix}_{column.name}"
+    for key, text in (("this", name), ("table", found.alias)):
+        identifier = exp.to_identifier(text, quoted=True)
+        identifier.meta.update(qualifier.meta)
+        column.set(key, identifier)
+    column.set("db", None)
 
 
 def _own(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, names: Names) -> bool:

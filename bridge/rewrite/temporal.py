@@ -63,8 +63,8 @@ class _Writing:
                 Input(render(every.where(exp.Exists(this=arrived))), render(every), flow.names, tuple(numbers))
             )
             self._purge(place, seen)
-        for name, columns in ((self.noted, NOTED), (self.state, STATE)):
-            add_table(self.operator, name, exp.select(*(named(zero(), c) for c in columns)))
+        for name, columns, indexes in ((self.noted, NOTED, (("_source", "ts", "seq"),)), (self.state, STATE, ())):
+            add_table(self.operator, name, exp.select(*(named(zero(), c) for c in columns)), indexes)
         self._make_found()
         quoted = self.network.database.quoted
         texts = Texts(quoted(self.noted), quoted(self.state), quoted(self.found))

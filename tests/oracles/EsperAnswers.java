@@ -51,7 +51,7 @@ public final class EsperAnswers {
         runtime.destroy();
       }
       return new JsonObject().add("rows", rows);
-    } catch (Exception | LinkageError error) {
+    } catch (Exception | LinkageError | OutOfMemoryError error) {
       return new JsonObject().add("error", String.valueOf(error.getMessage()));
     }
   }

@@ -105,6 +105,7 @@ def replay(
     out: str | os.PathLike[str] | None = None,
     into: Bridge | None = None,
     spark: Any = None,
+    pieces: int | None = None,
 ) -> dict[str, Any]:
     """Runs queries over history, with the results that pushing it would have had; gives them by query.
 
@@ -118,7 +119,8 @@ def replay(
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
-    or, with `out`, in directories of Parquet. `database` is not used then: executors have a DuckDB each.
+    or, with `out`, in directories of Parquet. `database` is not used then: executors have a DuckDB each. `pieces` is the
+    number of pieces, where it is not to be found out; the local engine has none.
 
     With `into`, an open bridge, the queries are created there and stay, as if the history had been pushed: what waits for
     later events goes on waiting. Processors that are added then get what comes after, without a gap or a double. `end` is
@@ -136,11 +138,13 @@ def replay(
 
         if stores:
             raise BridgeError("data stores are read and written where the bridge is: use engine='local'")
-        options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end}
+        options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end, "pieces": pieces}
         directory = None if out is None else os.fspath(out)
         return on_spark(source, Script.of(queries, language=language), out=directory, into=into, spark=spark, **options)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
+    if pieces is not None:
+        raise BridgeError("the local engine reads the history in one piece: pieces=… is for engine='spark'")
     from bridge.results import Results, Tables
 
     script = Script.of(queries, language=language)

@@ -168,6 +168,19 @@ def test_what_cannot_be_is_refused(arguments: tuple[Any, ...], error: type[Excep
         bridge.replay(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("engine", "pieces", "message"),
+    [
+        ("local", 4, "one piece: pieces=… is for engine='spark'"),
+        ("spark", 0, "pieces is a whole number from 1, not 0"),
+        ("spark", "4", "pieces is a whole number from 1, not '4'"),
+    ],
+)
+def test_a_number_of_pieces_that_cannot_be_is_refused(engine: str, pieces: Any, message: str) -> None:
+    with pytest.raises(bridge.BridgeError, match=message):
+        bridge.replay({"trades": TRADES}, HIGH, engine, pieces=pieces)
+
+
 def test_importing_bridge_imports_no_arrow_and_no_driver() -> None:
     import subprocess
     import sys

@@ -28,6 +28,7 @@ from bridge.errors import (
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
 from bridge.named import NamedWindows
 from bridge.notation import notation
+from bridge.refusal import refusal
 from bridge.reports import Results
 from bridge.runner import BEGINNING, Runner
 from bridge.stores.outbox import Letter
@@ -512,7 +513,7 @@ def _pointing(definition: objects.Node | Script | str) -> Iterator[None]:
     except QueryError as error:
         raise (error.within(definition) if isinstance(definition, str) else error) from None
     except Refused as error:
-        raise QueryError(f"the database refuses this query: {error}") from None
+        raise refusal(error, definition if isinstance(definition, str) else "") from None
 
 
 def _own(problem: Exception) -> BridgeError:

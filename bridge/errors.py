@@ -121,9 +121,13 @@ def nearest(name: str, names: list[str]) -> str:
     >>> nearest("prize", ["symbol", "price"])
     "; did you mean 'price'?"
     """
+    there = f"; there is {', '.join(map(repr, names))}" if 0 < len(names) <= 12 else ""
+    return closest(name, names) or there
+
+
+def closest(name: str, names: list[str]) -> str:
+    """A hint naming the closest of `names`, where one is close."""
     import difflib
 
     close = difflib.get_close_matches(name.lower(), {other.lower(): other for other in names}, n=1)
-    if close:
-        return f"; did you mean {next(other for other in names if other.lower() == close[0])!r}?"
-    return f"; there is {', '.join(map(repr, names))}" if 0 < len(names) <= 12 else ""
+    return f"; did you mean {next(other for other in names if other.lower() == close[0])!r}?" if close else ""

@@ -206,6 +206,25 @@ NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("marked", "message"),
+    [
+        ("SELECT a,\n  ¦foo(a) AS b FROM s", "foo"),
+        ("SELECT CAST(a AS ¦INTEGERR) AS b FROM s", "INTEGERR"),
+    ],
+)
+def test_what_the_database_does_not_know_is_pointed_at(cep: Bridge, marked: str, message: str) -> None:
+    if "CAST" in marked and cep.database.dialect == "sqlite":
+        pytest.skip("SQLite takes any word for a type")
+    cep.register_stream("s", "a INTEGER")
+    before, after = marked.split("¦")
+    with pytest.raises(bridge.QueryError, match=r"^the database refuses: .*") as refused:
+        cep.create_query("q", before + after)
+    assert message.lower() in refused.value.message.lower()
+    assert "\n" not in refused.value.message
+    assert (refused.value.text, refused.value.position) == (before + after, len(before))
+
+
 NO_NAMES = {
     "postgres": [name for name in NAMES if len(name.encode()) > 60],
     "mariadb": [name for name in NAMES if len(name) > 60 or name != name.strip() or max(name) > "\uffff"],

@@ -20,7 +20,7 @@ _BEFORE_OPERAND = frozenset(
         "WHEN", "THEN", "ELSE", "JOIN", "WITH", "CREATE",
     )
 )  # fmt: skip
-_BACK = 2
+_BACK = 3
 """sqlglot takes a word that it does not know for an alias, so the error stands up to so many words later."""
 
 _CLOSE = 0.72

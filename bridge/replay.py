@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bridge import query as objects
 from bridge.algebra import Script as Graph
 from bridge.engine import Bridge
-from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, nearest
+from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, closest, nearest
 from bridge.frontends.extended import CreateStream, Query, Statement, parse, statements
 from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
@@ -145,6 +145,7 @@ def replay(
         raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
     if pieces is not None:
         raise BridgeError("the local engine reads the history in one piece: pieces=… is for engine='spark'")
+    _refuse_unnamed(source)
     from bridge.results import Results, Tables
 
     script = Script.of(queries, language=language)
@@ -168,15 +169,40 @@ def replay(
 
 def _run(cep: Bridge, script: Script, source: Any, timestamp: Any, results: Any, end: int | None, final: bool) -> None:
     if not isinstance(source, Mapping):
+        refuse_unknown(script, cep, ())
         script.install(cep, {})
         results.attach(cep, script.queries)
         cep.push_all(_before(source, end))
         _finish(cep, end, final)
         return
     sources = open_sources(script, source, timestamp)
+    refuse_unknown(script, cep, sources)
     script.install(cep, undeclared(script, sources))
     results.attach(cep, script.queries)
     feed(cep, sources, end, final=final)
+
+
+def _refuse_unnamed(source: Any) -> None:
+    """A file or a table alone does not say whose events it has."""
+    if isinstance(source, (str, bytes, os.PathLike)) or hasattr(source, "columns") or hasattr(source, "schema"):
+        shown = repr(source) if isinstance(source, (str, bytes, os.PathLike)) else f"a {type(source).__name__}"
+        raise SourceError(f"{shown} alone does not say whose events it has: sources are given as {{'stream': source}}")
+
+
+def refuse_unknown(
+    script: Script, cep: Bridge, sources: Iterable[str], way: str = "as relations={{{!r}: table}}"
+) -> None:
+    """Raises QueryError for what queries read and is neither a stream nor a table; `way`: how a table is given."""
+    known = [*sources, *script.declared, *cep.streams, *script.queries, *cep.queries]
+    lowered = {name.lower() for name in known}
+    for node, text in script.queries.values():
+        for stream in (below.name for below in objects.walk(node) if isinstance(below, objects.Stream)):
+            if stream.lower() in lowered or cep.database.relation(stream) is not None:
+                continue
+            hint = closest(stream, known)
+            message = f"unknown stream or table {stream!r}{hint or '; a table is given ' + way.format(stream)}"
+            error = QueryError(message, words=[stream])
+            raise error.within(text) if text is not None else error
 
 
 def open_sources(
@@ -254,7 +280,10 @@ def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:
         try:
             _, _, timestamp = event
         except (TypeError, ValueError):
-            raise SourceError(f"an event of several streams is (stream, payload, timestamp), not {event!r}") from None
+            raise SourceError(
+                f"an event of several streams is (stream, payload, timestamp), not {event!r}; "
+                "events of one are given as {'stream': events}"
+            ) from None
         if end is not None and milliseconds(timestamp) > end:
             return
         yield event

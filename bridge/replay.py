@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bridge import query as objects
 from bridge.algebra import Script as Graph
+from bridge.creation import retold
 from bridge.engine import Bridge
-from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, closest, nearest
+from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, closest, nearest, source_words
 from bridge.frontends.extended import CreateStream, Query, Statement, parse, statements
 from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
@@ -35,6 +36,8 @@ class Script:
     queries: dict[str, tuple[objects.Node, str | None]]
     graphs: list[Graph] = dataclasses.field(default_factory=list)
     """Scripts of CPL, as the graphs that they are."""
+    language: str = "sql"
+    """That of the texts."""
 
     @classmethod
     def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> Script:
@@ -47,7 +50,8 @@ class Script:
         if language == "cpl":
             return _cpl(list(source.values()) if isinstance(source, Mapping) else [source])
         read = _reader(language)
-        return _script(source, unnamed, read) if isinstance(source, str) else _mapping(source, language)
+        script = _script(source, unnamed, read) if isinstance(source, str) else _mapping(source, language)
+        return dataclasses.replace(script, language=language)
 
     def add(self, name: str, text: str, language: str) -> None:
         """Adds what one text of a mapping asks for, under its name."""
@@ -87,7 +91,7 @@ class Script:
             try:
                 cep.create_query(name, node)
             except QueryError as error:
-                raise (error.within(text) if text is not None else error) from None
+                raise (retold(error, self.language).within(text) if text is not None else error) from None
 
 
 def replay(
@@ -201,7 +205,7 @@ def refuse_unknown(
                 continue
             hint = closest(stream, known)
             message = f"unknown stream or table {stream!r}{hint or '; a table is given ' + way.format(stream)}"
-            error = QueryError(message, words=[stream])
+            error = QueryError(message, words=source_words(stream))
             raise error.within(text) if text is not None else error
 
 

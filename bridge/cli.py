@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -242,9 +243,11 @@ def bench(
 
 @contextlib.contextmanager
 def _ending() -> Iterator[None]:
-    """Errors are told, not traced: exit code 1; Ctrl-C ends with 130; a reader that left (`| head`) is no error."""
+    """Errors are told, not traced: exit code 1; warnings are notes; Ctrl-C ends with 130; a reader that left is no error."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *place, **options: _note(str(message))
+            yield
         sys.stdout.flush()
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)

@@ -354,3 +354,12 @@ def test_why_makes_no_database(place: Path, url: str) -> None:
     said = _call("why", "q.sql", "--row", "a=1", "--db", url, code=1).stderr
     assert said.startswith("error: there is no database nope")
     assert sorted(place.iterdir()) == before
+
+
+def test_a_warning_is_a_note(place: Path) -> None:
+    Path("queries.sql").write_text(
+        "SELECT * FROM trades[symbol VARCHAR, price DOUBLE] MATCH_RECOGNIZE (MEASURES A.price AS p PATTERN (A+))"
+    )
+    said = _run("--events", "trades.csv")[1]
+    assert said.startswith("note: PATTERN (A+) ends with a quantifier without bound")
+    assert "UserWarning" not in said

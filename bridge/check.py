@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from bridge import query
-from bridge.errors import QueryError, nearest
+from bridge.errors import QueryError, nearest, source_words
 from bridge.query import Node
 from bridge.types import UNKNOWN, check_types, family, place, type_of
 from nfa.pattern import symbols
@@ -44,6 +44,9 @@ _NOT_SCALAR = {
     exp.Parameter: "a query has no parameters: write the value",
     exp.Filter: "FILTER (WHERE …) is not supported by every database: write COUNT(CASE WHEN … THEN 1 END)",
 }
+
+WINDOWS = "WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"
+"""What an input without a window may be given, as SQL writes it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +107,9 @@ def _(node: query.Stream | query.Relation, names: Names) -> Resolved:
     found = found or names.relation(node.name)
     if found is None:
         hint = nearest(node.name, names.known()) or "; nothing is registered yet"
-        raise QueryError(f"unknown stream {node.name!r}{hint}", words=[node.name, node.name.split(".")[0]])
+        raise QueryError(
+            f"unknown stream {node.name!r}{hint}", words=[*source_words(node.name), node.name.split(".")[0]]
+        )
     schema = node.schema if isinstance(node, query.Stream) else None
     if schema and [(a.name, a.type) for a in schema] != [(f.name, f.type) for f in found.visible]:
         has = ", ".join(f"{f.name} {f.type}" for f in found.visible)
@@ -236,7 +241,8 @@ def _(node: query.Correlate, names: Names) -> Resolved:
         raise QueryError("a correlation needs a stream: for tables alone ask cep.query")
     for alias, part in streaming:
         if len(streaming) > 1 and not part.windowed and alias != node.driving:
-            raise QueryError(_no_window("a correlation", part.node, alias))
+            message = _no_window("a correlation", part.node, alias)
+            raise QueryError(message, words=_words_of(part.node, alias))
     fields = _joined_fields(parts)
     condition = None if node.condition is None else _condition(node.condition, _Scope(fields), "WHERE or ON")
     inputs = tuple((alias, part.node) for alias, part in parts)
@@ -583,7 +589,13 @@ def _streaming(node: Node, names: Names) -> Resolved:
 
 def _no_window(what: str, node: Node, alias: str | None = None) -> str:
     name = alias or query.source_name(node) or "its input"
-    return f"{what} needs a window: write {name} WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"
+    return f"{what} needs a window: write {name} {WINDOWS}"
+
+
+def _words_of(node: Node, alias: str) -> list[str]:
+    """An input of a correlation as its text may name it: with its alias, or by its own name."""
+    name = query.source_name(node)
+    return ([f"{name} {alias}", f"{name} AS {alias}"] if name else [f"AS {alias}"]) + source_words(name or alias)
 
 
 def _first_place(expressions: Sequence[exp.Expr]) -> int | None:

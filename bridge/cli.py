@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -161,11 +163,16 @@ def explain(queries: str, db: str, schema: str | None, graph: str | None, langua
 @click.option("--clause", type=int, help="Which MATCH_RECOGNIZE, counted from 1, if there are several.")
 @click.option("--runs", default=20, show_default=True, type=click.IntRange(1), help="Show so many runs at most.")
 def why(query: str, db: str, row: tuple[str, ...], clause: int | None, runs: int) -> None:
-    """Tell why a row is in a match of a SELECT … MATCH_RECOGNIZE, or in none."""
+    """Tell why a row is in a match of a SELECT … MATCH_RECOGNIZE, or in none.
+
+    QUERY holds one SELECT with MATCH_RECOGNIZE over a table of the database.
+    """
     with _ending():
         wanted = dict(_pair(text) for text in row)
+        asked = _one_select(query)
+        _refuse_new_file(db)
         with bridge.connect(db) as cep:
-            click.echo(cep.why(_text(query), wanted, clause=clause, runs=runs))
+            click.echo(cep.why(asked, wanted, clause=clause, runs=runs))
 
 
 @main.command()
@@ -236,9 +243,11 @@ def bench(
 
 @contextlib.contextmanager
 def _ending() -> Iterator[None]:
-    """Errors are told, not traced: exit code 1; Ctrl-C ends with 130; a reader that left (`| head`) is no error."""
+    """Errors are told, not traced: exit code 1; warnings are notes; Ctrl-C ends with 130; a reader that left is no error."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *place, **options: _note(str(message))
+            yield
         sys.stdout.flush()
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
@@ -296,6 +305,28 @@ def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
         return text, []
     # Errors in either tell the line of the file.
     return text[:start] + _blank(text[start:end]) + text[end:], [_blank(text[:start]) + text[start:end]]
+
+
+def _one_select(path: str) -> str:
+    """The text of a file that is one SELECT with MATCH_RECOGNIZE; a script of streams and queries is none."""
+    from bridge.demand import is_select
+    from bridge.frontends.cursor import Cursor, word_of
+
+    text = _text(path)
+    tokens = Cursor(text).tokens
+    words = [*map(word_of, tokens)]
+    many = any(word == ";" and any(after != ";" for after in words[at:]) for at, word in enumerate(words))
+    if many or "MATCH_RECOGNIZE" not in words or not is_select(text):
+        place = tokens[0].start if tokens else None
+        raise QueryError("why asks one SELECT with MATCH_RECOGNIZE over a table of the database", text, place)
+    return text
+
+
+def _refuse_new_file(url: str) -> None:
+    """A question about rows that are there wants a database that is there: DuckDB and SQLite would make the file."""
+    match = re.fullmatch(r"(?!.*:memory:)(?:duckdb:(?://)?/?|sqlite(?:\+\w+)?:///)([^?]+)(?:\?.*)?", url)
+    if match and not Path(match[1]).exists():
+        raise SourceError(f"there is no database {match[1]}: --db names the one that has the rows")
 
 
 def _streams(script: str) -> set[str]:

@@ -10,7 +10,7 @@ from bridge import query as objects
 from bridge.algebra import MultiFilter, Script
 from bridge.algebra import Statement as Output
 from bridge.catalogue import ScriptEntry
-from bridge.check import resolve
+from bridge.check import WINDOWS, resolve
 from bridge.errors import InUse, QueryError
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom
 from bridge.frontends.extended import CreateQuery, CreateStream, Statement
@@ -48,6 +48,18 @@ def _cpl(text: str) -> Script:
     from bridge.frontends.cpl import parse
 
     return parse(text)
+
+
+def retold(error: QueryError, language: str) -> QueryError:
+    """The error with its advice in this language.
+
+    >>> print(retold(QueryError("write s WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"), "epl"))
+    write s#time(5 sec), #length(100) or #keepall
+    """
+    if language != "epl" or WINDOWS not in error.message:
+        return error
+    message = error.message.replace(" " + WINDOWS, "#time(5 sec), #length(100) or #keepall")
+    return QueryError(message, error.text, error.position, error.words)
 
 
 def create(name: str, definition: Definition, text: str, runner: Runner, windows: NamedWindows) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +26,10 @@ from bridge.flow import OUT, Flow, Need, Selection, number, zero
 from bridge.frontends.clauses import window
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.scalars import Names
-from bridge.query import Node
+from bridge.frontends.select import RESERVED
+from bridge.frontends.spelling import respelt
+from bridge.query import Node, syntax_error
+from bridge.refusal import refusal
 from bridge.rewrite import eager
 from bridge.rewrite.aggregate import per_jump
 from bridge.rewrite.correlate import present
@@ -45,13 +48,10 @@ def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
     """The rows of a SELECT; raises QueryError for a text that is none, or a name whose content is not kept."""
     asked = _Asked(catalogue, network, now)
     database = network.database
-    with _answered(sql, database, asked.rendered) as text:
+    with asked.pointing(sql), _answered(sql, database, asked.rendered) as text:
         if not isinstance(text, str):
             return Rows(text.column_names, None, text)
-        try:
-            return _rows(asked.rendered(text), database)
-        except Refused as error:
-            raise QueryError(f"the database refuses: {error}") from None
+        return _rows(asked.rendered(text), database)
 
 
 def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str:
@@ -60,12 +60,11 @@ def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str
     if "match_recognize" in sql.lower():
         from bridge.recognize.explain import explanation
 
-        return explanation(sql, database, asked.rendered)
-    text = asked.rendered(sql)
-    try:
+        with asked.pointing(sql):
+            return explanation(sql, database, asked.rendered)
+    with asked.pointing(sql):
+        text = asked.rendered(sql)
         database.columns_of(text)
-    except Refused as error:
-        raise QueryError(f"the database refuses: {error}") from None
     tree = sqlglot.parse_one(text, dialect=database.dialect)
     return f"-- SELECT on demand, on {database.dialect}\n\n{tree.sql(database.dialect, pretty=True)};"
 
@@ -83,7 +82,9 @@ def why(
     """Why a row of the input of a SELECT's MATCH_RECOGNIZE is in a match, or in none."""
     from bridge.recognize.demand import why as told
 
-    return told(sql, row, ts, clause, runs, network.database, _Asked(catalogue, network, now).rendered)
+    asked = _Asked(catalogue, network, now)
+    with asked.pointing(sql):
+        return told(sql, row, ts, clause, runs, network.database, asked.rendered)
 
 
 def is_select(text: str) -> bool:
@@ -140,6 +141,23 @@ class _Asked:
     catalogue: Catalogue
     network: Network
     now: int
+    ctes: set[str] = dataclasses.field(default_factory=set)
+    columns: list[str] = dataclasses.field(default_factory=list)
+    """Of what its names stand for, as far as they are known."""
+
+    @contextlib.contextmanager
+    def pointing(self, sql: object) -> Iterator[None]:
+        """Errors point into the text of the question, what the database refuses, too."""
+        if not isinstance(sql, str):
+            raise QueryError(f"a question is the text of a SELECT, not {type(sql).__name__}")
+        try:
+            yield
+        except QueryError as error:
+            here = error.text is None or len(error.text) == len(sql)  # with a name in place of each MATCH_RECOGNIZE
+            raise QueryError(error.message, None, error.position if here else None, error.words).within(sql) from None
+        except Refused as error:
+            tables = [*self.catalogue.known(), *self.ctes]
+            raise refusal(error, sql, tables, self.columns) from None
 
     def rendered(self, sql: str) -> str:
         database = self.network.database
@@ -147,13 +165,13 @@ class _Asked:
         try:
             trees = sqlglot.parse(blanked, dialect=database.dialect)
         except SqlglotError as error:
-            raise QueryError(f"not understood: {str(error).splitlines()[0]}", sql) from None
+            raise respelt(syntax_error(error, sql), Cursor(sql, RESERVED)) from None
         if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
-            raise QueryError("cep.query answers one SELECT; for other statements use the database itself", sql)
+            raise _no_select(sql)
         tree = trees[0]
-        known = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        self.ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         try:
-            found = [(item, self._content(item, windows, known)) for item in list(tree.find_all(exp.Table))]
+            found = [(item, self._content(item, windows, self.ctes)) for item in list(tree.find_all(exp.Table))]
         except QueryError as error:
             raise error.within(sql) from None
         if not any(content for _, content in found):
@@ -198,6 +216,7 @@ class _Asked:
 
     def _select(self, flow: Flow) -> exp.Expr:
         names = [name for name in flow.names if name not in flow.hidden]
+        self.columns += ["ts", *names]
         return flow.arrivals.select(["ts", *names])
 
     def _window(self, node: query.Window) -> Flow:
@@ -220,6 +239,15 @@ class _Asked:
             conditions.append(exp.EQ(this=content.columns[OUT[1]].copy(), expression=number(NEVER)))
         rows = dataclasses.replace(content, conditions=(*content.conditions, *conditions))
         return dataclasses.replace(flow, arrivals=rows, content=None)
+
+
+def _no_select(sql: str) -> QueryError:
+    """Points at what is not the one SELECT: the first statement, or the second."""
+    tokens = Cursor(sql).tokens
+    ends = [place for place, token in enumerate(tokens) if word_of(token) == ";"]
+    second = ends[0] + 1 if ends and is_select(sql[: tokens[ends[0]].start]) else 0
+    place = tokens[second].start if second < len(tokens) else None
+    return QueryError("cep.query answers one SELECT; for other statements use the database itself", sql, place)
 
 
 @singledispatch

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from bridge import query as objects
 from bridge.algebra import Script
 from bridge.catalogue import Processor
-from bridge.creation import Definition, create, parse_as, remove_script
+from bridge.creation import Definition, create, parse_as, remove_script, retold
 from bridge.delivery import Event, LateEvent, call_all, deliver, failure
 from bridge.errors import (
     BridgeError,
@@ -28,6 +28,7 @@ from bridge.errors import (
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
 from bridge.named import NamedWindows
 from bridge.notation import notation
+from bridge.refusal import refusal
 from bridge.reports import Results
 from bridge.runner import BEGINNING, Runner
 from bridge.stores.outbox import Letter
@@ -118,7 +119,7 @@ class Bridge:
         """
         self._catalogue.free(name)
         parsed = _parsed(definition, language)
-        with _pointing(definition):
+        with _pointing(definition, language):
             create(name, parsed, _text_of(definition), self._runner, self._windows)
 
     @_locked
@@ -505,14 +506,14 @@ def _text_of(definition: objects.Node | Script | str) -> str:
 
 
 @contextlib.contextmanager
-def _pointing(definition: objects.Node | Script | str) -> Iterator[None]:
+def _pointing(definition: objects.Node | Script | str, language: str) -> Iterator[None]:
     """Errors of the check point into the text of the query, where it is one."""
     try:
         yield
     except QueryError as error:
-        raise (error.within(definition) if isinstance(definition, str) else error) from None
+        raise (retold(error, language).within(definition) if isinstance(definition, str) else error) from None
     except Refused as error:
-        raise QueryError(f"the database refuses this query: {error}") from None
+        raise refusal(error, definition if isinstance(definition, str) else "") from None
 
 
 def _own(problem: Exception) -> BridgeError:

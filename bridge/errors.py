@@ -22,7 +22,7 @@ class QueryError(BridgeError):
     """A query that cannot be: its syntax, a name, a type, or something that is not supported.
 
     `text` is the query, `position` the offset (0-based, in characters) of the place, or None where there is none.
-    `words`: what to look for in the text where only the spelling of the place is known.
+    `words`: what to look for in the text, the likeliest first, where only the spelling of the place is known.
 
     >>> print(QueryError("unknown column 'prize'", "SELECT prize FROM trades", 7))
     unknown column 'prize' (line 1, column 8)
@@ -107,12 +107,25 @@ def pointer(text: str | None, position: int | None) -> str:
 
 
 def _find(text: str, words: tuple[str, ...]) -> int | None:
-    """Where the first of these words stands as a token of the text, quoted or not."""
+    """Where the first of these words stands as a token of the text, quoted or not; of several tokens, the last one.
+
+    >>> _find("SELECT s.a FROM s", ("FROM s", "s"))
+    16
+    """
     import sqlglot
 
-    wanted = {word.lower() for word in words}
-    places = (token.start for token in sqlglot.tokenize(text) if wanted and token.text.lower() in wanted)
-    return next(places, None)
+    tokens = sqlglot.tokenize(text) if words else []
+    spelled = [token.text.lower() for token in tokens]
+    for wanted in (word.lower().split(" ") for word in words):
+        for last in range(len(wanted), len(tokens) + 1):
+            if spelled[last - len(wanted) : last] == wanted:
+                return tokens[last - 1].start
+    return None
+
+
+def source_words(name: str) -> list[str]:
+    """How a text names an input: in FROM, where that can be told, else anywhere."""
+    return [f"FROM {name}", f"JOIN {name}", f", {name}", name]
 
 
 def nearest(name: str, names: list[str]) -> str:
@@ -121,9 +134,13 @@ def nearest(name: str, names: list[str]) -> str:
     >>> nearest("prize", ["symbol", "price"])
     "; did you mean 'price'?"
     """
+    there = f"; there is {', '.join(map(repr, names))}" if 0 < len(names) <= 12 else ""
+    return closest(name, names) or there
+
+
+def closest(name: str, names: list[str]) -> str:
+    """A hint naming the closest of `names`, where one is close."""
     import difflib
 
     close = difflib.get_close_matches(name.lower(), {other.lower(): other for other in names}, n=1)
-    if close:
-        return f"; did you mean {next(other for other in names if other.lower() == close[0])!r}?"
-    return f"; there is {', '.join(map(repr, names))}" if 0 < len(names) <= 12 else ""
+    return f"; did you mean {next(other for other in names if other.lower() == close[0])!r}?" if close else ""

@@ -112,8 +112,10 @@ def batches_of(
         iterator = map(_triple, iter(events))
     except TypeError:
         raise SchemaError(f"events are a table, a frame or an iterable, not {events!r}") from None
+    before = 0
     while part := list(itertools.islice(iterator, size)):
-        yield _Rows(part, entry, ordered).numbered
+        yield _Rows(part, entry, ordered, before).numbered
+        before += len(part)
 
 
 @dataclasses.dataclass
@@ -121,6 +123,8 @@ class _Rows:
     events: list[tuple[str, Any, Any]]
     entry: Callable[[str], StreamEntry]
     ordered: bool
+    before: int
+    """So many events of the push precede these."""
 
     def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
         batches: dict[str, Batch] = {}
@@ -130,9 +134,11 @@ class _Rows:
             try:
                 ts, values = milliseconds(timestamp), stream.row(payload)
             except (TypeMismatch, SchemaError) as error:
-                raise SchemaError(f"event {place} of this chunk: {error}") from None
+                raise SchemaError(f"event {self.before + place} of the push: {error}") from None
             if ts < last and self.ordered:
-                raise OrderError(f"event {place} of this chunk: time does not go back: {ts} is before {last}")
+                raise OrderError(
+                    f"event {self.before + place} of the push: time does not go back: {ts} is before {last}"
+                )
             last = ts
             batches.setdefault(stream.name, Batch(stream)).rows.append((ts, seq + place, *values))
         return list(batches.values()), len(self.events), first, last
@@ -190,8 +196,10 @@ def arrow_type(type_name: str) -> Any:
 
 
 def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: str, size: int) -> Iterator[Chunk]:
+    before = 0
     for whole in tables:
-        checked = _conformed(stream, whole, timestamp)
+        checked = _conformed(stream, whole, timestamp, before)
+        before += whole.num_rows
         for start in range(0, checked.num_rows, size):
             yield _Columns(stream, checked.slice(start, size)).numbered
 
@@ -273,8 +281,11 @@ class _Merged:
         return batches, sum(counts), min(firsts), max(lasts)
 
 
-def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str) -> pa.Table:
-    """The columns ts and the attributes, of the schema's types, in its order; time not going back."""
+def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int = 0) -> pa.Table:
+    """The columns ts and the attributes, of the schema's types, in its order; time not going back.
+
+    `before`: so many rows of the push precede this table; errors count them in.
+    """
     import pyarrow as pa
 
     names = table.column_names
@@ -283,16 +294,16 @@ def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str) -> pa.Table
     for name in names:
         if name != timestamp and name not in stream.schema.names:
             raise SchemaError(f"unknown attribute {name!r}; the schema of {stream.name!r} is ({stream.schema})")
-    columns = [_times(table.column(timestamp), timestamp)]
+    columns = [_times(table.column(timestamp), timestamp, before)]
     for attribute in stream.schema:
         if attribute.name in names:
-            columns.append(_cast(table.column(attribute.name), attribute))
+            columns.append(_cast(table.column(attribute.name), attribute, before))
         else:
             columns.append(pa.nulls(table.num_rows, arrow_type(attribute.type)))
     return pa.table(columns, names=[f"c{place}" for place in range(len(columns))])
 
 
-def _cast(column: Any, attribute: Attribute) -> Any:
+def _cast(column: Any, attribute: Attribute, before: int) -> Any:
     import pyarrow as pa
 
     wanted = arrow_type(attribute.type)
@@ -302,16 +313,46 @@ def _cast(column: Any, attribute: Attribute) -> Any:
     if not pa.types.is_null(kind) and any(test(kind) != test(wanted) for test in families):
         raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
     try:
-        if pa.types.is_decimal(wanted) and pa.types.is_integer(kind):
-            column = column.cast(pa.decimal128(38, wanted.scale))  # as wide as Arrow wants it in between
-        cast = column.cast(wanted)
-        rounds = pa.types.is_decimal(wanted) and pa.types.is_floating(kind)
-        cuts = pa.types.is_date(wanted) and pa.types.is_timestamp(kind)
-        if (rounds or cuts) and not cast.cast(kind).equals(column):
-            raise pa.ArrowInvalid(f"there are values of {kind} that it does not hold exactly")
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return _converted(column, wanted)
+    except pa.ArrowNotImplementedError as error:
         raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}: {error}") from None
+    except pa.ArrowInvalid:
+        wrong = _first_unfit(column, wanted)
+    try:
+        return _converted(column.slice(wrong, 1), wanted)
+    except pa.ArrowInvalid as error:
+        row = before + wrong + 1
+        raise SchemaError(f"row {row}: attribute {attribute.name!r} is {attribute.type}: {error}") from None
+
+
+def _converted(column: Any, wanted: Any) -> Any:
+    """The column in another Arrow type; raises ArrowInvalid where that would change a value."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(kind):
+        column = column.cast(pa.decimal128(38, wanted.scale))  # as wide as Arrow wants it in between
+    cast = column.cast(wanted)
+    rounds = pa.types.is_decimal(wanted) and pa.types.is_floating(kind)
+    cuts = pa.types.is_date(wanted) and pa.types.is_timestamp(kind)
+    if (rounds or cuts) and not cast.cast(kind).equals(column):
+        raise pa.ArrowInvalid(f"there are values of {kind} that it does not hold exactly")
     return cast
+
+
+def _first_unfit(column: Any, wanted: Any) -> int:
+    """The row of the first value that cannot be converted, where there is one."""
+    import pyarrow as pa
+
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _converted(column.slice(low, middle - low), wanted)
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low
 
 
 def _decoded(column: Any) -> Any:
@@ -327,7 +368,7 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
 
 
-def _times(column: Any, name: str) -> Any:
+def _times(column: Any, name: str, before: int) -> Any:
     """The timestamps as whole milliseconds, none missing, none going back."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -344,7 +385,8 @@ def _times(column: Any, name: str) -> Any:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(f"the timestamps in {name!r} are not whole milliseconds: {error}") from None
     if column.null_count:
-        raise SchemaError(f"{column.null_count} timestamps in {name!r} are missing")
+        row = before + pc.index(pc.is_null(column), True).as_py() + 1
+        raise SchemaError(f"row {row}: the timestamp in {name!r} is missing")
     if len(column) == 0:
         return column
     for extreme in (pc.min(column), pc.max(column)):
@@ -354,6 +396,6 @@ def _times(column: Any, name: str) -> Any:
     wrong = pc.index(pc.less(later, earlier), True).as_py()
     if wrong >= 0:
         raise OrderError(
-            f"row {wrong + 2}: time does not go back: {later[wrong].as_py()} is before {earlier[wrong].as_py()}"
+            f"row {before + wrong + 2}: time does not go back: {later[wrong].as_py()} is before {earlier[wrong].as_py()}"
         )
     return combined

@@ -666,7 +666,7 @@ def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expr:
     try:
         tree = sqlglot.parse_one(text, dialect=dialect)
     except SqlglotError as error:
-        raise _syntax_error(error, shown or text) from None
+        raise syntax_error(error, shown or text) from None
     except RecursionError:
         raise QueryError("the expression is nested too deeply", shown or text) from None
     return tree
@@ -759,7 +759,8 @@ def _checked(make: Callable[[Any], Any], value: Any) -> Any:
         raise QueryError(str(error)) from None
 
 
-def _syntax_error(error: SqlglotError, text: str) -> QueryError:
+def syntax_error(error: SqlglotError, text: str) -> QueryError:
+    """What sqlglot could not read, at its place in `text`."""
     details: dict[str, Any] = (getattr(error, "errors", None) or [{}])[0]
     line, column = details.get("line"), details.get("col")
     if line is None or column is None:
@@ -772,6 +773,7 @@ def _syntax_error(error: SqlglotError, text: str) -> QueryError:
         reason = f"something is missing after {found!r}"
     elif reason.startswith("Invalid expression"):
         reason = f"unexpected {found!r}"
+    reason = re.sub(r" but got <Token.*", "", reason, flags=re.DOTALL)
     return QueryError(f"syntax error: {reason}", text, position)
 
 

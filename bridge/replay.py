@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bridge import query as objects
 from bridge.algebra import Script as Graph
+from bridge.creation import retold
 from bridge.engine import Bridge
-from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, nearest
+from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, closest, nearest, source_words
 from bridge.frontends.extended import CreateStream, Query, Statement, parse, statements
 from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
@@ -35,6 +36,8 @@ class Script:
     queries: dict[str, tuple[objects.Node, str | None]]
     graphs: list[Graph] = dataclasses.field(default_factory=list)
     """Scripts of CPL, as the graphs that they are."""
+    language: str = "sql"
+    """That of the texts."""
 
     @classmethod
     def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> Script:
@@ -47,7 +50,8 @@ class Script:
         if language == "cpl":
             return _cpl(list(source.values()) if isinstance(source, Mapping) else [source])
         read = _reader(language)
-        return _script(source, unnamed, read) if isinstance(source, str) else _mapping(source, language)
+        script = _script(source, unnamed, read) if isinstance(source, str) else _mapping(source, language)
+        return dataclasses.replace(script, language=language)
 
     def add(self, name: str, text: str, language: str) -> None:
         """Adds what one text of a mapping asks for, under its name."""
@@ -87,7 +91,7 @@ class Script:
             try:
                 cep.create_query(name, node)
             except QueryError as error:
-                raise (error.within(text) if text is not None else error) from None
+                raise (retold(error, self.language).within(text) if text is not None else error) from None
 
 
 def replay(
@@ -105,6 +109,7 @@ def replay(
     out: str | os.PathLike[str] | None = None,
     into: Bridge | None = None,
     spark: Any = None,
+    pieces: int | None = None,
 ) -> dict[str, Any]:
     """Runs queries over history, with the results that pushing it would have had; gives them by query.
 
@@ -118,7 +123,8 @@ def replay(
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
-    or, with `out`, in directories of Parquet. `database` is not used then: executors have a DuckDB each.
+    or, with `out`, in directories of Parquet. `database` is not used then: executors have a DuckDB each. `pieces` is the
+    number of pieces, where it is not to be found out; the local engine has none.
 
     With `into`, an open bridge, the queries are created there and stay, as if the history had been pushed: what waits for
     later events goes on waiting. Processors that are added then get what comes after, without a gap or a double. `end` is
@@ -136,11 +142,14 @@ def replay(
 
         if stores:
             raise BridgeError("data stores are read and written where the bridge is: use engine='local'")
-        options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end}
+        options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end, "pieces": pieces}
         directory = None if out is None else os.fspath(out)
         return on_spark(source, Script.of(queries, language=language), out=directory, into=into, spark=spark, **options)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
+    if pieces is not None:
+        raise BridgeError("the local engine reads the history in one piece: pieces=… is for engine='spark'")
+    _refuse_unnamed(source)
     from bridge.results import Results, Tables
 
     script = Script.of(queries, language=language)
@@ -164,15 +173,40 @@ def replay(
 
 def _run(cep: Bridge, script: Script, source: Any, timestamp: Any, results: Any, end: int | None, final: bool) -> None:
     if not isinstance(source, Mapping):
+        refuse_unknown(script, cep, ())
         script.install(cep, {})
         results.attach(cep, script.queries)
         cep.push_all(_before(source, end))
         _finish(cep, end, final)
         return
     sources = open_sources(script, source, timestamp)
+    refuse_unknown(script, cep, sources)
     script.install(cep, undeclared(script, sources))
     results.attach(cep, script.queries)
     feed(cep, sources, end, final=final)
+
+
+def _refuse_unnamed(source: Any) -> None:
+    """A file or a table alone does not say whose events it has."""
+    if isinstance(source, (str, bytes, os.PathLike)) or hasattr(source, "columns") or hasattr(source, "schema"):
+        shown = repr(source) if isinstance(source, (str, bytes, os.PathLike)) else f"a {type(source).__name__}"
+        raise SourceError(f"{shown} alone does not say whose events it has: sources are given as {{'stream': source}}")
+
+
+def refuse_unknown(
+    script: Script, cep: Bridge, sources: Iterable[str], way: str = "as relations={{{!r}: table}}"
+) -> None:
+    """Raises QueryError for what queries read and is neither a stream nor a table; `way`: how a table is given."""
+    known = [*sources, *script.declared, *cep.streams, *script.queries, *cep.queries]
+    lowered = {name.lower() for name in known}
+    for node, text in script.queries.values():
+        for stream in (below.name for below in objects.walk(node) if isinstance(below, objects.Stream)):
+            if stream.lower() in lowered or cep.database.relation(stream) is not None:
+                continue
+            hint = closest(stream, known)
+            message = f"unknown stream or table {stream!r}{hint or '; a table is given ' + way.format(stream)}"
+            error = QueryError(message, words=source_words(stream))
+            raise error.within(text) if text is not None else error
 
 
 def open_sources(
@@ -250,7 +284,10 @@ def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:
         try:
             _, _, timestamp = event
         except (TypeError, ValueError):
-            raise SourceError(f"an event of several streams is (stream, payload, timestamp), not {event!r}") from None
+            raise SourceError(
+                f"an event of several streams is (stream, payload, timestamp), not {event!r}; "
+                "events of one are given as {'stream': events}"
+            ) from None
         if end is not None and milliseconds(timestamp) > end:
             return
         yield event

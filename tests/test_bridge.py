@@ -206,6 +206,46 @@ NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("marked", "message"),
+    [
+        ("SELECT a,\n  ¦foo(a) AS b FROM s", "foo"),
+        ("SELECT CAST(a AS ¦INTEGERR) AS b FROM s", "INTEGERR"),
+    ],
+)
+def test_what_the_database_does_not_know_is_pointed_at(cep: Bridge, marked: str, message: str) -> None:
+    if "CAST" in marked and cep.database.dialect == "sqlite":
+        pytest.skip("SQLite takes any word for a type")
+    cep.register_stream("s", "a INTEGER")
+    before, after = marked.split("¦")
+    with pytest.raises(bridge.QueryError, match=r"^the database refuses: .*") as refused:
+        cep.create_query("q", before + after)
+    assert message.lower() in refused.value.message.lower()
+    assert "\n" not in refused.value.message
+    assert (refused.value.text, refused.value.position) == (before + after, len(before))
+
+
+@pytest.mark.parametrize(
+    ("language", "marked", "way"),
+    [
+        ("sql", "SELECT s.a FROM ¦s, u WINDOW(NOW) WHERE s.a = u.a", "write s WINDOW(RANGE 5 S), WINDOW(ROWS 100)"),
+        ("sql", "SELECT x.a FROM s WINDOW(NOW) x JOIN s AS ¦y ON x.a = y.a", "write y WINDOW(RANGE 5 S)"),
+        ("epl", "select x.a from s#time(5 sec) as x, s as ¦y", "write y#time(5 sec), #length(100) or #keepall"),
+    ],
+)
+def test_a_join_without_a_window_is_pointed_at(cep: Bridge, language: str, marked: str, way: str) -> None:
+    cep.register_stream("s", "a INTEGER")
+    cep.register_stream("u", "a INTEGER")
+    before, after = marked.split("¦")
+    with pytest.raises(bridge.QueryError) as refused:
+        cep.create_query("q", before + after, language=language)
+    assert way in refused.value.message
+    assert refused.value.position == len(before)
+    with pytest.raises(bridge.QueryError) as refused:
+        bridge.replay([], {"q": before + after}, language=language, schemas={"s": "a INTEGER", "u": "a INTEGER"})
+    assert (way in refused.value.message, refused.value.position) == (True, len(before))
+
+
 NO_NAMES = {
     "postgres": [name for name in NAMES if len(name.encode()) > 60],
     "mariadb": [name for name in NAMES if len(name) > 60 or name != name.strip() or max(name) > "\uffff"],

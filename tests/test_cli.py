@@ -336,3 +336,30 @@ def test_an_interrupt_ends_it_with_130_and_keeps_what_is_done(place: Path) -> No
     assert said.decode().splitlines()[-1] == "interrupted"
     assert b"Traceback" not in said
     assert pq.read_table("out/high.parquet").num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "text", [QUERIES, "SELECT price FROM trades", "SELECT 1; SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))"]
+)
+def test_why_wants_one_select_with_match_recognize(place: Path, text: str) -> None:
+    Path("q.sql").write_text(text)
+    said = _call("why", "q.sql", "--row", "ts=1", code=1).stderr
+    assert said.startswith("error: why asks one SELECT with MATCH_RECOGNIZE over a table of the database (line ")
+
+
+@pytest.mark.parametrize("url", ["duckdb:///nope.duckdb", "sqlite:///nope.db"])
+def test_why_makes_no_database(place: Path, url: str) -> None:
+    Path("q.sql").write_text("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a PATTERN (A))")
+    before = sorted(place.iterdir())
+    said = _call("why", "q.sql", "--row", "a=1", "--db", url, code=1).stderr
+    assert said.startswith("error: there is no database nope")
+    assert sorted(place.iterdir()) == before
+
+
+def test_a_warning_is_a_note(place: Path) -> None:
+    Path("queries.sql").write_text(
+        "SELECT * FROM trades[symbol VARCHAR, price DOUBLE] MATCH_RECOGNIZE (MEASURES A.price AS p PATTERN (A+))"
+    )
+    said = _run("--events", "trades.csv")[1]
+    assert said.startswith("note: PATTERN (A+) ends with a quantifier without bound")
+    assert "UserWarning" not in said

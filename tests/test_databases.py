@@ -7,6 +7,7 @@ import dataclasses
 import decimal
 import pathlib
 import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -367,3 +368,11 @@ def test_sqlite_takes_deep_sub_queries_in_values():
         cep.add_output_processor("pairs", found.append)
         cep.push_events("s", [(["a", 1], 1), (["b", 1], 2), (["a", 2], 3), (["a", 1], 4)])
     assert [(event.timestamp, *event.payload.values()) for event in found] == [(4, 2, 1, 1)] * 8
+
+
+def test_a_url_that_is_nearly_right_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(bridge.DatabaseError, match=r"for postgres:// write postgresql\+psycopg://"):
+        bridge.connect("postgres://me@host/app")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(bridge.DatabaseError, match=r"pip install 'cep-bridge\[postgresql\]'"):
+        bridge.connect("postgresql+psycopg://me@host/app")

@@ -82,10 +82,41 @@ def test_rows_have_names_and_other_forms(cep: Bridge):
         ("SELECT * FROM s WINDOW(RANGE 7 MS)", "no query keeps"),
         ("DELETE FROM s", "one SELECT"),
         ("SELECT 1; SELECT 2", "one SELECT"),
-        ("SELECT FROM WHERE", "not understood"),
-        ("SELECT nothing FROM total", "the database refuses"),
+        ("SELECT FROM WHERE", "syntax error"),
+        (None, "a question is the text of a SELECT, not NoneType"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(cep: Bridge, sql: str, message: str):
     with pytest.raises(QueryError, match=message):
         cep.query(sql)
+
+
+@pytest.mark.parametrize(
+    ("marked", "message"),
+    [
+        ("¦SELEC * FROM s", "unexpected 'SELEC'; did you mean SELECT?"),
+        ("SELECT a ¦FORM s", "unexpected 'FORM'; did you mean FROM?"),
+        ("SELECT * FROM s ¦WINDW(RANGE 10 MS)", "unexpected 'WINDW'; did you mean WINDOW?"),
+        ("SELECT a FROM s WHERE a > ¦AND", "something is missing"),
+        ("SELECT ¦totl FROM total", "unknown column 'totl'; did you mean 'total'?"),
+        ("SELECT\n  t.¦nope\nFROM total AS t", "unknown column 'nope'"),
+        ("SELECT * FROM ¦totals", "unknown stream or table 'totals'; did you mean 'total'?"),
+        ("SELECT * FROM s JOIN ¦nope ON true", "unknown stream or table 'nope'"),
+        ("SELECT * FROM ¦nope MATCH_RECOGNIZE (ORDER BY a PATTERN (X))", "unknown stream or table 'nope'"),
+        (
+            "SELECT ¦nope FROM s MATCH_RECOGNIZE (ORDER BY a MEASURES X.a AS b PATTERN (X)) WHERE b > 0",
+            "unknown column",
+        ),
+        ("SELECT * FROM ¦nope WINDOW(RANGE 10 MS)", "unknown stream 'nope'"),
+        ("SELECT ¦foo(a) FROM s", "the database refuses: "),
+        ("¦DELETE FROM s", "one SELECT"),
+        ("SELECT 1; ¦SELECT 2", "one SELECT"),
+    ],
+)
+def test_refusals_point_into_the_question(cep: Bridge, marked: str, message: str):
+    before, after = marked.split("¦")
+    with pytest.raises(QueryError) as refused:
+        cep.query(before + after)
+    assert message in refused.value.message
+    assert "\n" not in refused.value.message
+    assert (refused.value.text, refused.value.position) == (before + after, len(before))

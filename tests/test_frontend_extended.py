@@ -289,6 +289,15 @@ SELECT * FROM s WHERE¦                                            | a condition
 SELECT * FROM s WHERE ¦GROUP BY a                                 | a condition is expected, not 'GROUP BY'
 SELECT * FROM s WHERE ¦*                                          | a condition is expected, not '*'
 SELECT * FROM s WHERE a ¦b                                        | unexpected 'b'
+¦SELEC a FROM s                                                   | unexpected 'SELEC'; did you mean SELECT?
+SELECT a ¦FORM s                                                  | unexpected 'FORM'; did you mean FROM?
+SELECT form ¦form s                                               | unexpected 'form'; did you mean FROM?
+SELECT a FROM s ¦WHER a > 1                                       | unexpected 'WHER'; did you mean WHERE?
+SELECT a FROM s WHERE a > 1 ¦GROPU BY a                           | unexpected 'GROPU'; did you mean GROUP?
+SELECT a FROM s GROUP BY a ¦HAVIN COUNT(*) > 1                    | unexpected 'HAVIN'; did you mean HAVING?
+SELECT * FROM s AS x ¦JION s AS y ON x.a = y.a                    | unexpected 'JION'; did you mean JOIN?
+SELECT COUNT(*) FROM s ¦WINDW(RANGE 5 S)                          | unexpected 'WINDW'; did you mean WINDOW?
+SELECT * FROM s ¦MATCH_RECOGNISE (PATTERN (A))                    | did you mean MATCH_RECOGNIZE?
 SELECT a FROM s GROUP BY a AS ¦b                                  | unexpected 'b'
 SELECT f(a AS ¦b) FROM s                                          | unexpected 'b'
 SELECT * FROM s WHERE (a = ¦1                                     | syntax error: Expecting )

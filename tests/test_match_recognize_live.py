@@ -235,8 +235,9 @@ def test_events_out_of_order_are_matched_in_order() -> None:
 def test_an_unbounded_end_is_warned_of() -> None:
     with bridge.connect("sqlite://") as cep:
         cep.register_stream("s", "a INTEGER")
-        with pytest.warns(UserWarning, match="ends with a quantifier without bound"):
+        with pytest.warns(UserWarning, match="ends with a quantifier without bound") as warned:
             cep.create_query("q", "SELECT * FROM s MATCH_RECOGNIZE (MEASURES COUNT(*) AS n PATTERN (A B+))")
+        assert [warning.filename for warning in warned] == [__file__]
 
 
 @pytest.mark.parametrize(

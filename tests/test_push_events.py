@@ -437,3 +437,19 @@ def test_a_table_for_a_stream_of_any_name(cep: Bridge, name: str) -> None:
     cep.add_output_processor("q", found.append, batch=True)
     cep.push_events(name, many(0).rename_columns(["ts", name]))
     assert sum(part.num_rows for part in found) == 285
+
+
+@pytest.mark.parametrize("place", [0, 1, 777, 10_500])
+def test_a_wrong_value_is_told_with_its_row(cep: Bridge, place: int) -> None:
+    cep.register_stream("numbers", "a INTEGER")
+    values = [1.0] * 10_600
+    values[place] = 2.5
+    table = pa.table({"ts": range(len(values)), "a": values})
+    said = f"^row {place + 1}: attribute 'a' is INTEGER: Float value 2.5"
+    with pytest.raises(bridge.SchemaError, match=said):
+        cep.push_events("numbers", table)
+    later = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=20_000))
+    with pytest.raises(bridge.SchemaError, match=said):
+        cep.push_events("numbers", later)
+    with pytest.raises(bridge.SchemaError, match=f"^event {place + 1} of the push: attribute 'a' is INTEGER: 2.5"):
+        cep.push_events("numbers", [([int(v) if v == 1 else v], ts) for ts, v in enumerate(values)])

@@ -151,6 +151,14 @@ def test_out_writes_a_file_a_query_and_nothing_half_made(tmp_path: Path) -> None
     ("arguments", "error", "message"),
     [
         ((TRADES, HIGH, "flink"), bridge.BridgeError, "unknown engine 'flink'; there are 'local' and 'spark'"),
+        ((TRADES, HIGH), bridge.SourceError, "a Table alone does not say .*: sources are given as {'stream': source}"),
+        (("trades.csv", HIGH), bridge.SourceError, "'trades.csv' alone does not say .* {'stream': source}"),
+        (([({"symbol": "A"}, 1)], {"q": "SELECT a FROM s[a INTEGER]"}), bridge.SourceError,
+         "events of one are given as {'stream': events}"),
+        (({"trades": TRADES}, {"q": "SELECT t.price FROM trades t, firms f WHERE t.symbol = f.code"}), bridge.QueryError,
+         r"(?s)unknown stream or table 'firms'; a table is given as relations={'firms': table} \(line 1, column 31.*\^"),
+        (({"trades": TRADES}, {"q": "SELECT price FROM trades UNION ALL SELECT price FROM trade"}), bridge.QueryError,
+         "unknown stream or table 'trade'; did you mean 'trades'"),
         (({"trade": TRADES}, HIGH), bridge.UnknownName, "no query reads a stream 'trade'; did you mean 'trades'"),
         (({"trades": 5}, HIGH), bridge.SourceError, "the events of 'trades' are a path"),
         (({"trades": TRADES}, {"q": 5}), bridge.QueryError, "query 'q' is a text or a query object, not int"),
@@ -166,6 +174,19 @@ def test_out_writes_a_file_a_query_and_nothing_half_made(tmp_path: Path) -> None
 def test_what_cannot_be_is_refused(arguments: tuple[Any, ...], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         bridge.replay(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("engine", "pieces", "message"),
+    [
+        ("local", 4, "one piece: pieces=… is for engine='spark'"),
+        ("spark", 0, "pieces is a whole number from 1, not 0"),
+        ("spark", "4", "pieces is a whole number from 1, not '4'"),
+    ],
+)
+def test_a_number_of_pieces_that_cannot_be_is_refused(engine: str, pieces: Any, message: str) -> None:
+    with pytest.raises(bridge.BridgeError, match=message):
+        bridge.replay({"trades": TRADES}, HIGH, engine, pieces=pieces)
 
 
 def test_importing_bridge_imports_no_arrow_and_no_driver() -> None:

@@ -75,12 +75,11 @@ def expected(history: dict[str, pa.Table], relations: dict[str, pa.Table]) -> di
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_each_operator_gives_the_local_rows(name: str, spark: Any, history: Any, relations: Any, expected: Any):
-    from bridge.spark import replay
-
     streams = history if name == "join" else {"s": history["s"]}
     related = relations if name == "named" else None
     local = expected[name] if name == "join" else bridge.replay(streams, {name: QUERIES[name]}, relations=related)[name]
-    found = replay(streams, {name: QUERIES[name]}, spark=spark, relations=related, pieces=5)[name].toArrow()
+    options = {"relations": related, "spark": spark, "pieces": 5}
+    found = bridge.replay(streams, {name: QUERIES[name]}, engine="spark", **options)[name].toArrow()
     assert local.num_rows > 10
     assert found.to_pylist() == local.to_pylist()
 

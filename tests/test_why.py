@@ -236,7 +236,7 @@ def test_clauses_are_told_apart(cep: Bridge) -> None:
         ("SELECT * FROM t", {"k": "p"}, None, "there is none"),
         ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))", {}, 3, "first column of ORDER BY"),
         ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A) DEFINE A AS b > 1)", {"a": 1}, None, "unknown column 'b'"),
-        ("SELECT * FROM u MATCH_RECOGNIZE (PATTERN (A))", {"a": 1}, None, "the database refuses"),
+        ("SELECT * FROM u MATCH_RECOGNIZE (PATTERN (A))", {"a": 1}, None, "unknown stream or table 'u'"),
     ],
 )
 def test_what_cannot_be_told_is_refused(cep: Bridge, sql: str, row: dict[str, Any], ts: Any, message: str) -> None:

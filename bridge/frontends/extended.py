@@ -14,6 +14,7 @@ from bridge.errors import QueryError
 from bridge.frontends.clauses import schema
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.select import RESERVED, select
+from bridge.frontends.spelling import respelt
 from bridge.query import Node
 from windows.schema import Schema
 
@@ -67,11 +68,13 @@ def statements(text: str) -> list[Statement]:
 
 
 def _guarded(text: str, read: Callable[[Cursor], _T]) -> _T:
+    cursor = Cursor(text, RESERVED)
+    if not cursor.tokens:
+        cursor.fail("the text is empty: a query reads SELECT … FROM …")
     try:
-        cursor = Cursor(text, RESERVED)
-        if not cursor.tokens:
-            cursor.fail("the text is empty: a query reads SELECT … FROM …")
         return read(cursor)
+    except QueryError as error:
+        raise respelt(error, cursor) from None
     except RecursionError:
         raise QueryError("the query is nested too deeply", text) from None
 

@@ -21,11 +21,12 @@ from sqlglot.errors import SqlglotError
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.match_recognize import match_recognize
+from bridge.query import syntax_error
 from bridge.recognize.answer import answer
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.rows import Source, lent
 from bridge.recognize.why import Why
-from windows.databases import Database, Refused
+from windows.databases import Database
 
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
 _STANDIN = "_cep_match_{}"
@@ -231,8 +232,6 @@ def _input(sql: str, part: Part, before: str, database: Database, rendered: Call
     try:
         source = rendered(select)
         fields = database.columns_of(source)
-    except Refused as error:
-        raise QueryError(f"the database refuses: {error}") from None
     except QueryError as error:
         raise QueryError(error.message, sql, None, error.words) from None
     named = source == select and not before and "(" not in part.table
@@ -262,7 +261,7 @@ def _parsed(text: str, database: Database) -> exp.Expr:
     try:
         return sqlglot.parse_one(text, dialect=database.dialect)
     except SqlglotError as error:
-        raise QueryError(f"not understood: {str(error).splitlines()[0]}", text) from None
+        raise syntax_error(error, text) from None
 
 
 def _ctes(node: exp.Expr) -> list[exp.Expr]:

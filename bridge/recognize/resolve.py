@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -71,6 +72,10 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
 @_resolve.register
 def _(node: query.Deleting, names: Names) -> Resolved:
     raise QueryError("a window with on … delete is read by match_recognize, or plainly, select * from it")
+
+
+_OURS = ("bridge", "windows", "contextlib", "functools")
+"""Modules that a warning is not about."""
 
 
 def _deletion(deletion: query.Deletion, rows: Resolved, names: Names) -> query.Deletion:
@@ -190,8 +195,16 @@ def _warn_of_growth(clause: RowPattern) -> None:
         warnings.warn(
             f"PATTERN ({clause.pattern}) ends with a quantifier without bound: a match is told only when a row ends it, "
             "and its rows are kept until then; WITHIN bounds both",
-            stacklevel=8,
+            stacklevel=_level_of_caller(),
         )
+
+
+def _level_of_caller() -> int:
+    """How many frames up the code stands that is not of the bridge."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _ends_unbounded(pattern: Pattern) -> bool:

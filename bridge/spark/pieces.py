@@ -89,6 +89,8 @@ class Replay:
     ) -> None:
         if not isinstance(source, Mapping):
             raise BridgeError("engine='spark' wants a mapping of streams to their events: a path, a table, a frame")
+        if pieces is not None and (not isinstance(pieces, int) or pieces < 1):
+            raise BridgeError(f"pieces is a whole number from 1, not {pieces!r}")
         self.script = Script.of(queries)
         _refuse_stores(self.script)
         self.script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["Database", "Refused", "open_database"]
 
 
+_READS = "a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…"
+
+
 def open_database(target: Any = "duckdb://") -> Database:
     """The database of a URL (`duckdb://`, `duckdb:///file`, any SQLAlchemy URL), an Engine, or a DuckDB connection.
 
@@ -39,11 +42,10 @@ def _alchemy(target: Any) -> Database:
 
     try:
         engine = target if isinstance(target, sa.Engine) else _engine(sa.make_url(target))
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
-        raise Refused(
-            f"{error} (a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…)",
-            _without_password(target),
-        ) from None
+    except ImportError as error:
+        raise Refused(f"{error}{_install(error.name)}", _without_password(target)) from None
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
+        raise Refused(_meant(str(target)) or f"{error} ({_READS})", _without_password(target)) from None
     match engine.dialect.name:
         case "sqlite":
             from windows.databases.sqlite import SQLite
@@ -58,6 +60,30 @@ def _alchemy(target: Any) -> Database:
 
             return MySQL(engine)
     return Alchemy(engine)
+
+
+def _meant(url: str) -> str:
+    """What to write for a URL that SQLAlchemy has no name for; nothing where that is not known.
+
+    >>> _meant("postgres://me@host/app")
+    'for postgres:// write postgresql+psycopg://'
+    """
+    begin = url.partition("://")[0]
+    return f"for {begin}:// write postgresql+psycopg://" if begin in ("postgres", "psql", "pg") else ""
+
+
+def _install(driver: str | None) -> str:
+    """The command that brings a driver, where an extra has it.
+
+    >>> _install("psycopg")
+    ": pip install 'cep-bridge[postgresql]'"
+    """
+    extra = {"psycopg": "postgresql", "pymysql": "mysql"}.get((driver or "").lower())
+    if extra is None and driver == "psycopg2":
+        return ": write postgresql+psycopg://, and pip install 'cep-bridge[postgresql]'"
+    if extra is None and driver == "MySQLdb":
+        return ": write mariadb+pymysql://, and pip install 'cep-bridge[mysql]'"
+    return f": pip install 'cep-bridge[{extra}]'" if extra else f" ({_READS})"
 
 
 def _without_password(target: object) -> str:

@@ -25,10 +25,11 @@ Convert = Callable[[Any], Any]
 
 
 class Refused(Exception):
-    """The database refused a statement; carries its own words and the statement."""
+    """The database refused a statement; carries its own words (`reason`) and the statement."""
 
     def __init__(self, reason: object, sql: str = "") -> None:
-        super().__init__(str(reason).strip() + (f"\n  in: {sql[:2000]}" if sql else ""))
+        self.reason = str(reason).strip()
+        super().__init__(self.reason + (f"\n  in: {sql[:2000]}" if sql else ""))
 
 
 class Database(abc.ABC):

@@ -198,7 +198,8 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         raise QueryError("EMIT ON EVERY CHANGE needs a stream with a window, perhaps filtered")
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
-    return Resolved(resolved, _fields_of(columns, scope), _is_known_to_end(below.node))
+    windowed = _is_known_to_end(below.node) and not _falls_out(below.node)
+    return Resolved(resolved, _fields_of(columns, scope), windowed)
 
 
 def _of_the_database(node: query.Aggregate, names: Names) -> query.Aggregate:
@@ -231,6 +232,13 @@ def _is_known_to_end(node: Node) -> bool:
     if isinstance(node, query.Window):
         return not isinstance(node.extent, Session)
     return all(map(_is_known_to_end, node.inputs_of))
+
+
+def _falls_out(node: Node) -> bool:
+    """Whether the newest row may be the first to leave: then it does not tell how long its content lasts."""
+    if isinstance(node, query.Window):
+        return isinstance(node.extent, Top)
+    return any(map(_falls_out, node.inputs_of))
 
 
 @_resolve.register

@@ -284,7 +284,7 @@ class Maker:
             made = dataclasses.replace(made, node=held, jumping=False)
         # How long a row reported through time alone is valid is left open: it is read through a written window.
         node = q.Aggregate(made.node, tuple(texts), tuple(groups), having, on_change, every)
-        return Source(node, columns, not (on_change or every))
+        return Source(node, columns, not (on_change or every or _has_top(made.node)))
 
     def aggregation(self, made: Source) -> tuple[str, str]:
         """An aggregate and the type of its value."""
@@ -460,6 +460,12 @@ def _is_plainly_windowed(node: q.Node) -> bool:
     while isinstance(node, q.Filter):
         node = node.input
     return isinstance(node, q.Window)
+
+
+def _has_top(node: q.Node) -> bool:
+    if isinstance(node, q.Window):
+        return isinstance(node.extent, Top)
+    return any(map(_has_top, node.inputs_of))
 
 
 def is_jumping(extent: Extent) -> bool:

@@ -382,7 +382,11 @@ class Truth:
         if math.prod(map(len, present)) > 20 * self.limit:
             raise LimitError("too many combinations")
         told = [place for place, (alias, _) in enumerate(node.inputs) if node.driving in (None, alias)]
-        found = [parts for parts in itertools.product(*present) if any(parts[at].moment == moment for at in told)]
+        found = [
+            parts
+            for parts in itertools.product(*present)
+            if any(parts[at].moment == moment for at in told) and sum(part.out == part.place for part in parts) < 2
+        ]  # what falls out as it comes meets what is held, not itself
         yield from sorted(found, key=lambda parts: [part.place for part in parts if part.place is not THERE])
 
     # P -------------------------------------------------------------------------------------------------------

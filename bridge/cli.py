@@ -50,7 +50,12 @@ def main() -> None:
 @click.option(
     "--input-format", type=click.Choice(["csv", "ndjson", "parquet"]), help="Format of the events [by the file]."
 )
-@click.option("--timestamp", multiple=True, metavar="[STREAM=]COLUMN", help="The column of the timestamps [guessed].")
+@click.option(
+    "--timestamp",
+    multiple=True,
+    metavar="[STREAM=]COLUMN",
+    help="The column of the timestamps [guessed]; times without a zone are UTC.",
+)
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
               help="At a wrong line: stop, or keep it in a file of rejects and go on.")  # fmt: skip
 @click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
@@ -491,11 +496,13 @@ class _Run:
             raise stop
 
     def _sum_up(self) -> None:
+        from bridge.results import counted
+
         seconds = time.monotonic() - self.started
         found = ", ".join(f"{name} {count:,}" for name, count in self.results.counts.items())
-        click.echo(f"{self.events:,} events, results: {found}; {seconds:.2f} s", err=True)
+        click.echo(f"{counted(self.events)}, results: {found}; {seconds:.2f} s", err=True)
         for path, count in self.rejects.counts.items() if self.rejects is not None else ():
-            click.echo(f"{count:,} wrong lines are in {path}", err=True)
+            click.echo(f"{counted(count, 'wrong line')} {'is' if count == 1 else 'are'} in {path}", err=True)
 
 
 @contextlib.contextmanager

@@ -116,10 +116,10 @@ def replay(
     `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
     (payload, timestamp); or it is an iterable of (stream, payload, timestamp). `queries` maps names to texts of
     `language` ("sql", "epl" or "cpl") or query objects, or is one script. `timestamp` names the column of the timestamps
-    where it is not guessed, `schemas` the types where neither query nor file has them, `relations` maps table names to
-    Arrow tables or frames, `stores` names of data stores to their URLs. History is read up to `end`, and time advanced
-    to it. With `out`, a directory, the results go there as Parquet files by query, each complete when it appears, and the
-    tables returned are views of these files.
+    where it is not guessed (times without a zone are UTC), `schemas` the types where neither query nor file has them,
+    `relations` maps table names to Arrow tables or frames, `stores` names of data stores to their URLs. History is read
+    up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by query, each
+    complete when it appears, and the tables returned are views of these files.
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used

@@ -146,7 +146,7 @@ def test_a_bad_line_stops_the_run_after_what_precedes_it(place: Path) -> None:
     rows, said = _run("-e", "trades.csv", code=1)
     assert rows == [{"query": "high", "ts": 1, "symbol": "A", "price": 99.0}, {"query": "n", "ts": 1, "n": 1}]
     summary, error = said.splitlines()
-    assert summary.startswith("1 events, results: high 1, n 1; ")
+    assert summary.startswith("1 event, results: high 1, n 1; ")
     assert error == "error: trades.csv:3: column 3, 'price': 'eleven' is no DOUBLE"
     _run("-e", "trades.csv", "--out", "out", code=1)
     assert pq.read_table("out/high.parquet").num_rows == 1

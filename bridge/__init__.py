@@ -56,6 +56,10 @@ __version__ = "0.1.0"
 def connect(database: Any = "duckdb://", lateness: Any = 0, clock: str | None = None) -> Bridge:
     """Opens a bridge on a database: embedded DuckDB in memory, `duckdb:///file`, any SQLAlchemy URL or engine.
 
+    `lateness`: so many milliseconds, or a text such as "2 S", events may come after newer ones; they wait that long to be
+    put in order. `clock="system"`: time passes by the wall clock, which also stamps events without a timestamp; with None
+    events and `advance_time` alone move it. Raises DatabaseError for a database that cannot be opened.
+
     >>> with connect("sqlite://") as cep:
     ...     cep.register_stream("s", "a INTEGER")
     ...     list(cep.streams)

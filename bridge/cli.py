@@ -28,6 +28,7 @@ EVENTS_HELP = """Events of a stream: STREAM=FILE, or FILE alone where the querie
 or Parquet (CSV and NDJSON also gz-compressed), a pattern such as 'logs/*.csv', or - for standard input."""
 LANGUAGES = ("sql", "epl", "cpl")
 LANGUAGE_HELP = "The language of QUERIES [by the ending .epl or .cpl, else sql]."
+RELATION_HELP = "A table that queries join with: CSV, NDJSON or Parquet; may be repeated."
 OUT_HELP = "Write one file a query into this directory."
 
 
@@ -50,14 +51,20 @@ def main() -> None:
 @click.option(
     "--input-format", type=click.Choice(["csv", "ndjson", "parquet"]), help="Format of the events [by the file]."
 )
-@click.option("--timestamp", multiple=True, metavar="[STREAM=]COLUMN", help="The column of the timestamps [guessed].")
+@click.option(
+    "--timestamp",
+    multiple=True,
+    metavar="[STREAM=]COLUMN",
+    help="The column of the timestamps [guessed]; times without a zone are UTC.",
+)
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
               help="At a wrong line: stop, or keep it in a file of rejects and go on.")  # fmt: skip
 @click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
+@click.option("--relation", multiple=True, metavar="NAME=FILE", help=RELATION_HELP)
 @click.option("--language", type=click.Choice(LANGUAGES), help=LANGUAGE_HELP)
 def run(
     queries: str, events: tuple[str, ...], db: str, out: Path | None, out_format: str | None, input_format: str | None,
-    timestamp: tuple[str, ...], on_error: str, until: str | None, language: str | None,
+    relation: tuple[str, ...], timestamp: tuple[str, ...], on_error: str, until: str | None, language: str | None,
 ) -> None:  # fmt: skip
     """Run the queries of a file over files of events.
 
@@ -68,14 +75,15 @@ def run(
     if out_format and out is None:
         raise click.UsageError("--format is the format of files: name their directory with --out")
     with _ending():
-        from bridge.replay import open_sources, undeclared
+        from bridge.replay import open_sources, refuse_unknown, undeclared, with_relations
 
         script = _script(queries, language=language)
-        with bridge.connect(db) as cep:
+        with bridge.connect(db) as cep, with_relations(cep, _relations(relation)):
             end = None if until is None else _time(until)
             named = _named(events, script, cep)
             stamps = _stamps(timestamp, named)
             sources = open_sources(script, named, stamps, input_format, _note)
+            refuse_unknown(script, cep, sources, "with --relation {}=FILE")
             script.install(cep, undeclared(script, sources))
             with _results(out, out_format) as results:
                 results.attach(cep, script.queries)
@@ -90,11 +98,12 @@ def run(
 @click.option("--out", type=click.Path(file_okay=False), help="Write the results of each query as Parquet in there.")
 @click.option("--timestamp", multiple=True, metavar="[STREAM=]COLUMN", help="The column of the timestamps [guessed].")
 @click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
+@click.option("--relation", multiple=True, metavar="NAME=FILE", help=RELATION_HELP)
 @click.option("--pieces", type=click.IntRange(1), help="Cut the history into so many pieces, on Spark.")
 @click.option("--explain", "told", is_flag=True, help="Show how Spark would compute the queries; compute nothing.")
 def replay(
     queries: str, events: tuple[str, ...], engine: str, out: str | None, timestamp: tuple[str, ...], until: str | None,
-    pieces: int | None, told: bool,
+    relation: tuple[str, ...], pieces: int | None, told: bool,
 ) -> None:  # fmt: skip
     """Replay a history through the queries of a file, here or on Spark; the results are Parquet files by query.
 
@@ -106,17 +115,20 @@ def replay(
     if engine != "spark" and (pieces or told):
         raise click.UsageError("--pieces and --explain are about --engine spark")
     with _ending():
+        from bridge.replay import with_relations
+
         script = _script(queries)
-        with bridge.connect() as cep:
+        relations = _relations(relation)
+        with bridge.connect() as cep, with_relations(cep, relations):
             named = _named(events, script, cep)
         stamps = _stamps(timestamp, named)
         end = None if until is None else _time(until)
         if engine == "spark":
             from bridge.spark.command import run_on_spark
 
-            run_on_spark(named, script, out, told, timestamp=stamps, end=end, pieces=pieces)
+            run_on_spark(named, script, out, told, timestamp=stamps, end=end, pieces=pieces, relations=relations)
         else:
-            found = bridge.replay(named, script, timestamp=stamps, end=end, out=out)
+            found = bridge.replay(named, script, timestamp=stamps, end=end, out=out, relations=relations)
             counted = ", ".join(f"{name} {table.num_rows:,}" for name, table in found.items())
             click.echo(f"results: {counted}", err=True)
 
@@ -405,6 +417,19 @@ def _named(events: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[
     return named
 
 
+def _relations(options: tuple[str, ...]) -> dict[str, Any]:
+    """Tables by name."""
+    pairs = [option.partition("=") for option in options]
+    for name, mark, path in pairs:
+        if not (name and mark and path):
+            raise click.UsageError(f"--relation {name}{mark}{path}: NAME=FILE is wanted")
+    if not pairs:
+        return {}
+    from bridge.sources.relations import read_relation
+
+    return {name: read_relation(name, path) for name, _, path in pairs}
+
+
 def _only_stream(path: str, script: Script, cep: bridge.Bridge) -> str:
     declared = {name.lower() for name in script.declared}
     reads = [name for name in script.reads if name.lower() in declared or cep.database.relation(name) is None]
@@ -491,11 +516,13 @@ class _Run:
             raise stop
 
     def _sum_up(self) -> None:
+        from bridge.results import counted
+
         seconds = time.monotonic() - self.started
         found = ", ".join(f"{name} {count:,}" for name, count in self.results.counts.items())
-        click.echo(f"{self.events:,} events, results: {found}; {seconds:.2f} s", err=True)
+        click.echo(f"{counted(self.events)}, results: {found}; {seconds:.2f} s", err=True)
         for path, count in self.rejects.counts.items() if self.rejects is not None else ():
-            click.echo(f"{count:,} wrong lines are in {path}", err=True)
+            click.echo(f"{counted(count, 'wrong line')} {'is' if count == 1 else 'are'} in {path}", err=True)
 
 
 @contextlib.contextmanager

@@ -69,7 +69,9 @@ class Bridge:
     """Event processing on one database: the JEPC interface (paper, Table 1) and what came with the years.
 
     `lateness`: so many milliseconds (or "5 S") events may come out of order (rule T2). `clock="system"`: time also
-    passes by the wall clock, and is an event's timestamp where none is given (rule T4).
+    passes by the wall clock, and is an event's timestamp where none is given (rule T4). The rules are those of
+    docs/semantics.md. `database` is the connection, for statements of your own: `cep.database.execute(sql)`,
+    `cep.database.fetch(sql)`.
 
     >>> from windows.databases import open_database
     >>> cep = Bridge(open_database())
@@ -329,7 +331,7 @@ class Bridge:
 
     @_locked
     def finish(self) -> None:
-        """Nothing will come any more: what waits for later events is decided and reported (rule S4).
+        """Nothing will come any more: what waits for later events is decided and reported.
 
         The events in the reorder buffer go through first. After that the bridge takes no event.
         """

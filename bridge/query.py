@@ -308,7 +308,7 @@ DEFINE x DO z1 = a, y AS a > z1 DO z2 = a)
 
 @dataclasses.dataclass(frozen=True)
 class MatchRecognize(Node):
-    """SQL:2016's MATCH_RECOGNIZE over a stream (section S): what matches is reported as soon as it is decided (S4)."""
+    """SQL:2016's MATCH_RECOGNIZE over a stream: what matches is reported as soon as it is decided."""
 
     input: Node
     pattern: RowPattern

@@ -116,10 +116,10 @@ def replay(
     `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
     (payload, timestamp); or it is an iterable of (stream, payload, timestamp). `queries` maps names to texts of
     `language` ("sql", "epl" or "cpl") or query objects, or is one script. `timestamp` names the column of the timestamps
-    where it is not guessed, `schemas` the types where neither query nor file has them, `relations` maps table names to
-    Arrow tables or frames, `stores` names of data stores to their URLs. History is read up to `end`, and time advanced
-    to it. With `out`, a directory, the results go there as Parquet files by query, each complete when it appears, and the
-    tables returned are views of these files.
+    where it is not guessed (times without a zone are UTC), `schemas` the types where neither query nor file has them,
+    `relations` maps table names to Arrow tables or frames, `stores` names of data stores to their URLs. History is read
+    up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by query, each
+    complete when it appears, and the tables returned are views of these files.
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
@@ -158,7 +158,7 @@ def replay(
     with contextlib.ExitStack() as stack:
         if into is None:
             cep = stack.enter_context(_opened(database))
-            stack.enter_context(_with_relations(cep, relations or {}))
+            stack.enter_context(with_relations(cep, relations or {}))
         elif relations:
             raise BridgeError("the bridge that history goes into has tables of its own: create the relations there")
         else:
@@ -198,12 +198,12 @@ def refuse_unknown(
 ) -> None:
     """Raises QueryError for what queries read and is neither a stream nor a table; `way`: how a table is given."""
     known = [*sources, *script.declared, *cep.streams, *script.queries, *cep.queries]
-    lowered = {name.lower() for name in known}
-    for node, text in script.queries.values():
+    lowered = set(map(str.lower, known))
+    for name, (node, text) in script.queries.items():
         for stream in (below.name for below in objects.walk(node) if isinstance(below, objects.Stream)):
             if stream.lower() in lowered or cep.database.relation(stream) is not None:
                 continue
-            hint = closest(stream, known)
+            hint = closest(stream, [other for other in known if other != name])
             message = f"unknown stream or table {stream!r}{hint or '; a table is given ' + way.format(stream)}"
             error = QueryError(message, words=source_words(stream))
             raise error.within(text) if text is not None else error
@@ -378,7 +378,7 @@ def _opened(database: Any) -> Bridge:
 
 
 @contextlib.contextmanager
-def _with_relations(cep: Bridge, relations: Mapping[str, Any]) -> Iterator[None]:
+def with_relations(cep: Bridge, relations: Mapping[str, Any]) -> Iterator[None]:
     """The tables stand in the database as long as the replay runs."""
     from bridge.sources.relations import create_relation, drop_relation
 

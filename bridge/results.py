@@ -257,3 +257,11 @@ def _joined(parts: list[pa.Table]) -> pa.Table:
 
 def _partial(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
+
+
+def counted(number: int, what: str = "event") -> str:
+    """
+    >>> counted(1), counted(1200), counted(2, "wrong line")
+    ('1 event', '1,200 events', '2 wrong lines')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

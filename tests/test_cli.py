@@ -146,7 +146,7 @@ def test_a_bad_line_stops_the_run_after_what_precedes_it(place: Path) -> None:
     rows, said = _run("-e", "trades.csv", code=1)
     assert rows == [{"query": "high", "ts": 1, "symbol": "A", "price": 99.0}, {"query": "n", "ts": 1, "n": 1}]
     summary, error = said.splitlines()
-    assert summary.startswith("1 events, results: high 1, n 1; ")
+    assert summary.startswith("1 event, results: high 1, n 1; ")
     assert error == "error: trades.csv:3: column 3, 'price': 'eleven' is no DOUBLE"
     _run("-e", "trades.csv", "--out", "out", code=1)
     assert pq.read_table("out/high.parquet").num_rows == 1
@@ -363,3 +363,28 @@ def test_a_warning_is_a_note(place: Path) -> None:
     said = _run("--events", "trades.csv")[1]
     assert said.startswith("note: PATTERN (A+) ends with a quantifier without bound")
     assert "UserWarning" not in said
+
+
+FIRMS = """
+CREATE STREAM trades (symbol VARCHAR, price DOUBLE);
+CREATE QUERY firm AS SELECT f.name, t.price FROM trades t, firms f WHERE t.symbol = f.code AND t.price > 11;
+"""
+
+
+@pytest.mark.parametrize("database", ["duckdb://", "sqlite://"])
+def test_a_relation_is_a_file(place: Path, database: str) -> None:
+    Path("queries.sql").write_text(FIRMS)
+    Path("firms.csv").write_text("code,name\nA,Acme\nB,Globex\n")
+    rows, _ = _run("-e", "trades=trades.csv", "--db", database, "--relation", "firms=firms.csv")
+    assert rows == [{"query": "firm", "ts": 3, "name": "Acme", "price": 12.0}]
+    said = _run("-e", "trades=trades.csv", "--db", database, code=1)[1]
+    assert "unknown stream or table 'firms'; a table is given with --relation firms=FILE (line 3" in said
+    assert "cannot be read" in _run("-e", "trades=trades.csv", "--relation", "firms=no.csv", code=1)[1]
+    assert "NAME=FILE is wanted" in _run("-e", "trades=trades.csv", "--relation", "firms", code=2)[1]
+
+
+def test_a_replay_takes_relations(place: Path) -> None:
+    Path("queries.sql").write_text(FIRMS)
+    Path("firms.ndjson").write_text('{"code": "A", "name": "Acme"}\n')
+    _call("replay", "queries.sql", "-e", "trades.csv", "--relation", "firms=firms.ndjson", "--out", "out")
+    assert pq.read_table("out/firm.parquet").to_pylist() == [{"ts": 3, "name": "Acme", "price": 12.0}]

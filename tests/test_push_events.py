@@ -274,7 +274,7 @@ def test_nothing_of_a_wrong_chunk_is_in(cep: Bridge, carrier: str) -> None:
 def test_a_wrong_value_tells_its_event(cep: Bridge) -> None:
     chunked(cep, 10)
     rows = watch(cep, "a INTEGER")
-    with pytest.raises(bridge.SchemaError, match=r"event 3 .*'a' is INTEGER: 'x'") as caught:
+    with pytest.raises(bridge.SchemaError, match=r"event 13 of the push: .*'a' is INTEGER: 'x'") as caught:
         cep.push_events("s", [([ts if ts != 12 else "x"], ts) for ts in range(25)])
     assert (caught.value.accepted, len(rows)) == (10, 10)
 

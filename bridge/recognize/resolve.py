@@ -190,7 +190,7 @@ def check_measures(fields: Sequence[Field], clause: RowPattern) -> None:
 
 
 def _warn_of_growth(clause: RowPattern) -> None:
-    """Rule S5: accepted, with the way out."""
+    """Accepted, with the way out."""
     if clause.within is None and _ends_unbounded(clause.pattern):
         warnings.warn(
             f"PATTERN ({clause.pattern}) ends with a quantifier without bound: a match is told only when a row ends it, "

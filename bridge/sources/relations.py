@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import csv, json, parquet
 from sqlglot import exp
 
 from bridge.errors import DatabaseError, SourceError
@@ -38,6 +39,22 @@ def whole_table(name: str, data: Any) -> pa.Table:
     if tables is None:
         raise SourceError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")
     return pa.concat_tables(list(tables))
+
+
+def read_relation(name: str, path: str) -> pa.Table:
+    """A relation's rows from a CSV, NDJSON or Parquet file, by its ending; raises SourceError for what cannot be read."""
+    ending = path.removesuffix(".gz").rpartition(".")[2].lower()
+    try:
+        if ending in ("csv", "tsv"):
+            options = csv.ParseOptions(delimiter="\t" if ending == "tsv" else ",")
+            return csv.read_csv(path, parse_options=options)
+        if ending in ("ndjson", "jsonl", "json"):
+            return json.read_json(path)
+        if ending == "parquet":
+            return parquet.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise SourceError(f"the relation {name!r}: {path} cannot be read: {error}") from None
+    raise SourceError(f"the relation {name!r} is a .csv, .ndjson or .parquet file, not {path}")
 
 
 def drop_relation(database: Database, name: str) -> None:

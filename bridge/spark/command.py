@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from bridge.replay import Script
+from bridge.results import counted
 
 
 def run_on_spark(source: Mapping[str, Any], script: Script, out: str | None, told: bool, **options: Any) -> None:
@@ -24,7 +25,7 @@ def run_on_spark(source: Mapping[str, Any], script: Script, out: str | None, tol
         return
     lines = write(replay, out)
     events, seconds = replay.history.count, time.monotonic() - began
-    click.echo(f"{events:,} events in {seconds:.1f} s on {replay.cores} cores", err=True)
+    click.echo(f"{counted(events)} in {seconds:.1f} s on {replay.cores} cores", err=True)
     for line in lines:
         click.echo(
             f"{line.query}: {line.rows:,} results, {line.told}; {line.pieces} pieces, "

@@ -382,11 +382,8 @@ class Truth:
         if math.prod(map(len, present)) > 20 * self.limit:
             raise LimitError("too many combinations")
         told = [place for place, (alias, _) in enumerate(node.inputs) if node.driving in (None, alias)]
-        found = [
-            parts
-            for parts in itertools.product(*present)
-            if any(parts[at].moment == moment for at in told) and sum(part.out == part.place for part in parts) < 2
-        ]  # what falls out as it comes meets what is held, not itself
+        every = (parts for parts in itertools.product(*present) if any(parts[at].moment == moment for at in told))
+        found = [parts for parts in every if meet(parts)]
         yield from sorted(found, key=lambda parts: [part.place for part in parts if part.place is not THERE])
 
     # P -------------------------------------------------------------------------------------------------------
@@ -410,6 +407,18 @@ class Truth:
 
 THERE: Place = ((-math.inf, TIME, 0), ())
 """The place of a relation's rows."""
+
+
+def meet(parts: Sequence[Row]) -> bool:
+    """W9: what falls out as it comes meets what inputs before its own hold then, and what those after it held before."""
+    for at, part in enumerate(parts):
+        if part.out == part.place:
+            others = [*parts[:at], *parts[at + 1 :]]
+            if any(other.out == other.place for other in others):
+                return False
+            if any(other.moment == part.moment for other in parts[at + 1 :]):
+                return False
+    return True
 
 
 def start_of(time: float) -> Place:

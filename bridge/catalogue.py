@@ -11,12 +11,13 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.algebra import Script
-from bridge.check import Field, Resolved, resolve
+from bridge.check import Resolved, resolve
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
 from bridge.rewrite.family import signature
+from bridge.scope import Field
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database

@@ -16,47 +16,17 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError, nearest, source_words
 from bridge.query import Node
-from bridge.types import UNKNOWN, check_types, family, place, type_of
+from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
+from bridge.types import check_types, family, place, type_of
 from nfa.pattern import symbols
-from windows.schema import is_reserved
 from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top
 
 if TYPE_CHECKING:
     from windows.databases import Database
 
-VOLATILE = frozenset(
-    (
-        "now", "random", "rand", "uuid", "gen_random_uuid", "newid", "current_timestamp", "current_date",
-        "current_time", "localtime", "localtimestamp", "sysdate", "today", "clock_timestamp", "nextval",
-        "random_normal", "setseed",
-    )
-)  # fmt: skip
-"""Functions whose value is not given by their arguments."""
-
-_VOLATILE_NODES = (exp.Rand, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Uuid)
-_SPELLED = {exp.CurrentTimestamp: ["now"], exp.Rand: ["random"]}
-_NOT_SCALAR = {
-    exp.Window: "window functions are not supported: a WINDOW(...) on the stream and an aggregate say the same",
-    exp.Subquery: "a sub-query in an expression is not supported: join with it instead",
-    exp.Select: "a sub-query in an expression is not supported: join with it instead",
-    exp.Exists: "EXISTS is not supported: join with the stream or table instead",
-    exp.Placeholder: "a query has no parameters: write the value",
-    exp.Parameter: "a query has no parameters: write the value",
-    exp.Filter: "FILTER (WHERE …) is not supported by every database: write COUNT(CASE WHEN … THEN 1 END)",
-}
 
 WINDOWS = "WINDOW(RANGE 5 S), WINDOW(ROWS 100) or WINDOW(UNBOUNDED)"
 """What an input without a window may be given, as SQL writes it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Field:
-    """One column of a node's result; `origin` is (alias, attribute) where a correlation made it."""
-
-    name: str
-    type: str
-    origin: tuple[str, str] | None = None
-    hidden: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,23 +55,19 @@ class Names(Protocol):
     def store(self, name: str | None) -> Database: ...
 
 
+@singledispatch
 def resolve(node: Node, names: Names) -> Resolved:
     """The tree in normal form; raises QueryError, with the place where the tree came from a text."""
-    return _resolve(node, names)
-
-
-@singledispatch
-def _resolve(node: Node, names: Names) -> Resolved:
     raise QueryError(f"{type(node).__name__} is no query object of the bridge")
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Output, names: Names) -> Resolved:
     return resolve(node.input, names)
 
 
-@_resolve.register(query.Stream)
-@_resolve.register(query.Relation)
+@resolve.register(query.Stream)
+@resolve.register(query.Relation)
 def _(node: query.Stream | query.Relation, names: Names) -> Resolved:
     found = names.stream(node.name) if isinstance(node, query.Stream) else None
     found = found or names.relation(node.name)
@@ -117,12 +83,12 @@ def _(node: query.Stream | query.Relation, names: Names) -> Resolved:
     return found
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Window, names: Names) -> Resolved:
     below = resolve(node.input, names)
     if isinstance(below.node, query.Relation):
         raise QueryError(f"{below.node.name!r} is a table of the database: it has no time, so no window")
-    keys = tuple(_scalar(key, _Scope(below.fields)) for key in node.partition_by)
+    keys = tuple(scalar(key, Scope(below.fields)) for key in node.partition_by)
     if getattr(node.extent, "first", False) and keys:
         raise QueryError("OFFSET FIRST counts from the first row of all: PARTITION BY is not supported")
     if not isinstance(node.extent, BY_KEY):
@@ -132,38 +98,38 @@ def _(node: query.Window, names: Names) -> Resolved:
 
 
 def _extent(extent: Extent, below: Resolved) -> Extent:
-    scope = _Scope(below.fields)
+    scope = Scope(below.fields)
     if isinstance(extent, Top):
-        order = (exp.Ordered(this=_scalar(term.this, scope), desc=term.args["desc"]) for term in extent.order)
-        return Top(extent.count, tuple(order), tuple(_scalar(key, scope) for key in extent.last_of))
+        order = (exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"]) for term in extent.order)
+        return Top(extent.count, tuple(order), tuple(scalar(key, scope) for key in extent.last_of))
     if not isinstance(extent, Batch):
         return extent
-    return Batch(_condition(extent.start, scope, "START"), _condition(extent.stop, scope, "STOP"))
+    return Batch(condition_of(extent.start, scope, "START"), condition_of(extent.stop, scope, "STOP"))
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Filter, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
-    condition = _condition(node.condition, _Scope(below.fields), "WHERE")
+    below = streaming(node.input, names)
+    condition = condition_of(node.condition, Scope(below.fields), "WHERE")
     return dataclasses.replace(below, node=query.Filter(below.node, condition))
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Map, names: Names) -> Resolved:
     if any(_is_aggregate(below, names) for item in node.columns for below in item.find_all(exp.Anonymous)):
         return resolve(query.Aggregate(node.input, node.columns), names)
-    below = _streaming(node.input, names)
-    scope = _Scope(below.fields)
-    columns = _columns(node.columns, scope)
-    for column in columns:
-        if aggregate := column.this.find(exp.AggFunc):
+    below = streaming(node.input, names)
+    scope = Scope(below.fields)
+    columns = columns_of(node.columns, scope)
+    for item in columns:
+        if aggregate := item.this.find(exp.AggFunc):
             raise QueryError(f"{aggregate.sql()} is an aggregate: use Aggregate", position=place(aggregate))
-    return Resolved(query.Map(below.node, columns), _fields_of(columns, scope), below.windowed, below.expiring)
+    return Resolved(query.Map(below.node, columns), fields_of(columns, scope), below.windowed, below.expiring)
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Union, names: Names) -> Resolved:
-    parts = [_streaming(below, names) for below in node.inputs]
+    parts = [streaming(below, names) for below in node.inputs]
     head = parts[0].visible
     for part in parts[1:]:
         if [f.type for f in part.visible] != [f.type for f in head]:
@@ -177,20 +143,20 @@ def _(node: query.Union, names: Names) -> Resolved:
     return Resolved(union, fields, all(part.windowed for part in parts), all(part.expiring for part in parts))
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Aggregate, names: Names) -> Resolved:
     node = _of_the_database(node, names)
-    below = _streaming(node.input, names)
+    below = streaming(node.input, names)
     if not below.windowed:
         raise QueryError(_no_window("an aggregate", below.node), position=_first_place(node.columns))
-    scope = _Scope(below.fields)
-    raw = tuple(_expand(node.columns, scope))
+    scope = Scope(below.fields)
+    raw = tuple(expanded(node.columns, scope))
     groups = tuple(_group(key, raw, scope) for key in node.group_by)
-    columns = _columns(node.columns, scope)
+    columns = columns_of(node.columns, scope)
     having = None
     if node.having is not None:
-        having = _condition(_without_aliases(node.having, raw, scope), scope, "HAVING", aggregates=True)
-    for expression in (*(column.this for column in columns), *([having] if having else [])):
+        having = condition_of(without_aliases(node.having, raw, scope), scope, "HAVING", aggregates=True)
+    for expression in (*(item.this for item in columns), *([having] if having else [])):
         _check_grouped(expression, groups)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
@@ -199,7 +165,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
     windowed = _is_known_to_end(below.node) and not _falls_out(below.node)
-    return Resolved(resolved, _fields_of(columns, scope), windowed)
+    return Resolved(resolved, fields_of(columns, scope), windowed)
 
 
 def _of_the_database(node: query.Aggregate, names: Names) -> query.Aggregate:
@@ -241,7 +207,7 @@ def _falls_out(node: Node) -> bool:
     return any(map(_falls_out, node.inputs_of))
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Correlate, names: Names) -> Resolved:
     parts = [(alias, resolve(below, names)) for alias, below in node.inputs]
     streaming = [(alias, part) for alias, part in parts if not isinstance(part.node, query.Relation)]
@@ -252,7 +218,7 @@ def _(node: query.Correlate, names: Names) -> Resolved:
             message = _no_window("a correlation", part.node, alias)
             raise QueryError(message, words=_words_of(part.node, alias))
     fields = _joined_fields(parts)
-    condition = None if node.condition is None else _condition(node.condition, _Scope(fields), "WHERE or ON")
+    condition = None if node.condition is None else condition_of(node.condition, Scope(fields), "WHERE or ON")
     inputs = tuple((alias, part.node) for alias, part in parts)
     resolved = query.Correlate(inputs, condition, node.outer, node.driving)
     windowed, expiring = (all(getattr(part, name) for _, part in streaming) for name in ("windowed", "expiring"))
@@ -260,27 +226,27 @@ def _(node: query.Correlate, names: Names) -> Resolved:
     return Resolved(resolved, fields, windowed, expiring)
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Arrange, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
-    scope = _Scope(below.fields)
-    order = tuple(exp.Ordered(this=_scalar(term.this, scope), desc=term.args["desc"]) for term in node.order_by)
-    last_of = None if node.last_of is None else tuple(_scalar(key, scope) for key in node.last_of)
+    below = streaming(node.input, names)
+    scope = Scope(below.fields)
+    order = tuple(exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"]) for term in node.order_by)
+    last_of = None if node.last_of is None else tuple(scalar(key, scope) for key in node.last_of)
     resolved = dataclasses.replace(node, input=below.node, order_by=order, last_of=last_of)
     return Resolved(resolved, below.fields, windowed=False)
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Lookup, names: Names) -> Resolved:
-    below, source = _streaming(node.input, names), _streaming(node.source, names)
+    below, source = streaming(node.input, names), streaming(node.source, names)
     if not source.windowed:
         name = query.source_name(source.node) or "its input"
         raise QueryError(f"a sub-query over {name!r} needs a window: #keepall, #time(…), #length(…)", words=[name])
     inner = [Field(f"{node.name}.{f.name}", f.type, (node.name, f.name)) for f in source.visible]
-    both = _Scope((*below.fields, *inner, Field(f"{node.name}.ts", "BIGINT", (node.name, "ts"))))
-    condition = None if node.condition is None else _condition(node.condition, both, "WHERE")
-    value = None if node.value is None else _scalar(node.value, both, aggregates=True)
-    operand = None if node.operand is None else _scalar(node.operand, _Scope(below.fields))
+    both = Scope((*below.fields, *inner, Field(f"{node.name}.ts", "BIGINT", (node.name, "ts"))))
+    condition = None if node.condition is None else condition_of(node.condition, both, "WHERE")
+    value = None if node.value is None else scalar(node.value, both, aggregates=True)
+    operand = None if node.operand is None else scalar(node.operand, Scope(below.fields))
     kind = "BOOLEAN" if value is None or operand is not None else type_of(value, both.type_of)
     if value is not None and operand is not None:
         check_types(exp.EQ(this=node.operand, expression=node.value), both.type_of)
@@ -288,26 +254,26 @@ def _(node: query.Lookup, names: Names) -> Resolved:
     return Resolved(resolved, (*below.fields, Field(node.name, kind, hidden=True)), windowed=False)
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Prior, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
-    scope = _Scope(below.fields)
-    value, keys = _scalar(node.value, scope), tuple(_scalar(key, scope) for key in node.partition_by)
+    below = streaming(node.input, names)
+    scope = Scope(below.fields)
+    value, keys = scalar(node.value, scope), tuple(scalar(key, scope) for key in node.partition_by)
     resolved = dataclasses.replace(node, input=below.node, value=value, partition_by=keys)
     field = Field(node.name, type_of(value, scope.type_of), hidden=True)
     return Resolved(resolved, (*below.fields, field), windowed=False)
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Throttle, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
+    below = streaming(node.input, names)
     return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Match, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
-    scope = _Scope(below.fields, tuple(Field(a.name, a.type) for a in node.measures))
+    below = streaming(node.input, names)
+    scope = Scope(below.fields, tuple(Field(a.name, a.type) for a in node.measures))
     known = symbols(node.pattern)
     defined = [definition.symbol for definition in node.define]
     for symbol in defined:
@@ -321,7 +287,7 @@ def _(node: query.Match, names: Names) -> Resolved:
         if any(f.name.lower() == attribute.name.lower() for f in below.fields):
             raise QueryError(f"the variable {attribute.name!r} has the name of an attribute of the stream: rename it")
     define = tuple(_definition(definition, scope, node) for definition in node.define)
-    keys = tuple(_scalar(key, _Scope(below.fields)) for key in node.partition_by)
+    keys = tuple(scalar(key, Scope(below.fields)) for key in node.partition_by)
     resolved = query.Match(below.node, node.pattern, node.within, node.measures, define, keys)
     return Resolved(resolved, tuple(Field(a.name, a.type) for a in node.measures), True, True)
 
@@ -329,124 +295,17 @@ def _(node: query.Match, names: Names) -> Resolved:
 # Names and scalars -----------------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class _Scope:
-    """The columns an expression may name; variables of a pattern come after the attributes."""
-
-    fields: tuple[Field, ...]
-    variables: tuple[Field, ...] = ()
-
-    def find(self, column: exp.Column) -> Field:
-        name, qualifier = column.name, column.table
-        if not qualifier and name.lower() == "ts":
-            return Field("ts", "BIGINT")
-        pool = [*self.fields, *self.variables]
-        if qualifier:
-            pool = [field for field in pool if field.origin and field.origin[0].lower() == qualifier.lower()]
-        found = _named_so(pool, name, bool(qualifier))
-        if len(found) == 1:
-            return found[0]
-        raise QueryError(self._complaint(column, found), position=place(column))
-
-    def _complaint(self, column: exp.Column, found: list[Field]) -> str:
-        if found:
-            return f"{column.name!r} is ambiguous: write {' or '.join('.'.join(f.origin or ('', '')) for f in found)}"
-        aliases = list(dict.fromkeys(field.origin[0] for field in self.fields if field.origin))
-        if column.table and column.table.lower() not in [alias.lower() for alias in aliases]:
-            return f"unknown input {column.table!r}{nearest(column.table, aliases)}"
-        names = [field.name for field in (*self.fields, *self.variables) if not field.hidden]
-        return f"unknown column {column.name!r}{nearest(column.name, names)}"
-
-    def type_of(self, column: exp.Column) -> str:
-        return self.find(column).type
-
-
-def _named_so(pool: Sequence[Field], name: str, qualified: bool) -> list[Field]:
-    """The fields of this name: exactly so, else ignoring case; unqualified also an attribute's own name if it is one."""
-
-    def spelled(field: Field) -> list[str]:
-        return [field.origin[1]] if qualified and field.origin else [field.name]
-
-    exact = [field for field in pool if name in spelled(field)]
-    loose = exact or [field for field in pool if name.lower() in [text.lower() for text in spelled(field)]]
-    if loose or qualified:
-        return loose
-    return [f for f in pool if f.origin and f.origin[1].lower() == name.lower() and not f.hidden]
-
-
-def _scalar(expression: exp.Expr, scope: _Scope, aggregates: bool = False) -> exp.Expr:
-    """The expression in normal form, its names and types checked."""
-    _refuse_unscalar(expression, aggregates)
-
-    def normal(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column):
-            return node
-        field = scope.find(node)
-        found = column(field.name)
-        found.this.meta.update(node.this.meta)
-        found.meta["type"] = field.type
-        return found
-
-    check_types(expression, scope.type_of)
-    result = expression.transform(normal)
-    while isinstance(result, exp.Paren):
-        result = result.this
-    return result
-
-
-def column(name: str) -> exp.Column:
-    """A column by its exact name, quoted."""
-    return exp.column(exp.to_identifier(name, quoted=True))
-
-
-def _refuse_unscalar(expression: exp.Expr, aggregates: bool) -> None:
-    for node in expression.walk():
-        for kind, reason in _NOT_SCALAR.items():
-            if isinstance(node, kind):
-                raise QueryError(reason, position=place(node))
-        if spellings := _volatile(node):
-            raise QueryError(
-                f"{spellings[0].upper()} is not a function of the events, so replaying them would give other rows: "
-                "ts is the event's time",
-                words=spellings,
-            )
-        if isinstance(node, exp.AggFunc) and not aggregates:
-            raise QueryError(f"an aggregate cannot stand here: {node.sql()}", position=place(node))
-        if isinstance(node, exp.AggFunc) and any(a is not node for a in node.find_all(exp.AggFunc)):
-            raise QueryError(f"an aggregate within an aggregate: {node.sql()}", position=place(node))
-        if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-            raise QueryError("a star stands alone in the list of columns", position=place(node))
-
-
-def _volatile(node: exp.Expr) -> list[str]:
-    """The names of a function whose value is not given by its arguments; empty for all others."""
-    if isinstance(node, _VOLATILE_NODES):
-        names = [name.lower() for name in type(node).sql_names()]
-        return [*(name for name in ("now", "random") if name in _SPELLED.get(type(node), names)), *names]
-    if isinstance(node, exp.Anonymous) and node.name.lower() in VOLATILE:
-        return [node.name.lower()]
-    return []
-
-
-def _condition(expression: exp.Expr, scope: _Scope, clause: str, aggregates: bool = False) -> exp.Expr:
-    resolved = _scalar(expression, scope, aggregates)
-    kind = type_of(resolved, scope.type_of)
-    if kind not in ("BOOLEAN", UNKNOWN):
-        raise QueryError(f"{clause} wants a condition; {expression.sql()} is {kind}", position=place(expression))
-    return resolved
-
-
-def _definition(definition: query.Definition, scope: _Scope, node: query.Match) -> query.Definition:
+def _definition(definition: query.Definition, scope: Scope, node: query.Match) -> query.Definition:
     condition = None
     if definition.condition is not None:
-        condition = _condition(definition.condition, scope, f"DEFINE {definition.symbol}")
+        condition = condition_of(definition.condition, scope, f"DEFINE {definition.symbol}")
     assignments = []
     for name, value in definition.assignments:
         variable = node.measures.find(name)
         if variable is None:
             hint = nearest(name, node.measures.names)
             raise QueryError(f"variable {name!r} is not declared in MEASURES{hint}", position=place(value))
-        given = _scalar(value, scope)
+        given = scalar(value, scope)
         kind = type_of(given, scope.type_of)
         if None not in (family(kind), family(variable.type)) and family(kind) != family(variable.type):
             raise QueryError(
@@ -456,58 +315,6 @@ def _definition(definition: query.Definition, scope: _Scope, node: query.Match) 
             )
         assignments.append((variable.name, given))
     return query.Definition(definition.symbol, condition, tuple(assignments))
-
-
-def _expand(columns: Sequence[exp.Expr], scope: _Scope) -> list[exp.Expr]:
-    """The list of columns with every star replaced by the columns it stands for."""
-    expanded: list[exp.Expr] = []
-    for item in columns:
-        if isinstance(item, exp.Star):
-            expanded += [column(field.name) for field in scope.fields if not field.hidden]
-        elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-            expanded += [column(field.name) for field in _of_input(item, scope)]
-        else:
-            expanded.append(item)
-    return expanded
-
-
-def _of_input(item: exp.Column, scope: _Scope) -> list[Field]:
-    fields = [f for f in scope.fields if f.origin and f.origin[0].lower() == item.table.lower() and not f.hidden]
-    if not fields:
-        raise QueryError(f"unknown input {item.table!r}", position=place(item))
-    return fields
-
-
-def _columns(columns: Sequence[exp.Expr], scope: _Scope) -> tuple[exp.Alias, ...]:
-    """The columns in normal form: each an alias with its exact output name, no name twice, none of the bridge's own."""
-    result: list[exp.Alias] = []
-    for item in _expand(columns, scope):
-        name = _output_name(item, scope)
-        if is_reserved(name):
-            raise QueryError(
-                f"{name!r} is the bridge's own name (every result has its ts): give the column another one with AS",
-                position=place(item),
-            )
-        if name.lower() in [other.alias.lower() for other in result]:
-            raise QueryError(f"two columns are called {name!r}: rename one with AS", position=place(item))
-        value = item.this if isinstance(item, exp.Alias) else item
-        result.append(
-            exp.Alias(this=_scalar(value, scope, aggregates=True), alias=exp.to_identifier(name, quoted=True))
-        )
-    return tuple(result)
-
-
-def _output_name(item: exp.Expr, scope: _Scope) -> str:
-    if isinstance(item, exp.Alias):
-        return str(item.alias)
-    if isinstance(item, exp.Column):
-        field = scope.find(item)
-        return field.origin[1] if item.table and field.origin else field.name
-    return item.sql()
-
-
-def _fields_of(columns: Sequence[exp.Alias], scope: _Scope) -> tuple[Field, ...]:
-    return tuple(Field(item.alias, type_of(item.this, scope.type_of)) for item in columns)
 
 
 def _joined_fields(parts: Sequence[tuple[str, Resolved]]) -> tuple[Field, ...]:
@@ -537,21 +344,8 @@ def _renamed(part: Resolved, head: Sequence[Field]) -> Node:
     return query.Map(part.node, tuple(exp.alias_(column(mine.name), its.name, quoted=True) for mine, its in pairs))
 
 
-def _group(key: exp.Expr, columns: Sequence[exp.Expr], scope: _Scope) -> exp.Expr:
-    return _scalar(_without_aliases(key, columns, scope), scope)
-
-
-def _without_aliases(expression: exp.Expr, columns: Sequence[exp.Expr], scope: _Scope) -> exp.Expr:
-    """GROUP BY and HAVING may name a column of the list by its alias, where the input has no column of that name."""
-    own = {field.name.lower() for field in scope.fields}
-    values = {c.alias.lower(): c.this for c in columns if isinstance(c, exp.Alias) and c.alias.lower() not in own}
-
-    def replaced(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() in values:
-            return exp.paren(values[node.name.lower()].copy())
-        return node
-
-    return expression.transform(replaced) if values else expression
+def _group(key: exp.Expr, columns: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
+    return scalar(without_aliases(key, columns, scope), scope)
 
 
 def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
@@ -585,7 +379,7 @@ def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
     return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
 
 
-def _streaming(node: Node, names: Names) -> Resolved:
+def streaming(node: Node, names: Names) -> Resolved:
     below = resolve(node, names)
     if isinstance(below.node, query.Relation):
         raise QueryError(

@@ -10,7 +10,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from bridge.check import column
+from bridge.scope import column
 from windows.window import NEVER
 
 TIMES = ("ts", "seq", "_expires")

@@ -7,8 +7,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridge.check import Field
 from bridge.intake import arrow_type
+from bridge.scope import Field
 
 if TYPE_CHECKING:
     import pandas

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.errors import QueryError
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import Condition, conditions
@@ -19,6 +18,7 @@ from bridge.recognize.rows import SortedRows, Source
 from bridge.recognize.strategies import statement
 from bridge.recognize.task import Task
 from bridge.recognize.values import Fold, Value, Valued, field_of, read
+from bridge.scope import column
 from nfa.errors import BudgetError, SkipError
 from nfa.found import Found
 from nfa.program import compile_program

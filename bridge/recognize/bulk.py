@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
@@ -27,6 +26,7 @@ from bridge.recognize.rows import SortedRows, arrow_columns
 from bridge.recognize.task import Task
 from bridge.recognize.texts import BEGINNING, Texts
 from bridge.recognize.values import Valued
+from bridge.scope import column
 from nfa.found import Found, selected
 from nfa.program import AnchorEnd, AnchorStart, Program
 from windows.databases import Database

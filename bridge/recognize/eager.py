@@ -17,7 +17,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.recognize.arrow import Array
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
@@ -29,6 +28,7 @@ from bridge.recognize.output import Output, shown
 from bridge.recognize.strategies.machine import Asked
 from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Valued
+from bridge.scope import column
 from nfa.eager import Batch, Choice, Complete, Eager, Interval
 from nfa.found import found_of
 from nfa.program import MatchSymbol, Program

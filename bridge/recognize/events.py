@@ -9,17 +9,18 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import Field, Names, Resolved, _condition, _resolve, _scalar, _Scope, _streaming
+from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError
 from bridge.query import Occurrence
 from bridge.repeated import COUNT, LAST, element, elements
+from bridge.scope import Field, Scope, condition_of, scalar
 from nfa.temporal import Distinct, Once, Temporal, Then, While, numbers, parts
 from windows.schema import is_reserved
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.TemporalMatch, names: Names) -> Resolved:
-    below = {event.input: _streaming(event.input, names) for event in node.events}
+    below = {event.input: streaming(event.input, names) for event in node.events}
     for event in node.events:
         if isinstance(below[event.input].node, query.Window):
             raise QueryError("a pattern reads streams, not windows of them: timer:within bounds how long it waits")
@@ -97,13 +98,13 @@ def _resolved(event: Occurrence, own: Resolved, scope: _Tags, bound: dict[int, b
     if event.condition is None:
         return dataclasses.replace(event, input=own.node)
     visible = (*own.visible, *scope.fields(event.condition, bound))
-    condition = _condition(event.condition, _Scope(visible), "a filter")
+    condition = condition_of(event.condition, Scope(visible), "a filter")
     return dataclasses.replace(event, input=own.node, condition=condition)
 
 
 def _value(value: exp.Expr, fields: list[Field], is_condition: bool) -> exp.Expr:
-    scope = _Scope(tuple(fields))
-    return _condition(value, scope, "while") if is_condition else _scalar(value, scope)
+    scope = Scope(tuple(fields))
+    return condition_of(value, scope, "while") if is_condition else scalar(value, scope)
 
 
 @dataclasses.dataclass

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.flow import table
 from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import arrow_columns, lent
 from bridge.recognize.values import LABEL, NUMBER, Fold
+from bridge.scope import column
 from windows.databases import Database
 
 

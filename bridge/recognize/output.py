@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.flow import table
 from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.clause import PerMatch, RowPattern
@@ -20,6 +19,7 @@ from bridge.recognize.folds import folded
 from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import arrow_columns, lent
 from bridge.recognize.values import Atom, Fold, Label, Number, Value, Valued
+from bridge.scope import column
 from windows.databases import Database
 
 

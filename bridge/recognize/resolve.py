@@ -11,19 +11,20 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import Field, Names, Resolved, _condition, _resolve, _Scope, _streaming
+from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError
 from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from bridge.recognize.values import field_of
+from bridge.scope import Field, Scope, condition_of
 from bridge.types import UNKNOWN, TypeOf, check_types, place, type_of
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
 from windows.schema import is_reserved
 from windows.window import Range, Rows, Unbounded
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.MatchRecognize, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
+    below = streaming(node.input, names)
     if isinstance(below.node, query.Window):
         raise QueryError(
             "MATCH_RECOGNIZE reads a stream, not a window of it: WITHIN bounds how long a match may last; over what a "
@@ -47,10 +48,10 @@ def _(node: query.MatchRecognize, names: Names) -> Resolved:
     return Resolved(query.MatchRecognize(below.node, clause), found, windowed=False)
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.EagerMatch, names: Names) -> Resolved:
     deleting = node.input if isinstance(node.input, query.Deleting) else None
-    below = _streaming(node.input if deleting is None else deleting.input, names)
+    below = streaming(node.input if deleting is None else deleting.input, names)
     if deleting is not None and node.interval is not None:
         raise QueryError("INTERVAL is not supported over a window with on … delete", words=["interval"])
     if isinstance(below.node, query.Window):
@@ -69,7 +70,7 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
     return Resolved(dataclasses.replace(node, input=source, pattern=pattern), measures, windowed=False)
 
 
-@_resolve.register
+@resolve.register
 def _(node: query.Deleting, names: Names) -> Resolved:
     raise QueryError("a window with on … delete is read by match_recognize, or plainly, select * from it")
 
@@ -80,7 +81,7 @@ _OURS = ("bridge", "windows", "contextlib", "functools")
 
 def _deletion(deletion: query.Deletion, rows: Resolved, names: Names) -> query.Deletion:
     """The condition with its columns named `alias.column`, those of the window's rows and of the event."""
-    trigger = _streaming(deletion.trigger, names)
+    trigger = streaming(deletion.trigger, names)
     condition = None
     if deletion.condition is not None:
         fields = [
@@ -88,7 +89,7 @@ def _deletion(deletion: query.Deletion, rows: Resolved, names: Names) -> query.D
             for alias, resolved in ((deletion.row, rows), (deletion.alias, trigger))
             for field in resolved.visible
         ]
-        condition = _condition(deletion.condition, _Scope(tuple(fields)), "WHERE")
+        condition = condition_of(deletion.condition, Scope(tuple(fields)), "WHERE")
     return query.Deletion(trigger.node, deletion.alias, deletion.row, condition)
 
 

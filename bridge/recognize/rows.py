@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import before, of, over, table
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.values import beside, shift_of
+from bridge.scope import column
 from windows.databases import Database, Refused
 
 PARTITION, ORDER = "_p", "_n"

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.errors import QueryError
 from bridge.recognize.arrow import Array, Ints
 from bridge.recognize.clause import RowPattern, Skip
 from bridge.recognize.conditions import Condition
 from bridge.recognize.rows import SortedRows
+from bridge.scope import column
 from nfa import skip as modes
 from nfa.found import Letters
 from nfa.program import MatchSymbol, Program

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.errors import QueryError, nearest
 from bridge.flow import of
 from bridge.recognize.answer import Prepared, matches, prepared
@@ -22,6 +21,7 @@ from bridge.recognize.strategies.machine import Asked, Numbered
 from bridge.recognize.task import Task
 from bridge.recognize.why import InMatch, Run, Skipped, Step, Why
 from bridge.recognize.write import skip as skip_text
+from bridge.scope import column
 from nfa.closures import Closures
 from nfa.errors import BudgetError
 from nfa.found import Found

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.errors import QueryError, nearest
 from bridge.flow import number
 from bridge.recognize.clause import SEMANTICS, RowPattern
+from bridge.scope import column
 from bridge.types import place as place_in_text
 
 SHIFT = "_SHIFT"

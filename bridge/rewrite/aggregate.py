@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import (
     FROM,
     Flow,
@@ -37,6 +36,7 @@ from bridge.rewrite.frames import framed
 from bridge.rewrite.network import Network, clock, derived_content, rewrite
 from bridge.rewrite.ranged import can_range, ranged
 from bridge.rewrite.stream import pushed_out
+from bridge.scope import column
 from windows.window import NEVER
 
 

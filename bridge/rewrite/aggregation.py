@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import FROM, named, number, numbered, of, over
 from bridge.rewrite.frames import listed
 from bridge.rewrite.network import Network
+from bridge.scope import column
 
 Values = Callable[[exp.Expr], exp.Expr]
 

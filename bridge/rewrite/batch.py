@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import Flow, Selection, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
+from bridge.scope import column
 from windows.window import NEVER, Batch
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import (
     OUT,
     Flow,
@@ -31,6 +30,7 @@ from bridge.flow import (
 from bridge.query import Node
 from bridge.rewrite.aggregation import Aggregation, guarded
 from bridge.rewrite.network import Network, clock
+from bridge.scope import column
 from windows.window import NEVER
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import Flow, Need, named, number, numbered, of, table
 from bridge.plan import Insert, Operator
 from bridge.rewrite.frames import aggregates
 from bridge.rewrite.network import Network, add_table, keep_for
+from bridge.scope import column
 from windows.window import NEVER
 
 NUMBER = "_n"

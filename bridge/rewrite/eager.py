@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, before, named, number, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize.values import Atom, Fold, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.recognize import MOMENT, not_running, placed, probes, typed
+from bridge.scope import column
 from nfa.errors import BudgetError
 from nfa.program import compile_program
 from nfa.variables import groups

@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import Flow, Need, Selection, named, number, of, over, same, table
 from bridge.plan import Insert, Operator
 from bridge.rewrite.network import Network, add_table, clock, row_columns
+from bridge.scope import column
 from windows.window import NEVER, FirstRange, FirstRows
 
 __all__ = ["rewrite_first"]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import Flow, named, number, over
+from bridge.scope import column
 from windows.window import NEVER
 
 

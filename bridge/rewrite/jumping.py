@@ -7,12 +7,12 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, of, over, same, table, whole, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.batch import by_condition
 from bridge.rewrite.network import Network, add_table, arrived, clock, derived_content, row_columns
+from bridge.scope import column
 from windows.window import NEVER, Batch, Range, Rows
 
 

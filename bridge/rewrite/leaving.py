@@ -10,10 +10,10 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import OUT, Flow, Selection, named, number, of, over, table, zero
 from bridge.plan import Operator, Purge
 from bridge.rewrite.network import Network, add_table
+from bridge.scope import column
 from windows.databases import Database
 from windows.window import NEVER, Top
 

@@ -13,12 +13,12 @@ from typing import cast
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, as_text, joined_text, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.family import constants, kind_of, signature
 from bridge.rewrite.network import Network, add_table, ago, rewrite
+from bridge.scope import column
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
 

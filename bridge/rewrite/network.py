@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.algebra import ReadSQL
-from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, same, table
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
+from bridge.scope import column
 from nfa.temporal import is_timed as is_timed_pattern
 from windows.databases.base import Database
 from windows.window import NEVER, Batch, FirstRange, Range

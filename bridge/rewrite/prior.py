@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import Flow, Need, Selection, named, number, over, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
+from bridge.scope import column
 
 
 @rewrite.register

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import Flow, named, over
 from bridge.rewrite.frames import aggregates, arrived, listed, near
 from bridge.rewrite.sides import is_whole, terms
+from bridge.scope import column
 from windows.window import NEVER
 
 Frames = tuple[Callable[[exp.Expr], exp.Expr], Callable[[exp.Expr], exp.Expr]]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
@@ -17,6 +16,7 @@ from bridge.recognize.clause import PerMatch, RowPattern, with_absence
 from bridge.recognize.conditions import Condition
 from bridge.recognize.values import Atom, Fold, Number, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.scope import column
 from nfa.errors import BudgetError
 from nfa.program import AnchorStart, Program, compile_program
 

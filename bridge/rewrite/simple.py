@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import OUT, Flow, Need, Selection, before, named, number, numbered, of
 from bridge.rewrite.network import Network, rewrite
+from bridge.scope import column
 from windows.window import NEVER
 
 

@@ -7,7 +7,6 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import Flow, Need, Selection, named, number, over, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.entering import rewrite_first
@@ -24,6 +23,7 @@ from bridge.rewrite.network import (
     rewrite,
     row_columns,
 )
+from bridge.scope import column
 from windows.window import NEVER, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.flow import Flow, Need, Selection, before, named, number, of, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
@@ -18,6 +17,7 @@ from bridge.recognize.values import Place, Value, Valued
 from bridge.repeated import COUNT
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.recognize import MOMENT, placed
+from bridge.scope import column
 from nfa.temporal import is_timed
 
 NOTED = ("_source", "_index", *MOMENT)

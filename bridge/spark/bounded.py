@@ -11,7 +11,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.query import Node
 from bridge.recognize.answer import matches, prepared
 from bridge.recognize.clause import PerMatch, RowPattern
@@ -22,6 +21,7 @@ from bridge.recognize.members import Members
 from bridge.recognize.output import Output, shown
 from bridge.recognize.rows import SortedRows, Source
 from bridge.recognize.values import Value, read, shift_of
+from bridge.scope import column
 from bridge.spark.order import AT_THE_END, BY_TIME, ORDER, PLACE
 from windows.databases.duckdb import DuckDB
 from windows.schema import Schema

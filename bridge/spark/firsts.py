@@ -7,9 +7,9 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.check import column
 from bridge.query import Node
 from bridge.recognize.clause import PerMatch
+from bridge.scope import column
 from bridge.spark.fanout import stateless
 from bridge.spark.order import FIRST, PLACE
 

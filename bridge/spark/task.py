@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.catalogue import QueryEntry
-from bridge.check import Field
 from bridge.engine import Bridge
 from bridge.errors import QueryError, SourceError
 from bridge.intake import interleaved
 from bridge.query import Node, Stream, walk
 from bridge.results import file_name
 from bridge.rows import arrow_table
+from bridge.scope import Field
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.relations import create_relation

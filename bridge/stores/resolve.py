@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
-from bridge.check import Field, Names, Resolved, _resolve, _scalar, _Scope, _streaming
+from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError
+from bridge.scope import Field, Scope, scalar
 from bridge.stores import statement
 from windows.schema import is_reserved
 
@@ -17,13 +18,13 @@ RESULT_ID = "result_id"
 """The parameter of an UpdateSQL that is the result's own name."""
 
 
-@_resolve.register(ReadSQL)
+@resolve.register(ReadSQL)
 def _(node: ReadSQL, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
+    below = streaming(node.input, names)
     database = names.store(node.store)
     sql = statement.read(node.statement, database, node.position)
     statement.check_parameters(sql, len(node.parameters), node.position)
-    parameters = tuple(_scalar(parameter, _Scope(below.fields)) for parameter in node.parameters)
+    parameters = tuple(scalar(parameter, Scope(below.fields)) for parameter in node.parameters)
     columns = statement.columns(sql, node.columns, database, node.position)
     resolved = dataclasses.replace(node, input=below.node, parameters=parameters, columns=columns)
     return Resolved(resolved, (*below.visible, *_result_fields(node, columns, below.visible)), windowed=False)
@@ -46,9 +47,9 @@ def _result_fields(node: ReadSQL, columns: Sequence[tuple[str, str]], before: Se
     return fields
 
 
-@_resolve.register(UpdateSQL)
+@resolve.register(UpdateSQL)
 def _(node: UpdateSQL, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
+    below = streaming(node.input, names)
     database = names.store(node.store)
     sql = statement.update(node.statement, database, node.position)
     statement.check_parameters(sql, len(node.parameters), node.position)
@@ -71,12 +72,12 @@ def _parameter(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
     is_id = isinstance(parameter, exp.Column) and parameter.name.lower() == RESULT_ID
     if is_id and RESULT_ID not in {field.name.lower() for field in fields}:
         return exp.column(RESULT_ID, quoted=True)
-    return _scalar(parameter, _Scope(tuple(fields)))
+    return scalar(parameter, Scope(tuple(fields)))
 
 
-@_resolve.register(IntoTable)
+@resolve.register(IntoTable)
 def _(node: IntoTable, names: Names) -> Resolved:
-    below = _streaming(node.input, names)
+    below = streaming(node.input, names)
     found = names.relation(node.table)
     known = {field.name.lower() for field in found.fields} if found is not None else None
     for field in below.visible if known is not None else ():

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 import numpy as np
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.recognize.arrow import Ints, ranges
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.strategies.kept import KeptRows
@@ -22,6 +21,7 @@ from bridge.recognize.strategies.keyed import keyed
 from bridge.recognize.strategies.starts import Holds, holds_at
 from bridge.recognize.task import Task, letter
 from bridge.recognize.values import CURRENT, Value
+from bridge.scope import column
 from nfa.chain import chain, check_result
 from nfa.closures import Closures
 from nfa.errors import BudgetError

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.check import column
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import PerMatch
 from bridge.recognize.members import match_numbers
 from bridge.recognize.strategies.offsets import distance_in, fits, ways
 from bridge.recognize.task import Task
 from bridge.recognize.values import Atom, Fold, Label, Number, Value, Valued, shift_of, shifted
+from bridge.scope import column
 
 
 class Columns:

@@ -198,8 +198,10 @@ class Scan:
         codes = self.transducer.codes.take(states)
         taken = codes >= 0
         starts = np.flatnonzero(self.transducer.begins.take(states))
-        lengths = np.add.reduceat(taken, starts, dtype=np.int64) if len(starts) else starts
-        return Found(starts, lengths, codes[taken])
+        counts = np.cumsum(taken, dtype=np.int32)  # no match goes on behind the start of the next one
+        before = counts[starts] - taken[starts]
+        lengths = np.diff(before, append=counts[-1:]).astype(np.int64)
+        return Found(starts, lengths, np.compress(taken, codes))
 
     def candidates(self) -> Rows:
         """The rows where a match begins, if none has to wait for another to end."""

@@ -39,12 +39,12 @@ class Members:
     @functools.cached_property
     def symbols(self) -> NDArray[np.int16]:
         """For each member the number of its symbol among `names`."""
-        return self._symbol_of[self.found.codes]
+        return self._symbol_of.take(self.found.codes)
 
     @functools.cached_property
     def excluded(self) -> Bools:
         """Whether a member stands in `{- -}`."""
-        return self._excluded[self.found.codes]
+        return self._excluded.take(self.found.codes)
 
     @functools.cached_property
     def match(self) -> Ints:
@@ -90,7 +90,7 @@ class Members:
         """How many members of each match are one of the symbols."""
         if symbols is None:
             return self.found.lengths
-        return np.diff(self._of(symbols)[1])
+        return np.diff(self._before(symbols))
 
     def count_so_far(self, symbols: tuple[str, ...] | None, members: Ints) -> Ints:
         """How many of a match's members up to each of these are one of the symbols."""
@@ -112,18 +112,26 @@ class Members:
         if symbols is None:
             return np.ones(len(self), bool)
         wanted = np.array([name in symbols for name in self.names] + [False])
-        return wanted[self.symbols]
+        return wanted.take(self.symbols)
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - lives as long as one answer
     def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
         """The members that are one of the symbols, and how many of them come before each match."""
-        counts = np.concatenate([np.zeros(1, np.int64), self._count_of(symbols)])
-        return np.flatnonzero(self.is_one_of(symbols)), counts[self.offsets]
+        return np.flatnonzero(self.is_one_of(symbols)), self._before(symbols)
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019
+    def _before(self, symbols: tuple[str, ...]) -> Ints:
+        """How many members of all matches before each one, and of all, are one of the symbols."""
+        before = np.zeros(len(self.offsets), np.int64)
+        there = self.offsets > 0
+        before[there] = self._count_of(symbols)[self.offsets[there] - 1]
+        return before
 
     @functools.lru_cache(maxsize=64)  # noqa: B019
     def _count_of(self, symbols: tuple[str, ...]) -> Ints:
-        """How many members up to each one, itself included, are one of the symbols."""
-        return np.cumsum(self.is_one_of(symbols), dtype=np.int64)
+        """How many members up to each one, itself included, are one of the symbols; narrow numbers are added faster."""
+        kind = np.int32 if len(self) < 2**31 else np.int64
+        return np.cumsum(self.is_one_of(symbols), dtype=kind)
 
 
 def match_numbers(starts: Ints, ends: Ints) -> Ints:

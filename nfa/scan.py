@@ -195,13 +195,12 @@ class Scan:
     def _past_last_row(self) -> Found:
         ran = lockstep.run(self.transducer.table, self._read, 1)
         states = flat(ran.astype(_narrowest(len(self.transducer.states))))[: self.count]
-        codes = self.transducer.codes.take(states)
-        taken = codes >= 0
+        taken = (self.transducer.codes >= 0).take(states)
         starts = np.flatnonzero(self.transducer.begins.take(states))
         counts = np.cumsum(taken, dtype=np.int32)  # no match goes on behind the start of the next one
         before = counts[starts] - taken[starts]
         lengths = np.diff(before, append=counts[-1:]).astype(np.int64)
-        return Found(starts, lengths, np.compress(taken, codes))
+        return Found(starts, lengths, self.transducer.codes.take(np.compress(taken, states)))
 
     def candidates(self) -> Rows:
         """The rows where a match begins, if none has to wait for another to end."""

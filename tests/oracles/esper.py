@@ -1,8 +1,8 @@
 """Esper as a witness: it has to give what the bridge gives, but for the decisions of docs/epl.md.
 
     mvn -f benchmarks/esper dependency:copy-dependencies -DoutputDirectory=JARS
-    python tests/oracles/esper.py --jars JARS --seeds 0:1000
-    python tests/oracles/esper.py --jars JARS --seeds 0:60 --record tests/conformance/epl_esper.json
+    python -m tests.oracles.esper --jars JARS --seeds 0:1000
+    python -m tests.oracles.esper --jars JARS --seeds 0:60 --record tests/conformance/epl_esper.json
 
 generate(7)                  a question: a statement with a pattern, or with match_recognize, and events for it
 from_esper(jars, questions)  its answers, all of them by one Java; a text where Esper refuses
@@ -41,6 +41,7 @@ from unittest import mock
 
 from nfa.watch import Watch
 from tests.oracles.esper_leaks import leaking
+from tests.oracles.tally import Tally
 
 Rows = list[tuple[Any, ...]]
 Answer = Rows | str
@@ -213,18 +214,11 @@ def _rank(seed: int) -> Callable[[Watch, Any], tuple[Any, ...]]:
 
 
 @dataclasses.dataclass
-class Compared:
-    questions: int = 0
+class Compared(Tally):
     rows: int = 0
     unasked: int = 0
     decided: Counter[int] = dataclasses.field(default_factory=Counter)
     """How many follow from which decision."""
-    refused: list[str] = dataclasses.field(default_factory=list)
-    differences: list[str] = dataclasses.field(default_factory=list)
-
-    def add(self, other: Compared) -> None:
-        for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def __str__(self) -> str:
         counts = f"{self.questions} statements, {self.rows} rows, by decisions {dict(self.decided)}"
@@ -299,5 +293,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
     sys.exit(main())

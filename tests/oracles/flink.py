@@ -1,6 +1,6 @@
 """Flink SQL as a witness: it has to give what the bridge gives on DuckDB and on SQLite.
 
-    python tests/oracles/flink.py --flink-python /path/to/python --seeds 0:200
+    python -m tests.oracles.flink --flink-python /path/to/python --seeds 0:200
 
 Asked is what Flink does as the standard has it. Its automaton never gives back a row that it has taken, so there is
 only ever one way to match: either every quantifier is exact, or no row can be both what a loop takes and what may come
@@ -28,6 +28,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
+
+from tests.oracles.tally import Tally
 
 Rows = list[tuple[Any, ...]]
 Answer = Rows | str
@@ -312,16 +314,9 @@ def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 @dataclasses.dataclass
-class Compared:
-    questions: int = 0
+class Compared(Tally):
     inputs: int = 0
     matches: int = 0
-    refused: list[str] = dataclasses.field(default_factory=list)
-    differences: list[str] = dataclasses.field(default_factory=list)
-
-    def add(self, other: Compared) -> None:
-        for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def __str__(self) -> str:
         counts = f"{self.questions} queries, {self.inputs} inputs, {self.matches} matches"
@@ -332,7 +327,7 @@ def compare(python: str, seeds: Sequence[int], inputs: int = INPUTS, urls: Seque
     """The questions of these seeds, answered by Flink and on each database."""
     questions = [generate(seed, inputs) for seed in seeds]
     witness = from_flink(python, questions)
-    found = Compared(len(questions), len(questions) * inputs)
+    found = Compared(len(questions), inputs=len(questions) * inputs)
     for question, answer in zip(questions, witness, strict=True):
         if isinstance(answer, str):
             found.refused.append(f"seed {question.seed}: {answer}\n{question.text(for_flink=True)}")
@@ -388,5 +383,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
     sys.exit(main())

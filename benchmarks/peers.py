@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import bridge
 from benchmarks.row_patterns import Expected, Theirs, Workload
@@ -144,8 +144,7 @@ class Pandas(Other):
 
     def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
         query = f"SELECT * FROM t MATCH_RECOGNIZE ({asked.query})"
-        request = {"data": str(data), "query": query, "runs": 1 + runs, "result": str(result)}
-        return _asked([str(self.python), _program("pandas_peer.py")], request, rows, runs)[1:]
+        return _asked(self.python, "pandas_peer.py", query, data, result, rows, runs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,9 +158,7 @@ class Flink(Other):
         return workload.flink
 
     def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
-        csv = _csv(data)
-        request = {"data": str(csv), "query": asked.query, "runs": 1 + runs, "result": str(result)}
-        return _asked([str(self.python), _program("flink_rows.py")], request, rows, runs)[1:]
+        return _asked(self.python, "flink_rows.py", asked.query, _csv(data), result, rows, runs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,12 +200,12 @@ def installed(pandas: str | None, flink: str | None, esper_jars: str | None) -> 
     return found
 
 
-def _program(name: str) -> str:
-    return str(pathlib.Path(__file__).with_name(name))
-
-
-def _asked(command: list[str], request: dict[str, Any], rows: int, runs: int) -> list[float]:
-    """The seconds that a program tells; it is given one run's time to start."""
+def _asked(
+    python: pathlib.Path, program: str, query: str, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int
+) -> list[float]:
+    """The seconds that a program beside this file tells, but for a first run; it is given one run's time to start."""
+    command = [str(python), str(pathlib.Path(__file__).with_name(program))]
+    request = {"data": str(data), "query": query, "runs": 1 + runs, "result": str(result)}
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     try:
         done = subprocess.run(
@@ -224,7 +221,7 @@ def _asked(command: list[str], request: dict[str, Any], rows: int, runs: int) ->
     if done.returncode:
         raise RefusedError(done.stderr.strip().splitlines()[-1])
     seconds: list[float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
-    return seconds
+    return seconds[1:]
 
 
 def _csv(data: pathlib.Path) -> pathlib.Path:

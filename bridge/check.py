@@ -160,7 +160,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         _check_grouped(expression, groups)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
-    if node.every_change and not _is_windowed_plainly(below.node):
+    if node.every_change and not isinstance(query.unfiltered(below.node), query.Window):
         raise QueryError("EMIT ON EVERY CHANGE needs a stream with a window, perhaps filtered")
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
@@ -185,12 +185,6 @@ def _of_the_database(node: query.Aggregate, names: Names) -> query.Aggregate:
 
 def _is_aggregate(function: exp.Expr, names: Names) -> bool:
     return names.store(None).is_aggregate(function.name)
-
-
-def _is_windowed_plainly(node: Node) -> bool:
-    while isinstance(node, query.Filter):
-        node = node.input
-    return isinstance(node, query.Window)
 
 
 def _is_known_to_end(node: Node) -> bool:

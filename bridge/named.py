@@ -21,6 +21,7 @@ from bridge.query import (
     Throttle,
     Window,
     rebuilt,
+    unfiltered,
 )
 from windows.window import FirstRange, FirstRows, Rows, Top, Unbounded
 
@@ -124,9 +125,7 @@ class NamedWindows:
 
     def _aggregated(self, node: Aggregate, every: Window) -> Node:
         """An aggregate over all events of a named window is over what is in it."""
-        below = every.input
-        while isinstance(below, Filter):
-            below = below.input
+        below = unfiltered(every.input)
         if not (isinstance(below, Stream) and below.name in self):
             return rebuilt(node, self._put)
         content = self._put(every.input)

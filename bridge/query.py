@@ -563,6 +563,13 @@ def walk(node: Node) -> Iterable[Node]:
     yield node
 
 
+def unfiltered(node: Node) -> Node:
+    """What is left without the filters that a node begins with."""
+    while isinstance(node, Filter):
+        node = node.input
+    return node
+
+
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """The same node over `change`d inputs."""
     if isinstance(node, Correlate):

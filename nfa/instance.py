@@ -55,6 +55,27 @@ class State:
         raise NotImplementedError
 
 
+class Around(State):
+    """Of one part that is started with it, and ends with it."""
+
+    part: State
+
+    def begin_part(self, begin: Bound) -> None:
+        self.part = made(self.watch, self, self.node.part)
+        self.part.start(begin)
+
+    def quit(self) -> None:
+        self.alive = False
+        self.part.quit()
+
+    def dump(self) -> Lines:
+        return [self.place, self.part.dump() if self.part.alive else []]
+
+    def load(self, lines: Lines) -> None:
+        self.part = loaded(self.watch, self, lines[1]) if lines[1] else made(self.watch, self, self.node.part)
+        self.part.alive = bool(lines[1])
+
+
 S = TypeVar("S", bound=type[State])
 _STATES: dict[type, type[State]] = {}
 

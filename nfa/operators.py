@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nfa.instance import Bound, Lines, State, listed, loaded, made, of, unlisted
+from nfa.instance import Around, Bound, Lines, State, listed, loaded, made, of, unlisted
 from nfa.temporal import Absent, Both, Either, Every, Once, Then
 
 
@@ -39,8 +39,20 @@ class OnceState(State):
         self.watch.listen(self)
 
 
-class Spawned:
-    """Above an instance while EVERY starts it: what is true or false at once is ended, and not told."""
+def spawned(above: State, begin: Bound) -> State | None:
+    """A new instance of the part of an EVERY; what is true or false at once is ended, and not told."""
+    waiting = _Waiting()
+    state = made(above.watch, waiting, above.node.part)
+    state.start(begin)
+    if waiting.told:
+        state.quit()
+        return None
+    state.above = above
+    return state
+
+
+class _Waiting:
+    """Above an instance while it is started."""
 
     def __init__(self) -> None:
         self.told = False
@@ -59,13 +71,7 @@ class EveryState(State):
         self._spawn()
 
     def _spawn(self) -> None:
-        spawned = Spawned()
-        state = made(self.watch, spawned, self.node.part)
-        state.start(self.begin)
-        if spawned.told:
-            state.quit()
-        else:
-            state.above = self
+        if (state := spawned(self, self.begin)) is not None:
             self.running.append(state)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
@@ -212,10 +218,9 @@ class EitherState(SeveralState):
 
 
 @of(Absent)
-class AbsentState(State):
+class AbsentState(Around):
     def start(self, begin: Bound) -> None:
-        self.part = made(self.watch, self, self.node.part)
-        self.part.start(begin)
+        self.begin_part(begin)
         if self.alive:
             self.above.true(begin, self, False)
 
@@ -226,14 +231,3 @@ class AbsentState(State):
 
     def false(self, state: State) -> None:
         """What can never come is absent for good: nothing changes."""
-
-    def quit(self) -> None:
-        self.alive = False
-        self.part.quit()
-
-    def dump(self) -> Lines:
-        return [self.place, self.part.dump() if self.part.alive else []]
-
-    def load(self, lines: Lines) -> None:
-        self.part = loaded(self.watch, self, lines[1]) if lines[1] else made(self.watch, self, self.node.part)
-        self.part.alive = bool(lines[1])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nfa.instance import Bound, Lines, State, listed, loaded, made, of, unlisted
-from nfa.operators import Spawned
+from nfa.instance import Around, Bound, Lines, State, listed, loaded, made, of, unlisted
+from nfa.operators import spawned
 from nfa.temporal import Distinct, Repeat, While, numbers
 
 Key = tuple[Any, ...]
@@ -102,13 +102,7 @@ class DistinctState(State):
         self._spawn({})
 
     def _spawn(self, seen: Seen) -> None:
-        spawned = Spawned()
-        state = made(self.watch, spawned, self.node.part)
-        state.start(self.begin)
-        if spawned.told:
-            state.quit()
-        else:
-            state.above = self
+        if (state := spawned(self, self.begin)) is not None:
             self.running[state] = seen
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
@@ -160,10 +154,9 @@ class DistinctState(State):
 
 
 @of(While)
-class WhileState(State):
+class WhileState(Around):
     def start(self, begin: Bound) -> None:
-        self.part = made(self.watch, self, self.node.part)
-        self.part.start(begin)
+        self.begin_part(begin)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
         holds = self.watch.value(self.node.value, bound)
@@ -177,14 +170,3 @@ class WhileState(State):
     def false(self, state: State) -> None:
         self.alive = False
         self.above.false(self)
-
-    def quit(self) -> None:
-        self.alive = False
-        self.part.quit()
-
-    def dump(self) -> Lines:
-        return [self.place, self.part.dump() if self.part.alive else []]
-
-    def load(self, lines: Lines) -> None:
-        self.part = loaded(self.watch, self, lines[1]) if lines[1] else made(self.watch, self, self.node.part)
-        self.part.alive = bool(lines[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nfa.instance import Bound, Lines, State, listed, loaded, made, of, unlisted
+from nfa.instance import Around, Bound, Lines, State, listed, loaded, of, unlisted
 from nfa.temporal import After, At, Within
 
 
@@ -21,12 +21,11 @@ class TimedState(State):
 
 
 @of(Within)
-class WithinState(TimedState):
+class WithinState(TimedState, Around):
     def start(self, begin: Bound) -> None:
         self.times = 0
         self.wait(self.watch.now + self.node.time)
-        self.part = made(self.watch, self, self.node.part)
-        self.part.start(begin)
+        self.begin_part(begin)
 
     def fire(self) -> None:
         self.quit()
@@ -43,10 +42,6 @@ class WithinState(TimedState):
     def false(self, state: State) -> None:
         self.alive = False
         self.above.false(self)
-
-    def quit(self) -> None:
-        self.alive = False
-        self.part.quit()
 
     def dump(self) -> Lines:
         return [self.place, self.due, self.at, self.times, self.part.dump()]

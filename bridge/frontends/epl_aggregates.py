@@ -11,7 +11,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import position_of
 from bridge.named import OF_EVENT, tells_more
-from bridge.query import Aggregate, Correlate, Filter, Node, Window
+from bridge.query import Aggregate, Correlate, Node, Window, unfiltered
 from windows.window import Top, Unbounded
 
 
@@ -32,7 +32,7 @@ class Asked:
 
 def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
-    window = _window(node)
+    window = unfiltered(node)
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
         return _plain(node, asked) if not asked.is_per_event else _per_event(node, asked)
@@ -46,12 +46,6 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
             next((at for column in asked.columns if (at := position_of(column)) is not None), position),
         )
     return _per_event(node, asked)
-
-
-def _window(node: Node) -> Node:
-    while isinstance(node, Filter):
-        node = node.input
-    return node
 
 
 def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:

@@ -11,7 +11,20 @@ from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, position_of, resolved
-from bridge.query import Aggregate, Arrange, Correlate, EagerMatch, Filter, Lookup, Map, Node, Prior, Throttle, Window
+from bridge.query import (
+    Aggregate,
+    Arrange,
+    Correlate,
+    EagerMatch,
+    Filter,
+    Lookup,
+    Map,
+    Node,
+    Prior,
+    Throttle,
+    Window,
+    unfiltered,
+)
 from windows.window import Range, Rows
 
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
@@ -119,8 +132,7 @@ def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
 
 
 def _is_batch(node: Node) -> bool:
-    while isinstance(node, Filter):
-        node = node.input
+    node = unfiltered(node)
     return isinstance(node, Correlate) or getattr(getattr(node, "extent", None), "slide", None) is not None
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD, Cursor, Region, word_of
-from bridge.query import Correlate, Filter, Node, parsed
+from bridge.query import Correlate, Node, parsed, unfiltered
 
 _SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
 _FLAT = "a column is written name or input.name"
@@ -56,8 +56,7 @@ class Names(NamedTuple):
 
 def visible(node: Node) -> tuple[str, ...]:
     """The aliases of the correlation that `node` is, or filters."""
-    while isinstance(node, Filter):
-        node = node.input
+    node = unfiltered(node)
     return tuple(alias for alias, _ in node.inputs) if isinstance(node, Correlate) else ()
 
 

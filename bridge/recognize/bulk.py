@@ -20,17 +20,15 @@ from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
 from bridge.recognize.decided import AT_THE_END, BY_ROW, Decided, can_tell, searched
 from bridge.recognize.members import Members, match_numbers
-from bridge.recognize.output import Output, shown
+from bridge.recognize.output import shown
 from bridge.recognize.planner import over_rows, run
 from bridge.recognize.rows import SortedRows, arrow_columns
 from bridge.recognize.task import Task
-from bridge.recognize.texts import BEGINNING, Texts
-from bridge.recognize.values import Valued
+from bridge.recognize.texts import BEGINNING, Continuous
 from bridge.scope import column
 from nfa.found import Found, selected
 from nfa.program import AnchorEnd, AnchorStart, Program
 from windows.databases import Database
-from windows.window import NEVER
 
 
 def can(clause: RowPattern, conditions: Sequence[Condition], program: Program, ahead: int) -> bool:
@@ -41,16 +39,9 @@ def can(clause: RowPattern, conditions: Sequence[Condition], program: Program, a
 
 @dataclasses.dataclass(frozen=True)
 class Bulk:
-    """One continuous query, as `recognize.live.Live` has it."""
+    """What `asked` is answered by, in place of its machine."""
 
-    clause: RowPattern
-    conditions: tuple[Condition, ...]
-    program: Program
-    measures: tuple[Valued, ...]
-    fields: tuple[str, ...]
-    expressions: tuple[exp.Expr, ...]
-    texts: Texts
-    behind: int
+    asked: Continuous
 
     def run(self, database: Database, now: int, last: int | None = None) -> int:
         """Tells what the rows at hand and the time decide, and moves the partitions on; how many rows are still needed.
@@ -58,13 +49,13 @@ class Bulk:
         `last`: the `seq` of the last event of all; then what is open is decided, too, in the order of the first rows.
         Raises QueryError or ExhaustedError where the machine has to do it; then nothing has been done.
         """
-        names = [key.name for key in self.clause.partition_by]
+        names = [key.name for key in self.asked.clause.partition_by]
         width = len(names)
-        rows = arrow_columns(database, self.texts.kept, width + 4 + len(self.expressions))
-        stands = arrow_columns(database, self.texts.places, width + 7)
+        rows = arrow_columns(database, self.asked.texts.kept, width + 4 + len(self.asked.expressions))
+        stands = arrow_columns(database, self.asked.texts.places, width + 7)
         parts = Parts.of(rows, stands, width)
         keys, letters, values = parts.rows[:width], parts.rows[width + 3], parts.rows[width + 4 :]
-        known = dict(zip(self.expressions, values, strict=True))
+        known = dict(zip(self.asked.expressions, values, strict=True))
         held = Held(database, parts.ends, known, dict(zip(names, keys, strict=True)))
         task = self._task(held, parts, _ints(letters))
         found = run(task, over_rows(task).strategy)
@@ -76,8 +67,8 @@ class Bulk:
         return self._advance(database, parts, keys, searches.open, found.starts[decided])
 
     def _task(self, held: Held, parts: Parts, letters: Ints) -> Task:
-        clause = dataclasses.replace(self.clause, order_by=(exp.Ordered(this=column("ts")),))
-        task = Task(held, clause, self.conditions, self.program)
+        clause = dataclasses.replace(self.asked.clause, order_by=(exp.Ordered(this=column("ts")),))
+        task = Task(held, clause, self.asked.conditions, self.asked.program)
         held.know(column("ts"), pa.array(parts.ts))
         held.know(task.letter, pa.array(np.where(parts.behind, 0, letters)))  # what is only looked back at is no symbol
         return task
@@ -86,26 +77,21 @@ class Bulk:
         """Adds the results of the matches that are decided, in the order in which they became known."""
         numbers = match_numbers(found.starts, parts.ends)[decided]
         found, told = selected(found, decided), told.of(decided)
-        members = Members(found, self.program, parts.ends)
+        members = Members(found, self.asked.program, parts.ends)
         members.numbers = numbers + parts.matches[parts.number(found.starts)]
-        which = shown(members, self.clause.per_match, len(parts.ts))
-        clause = dataclasses.replace(self.clause, order_by=())  # the stream's time is every result's, and no column
-        fields = [name for name in self.fields if name != "ts"]
-        answer = Output(task.database, task.rows, members, which).table(clause, fields, self.measures)
+        which = shown(members, self.asked.clause.per_match, len(parts.ts))
         turn, seq = _turns(parts, found, told, last)
-        order = np.argsort(turn[which.match], kind="stable")
-        match = which.match[order]
-        system = [told.time[match], seq[match], np.full(len(match), NEVER), np.arange(len(match))]
-        columns: list[Array] = [*map(pa.array, system), *answer.take(order).columns]
-        names = ["ts", "seq", "_expires", "_place", *answer.column_names]
-        task.database.append(self.texts.result_table, pa.Table.from_arrays(columns, names=names))
+        which = which.taken(np.argsort(turn[which.match], kind="stable"))
+        ts, seq = told.time[which.match], seq[which.match]
+        table = self.asked.results(task.database, task.rows, members, which, ts, seq)
+        task.database.append(self.asked.texts.result_table, table)
 
     def _advance(self, database: Database, parts: Parts, keys: list[Array], open_ones: Ints, told: Ints) -> int:
         """Notes where the partitions stand that went on; the rows that they have behind them are purged some time."""
         starts = parts.ends.copy()
         of, first = np.unique(parts.number(open_ones), return_index=True)
         starts[of] = open_ones[first]
-        needed = np.maximum(starts - self.behind, parts.firsts)
+        needed = np.maximum(starts - self.asked.behind, parts.firsts)
         moved = np.flatnonzero((needed > parts.firsts) | (starts > parts.starts))
         if len(moved):
             last = [
@@ -118,7 +104,7 @@ class Bulk:
             columns = [*(taken(key, parts.firsts[moved]) for key in keys), *map(pa.array, lines)]
             columns.append(pa.array(np.full(len(moved), parts.version + 1)))
             names = [f"c{place}" for place in range(len(columns))]
-            database.append(self.texts.place_table, pa.Table.from_arrays(columns, names=names))
+            database.append(self.asked.texts.place_table, pa.Table.from_arrays(columns, names=names))
         return int((parts.ends - needed).sum())
 
 

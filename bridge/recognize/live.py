@@ -23,18 +23,16 @@ from bridge.recognize.arrow import Array, Ints
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import Condition
 from bridge.recognize.members import Members
-from bridge.recognize.output import Output, Shown, shown
+from bridge.recognize.output import shown
 from bridge.recognize.strategies.machine import Asked
 from bridge.recognize.task import skip_of
-from bridge.recognize.texts import BEGINNING, Moment, Texts
-from bridge.recognize.values import Valued
+from bridge.recognize.texts import BEGINNING, Continuous, Moment
 from nfa import skip as modes
 from nfa.errors import BudgetError, ExhaustedError, SkipError
 from nfa.found import found_of
 from nfa.matcher import Match, Matcher
 from nfa.program import MatchSymbol, Program
 from windows.databases import Database
-from windows.window import NEVER
 
 Key = tuple[Any, ...]
 
@@ -145,30 +143,19 @@ class Store:
 
 
 @dataclasses.dataclass
-class Live:
-    """The machine of one continuous query; a step of its operator.
+class Live(Continuous):
+    """The machine of one continuous query; a step of its operator. A row is looked at when `ahead` more have come, for NEXT."""
 
-    `behind` rows before a start are kept for PREV, and a row is looked at when `ahead` more have come, for NEXT.
-    """
-
-    clause: RowPattern
-    conditions: tuple[Condition, ...]
-    program: Program
-    measures: tuple[Valued, ...]
-    fields: tuple[str, ...]
-    expressions: tuple[exp.Expr, ...]
-    texts: Texts
     table: str
-    behind: int = 0
-    ahead: int = 0
-    forgets: bool = False
+    ahead: int
+    forgets: bool
     """Whether a partition without open rows is as one that never was."""
 
     def __post_init__(self) -> None:
         self._ready = False
         self._seq = self._kept = 0
         fits = bulk.can(self.clause, self.conditions, self.program, self.ahead)
-        self._bulk = self._for_many() if fits else None
+        self._bulk = bulk.Bulk(self) if fits else None
         self._width = len(self.clause.partition_by)
         self._codes = {
             (line.name, line.excluded): place
@@ -216,11 +203,6 @@ class Live:
         if final:
             return not count and not self._ready and self._kept >= MANY
         return count >= max(MANY, self._kept // OPEN_ONES)
-
-    def _for_many(self) -> bulk.Bulk:
-        return bulk.Bulk(
-            self.clause, self.conditions, self.program, self.measures, self.fields, self.expressions, self.texts, self.behind
-        )  # fmt: skip
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The statement whose rows the machine takes, and the machine."""
@@ -466,18 +448,11 @@ class _Answer:
         members.numbers = np.array(self.match_numbers, np.int64)  # the partition's, not this push's
         which = shown(members, live.clause.per_match, len(self.numbers))
         if live.clause.per_match is PerMatch.WITH_UNMATCHED:
-            which = _by_row(which)
-        clause = dataclasses.replace(live.clause, order_by=())  # the stream's time is every result's, and no column
-        fields = [name for name in live.fields if name != "ts"]
-        answer = Output(self.database, self, members, which).table(clause, fields, live.measures)
+            which = which.taken(np.argsort(which.row, kind="stable"))
         report = np.searchsorted(self.ends, which.row, side="right")
         ts = np.array([r.ts for r in self.reports], np.int64)[report]
         seq = np.array([r.seq for r in self.reports], np.int64)[report]
-        place = np.arange(len(report))
-        system = [ts, seq, np.full(len(report), NEVER), place]
-        return pa.Table.from_arrays(
-            [*map(pa.array, system), *answer.columns], names=["ts", "seq", "_expires", "_place", *answer.column_names]
-        )
+        return live.results(self.database, self, members, which, ts, seq)
 
     # As the sorted rows of a bounded input ------------------------------------------------------------------------------
 
@@ -492,8 +467,3 @@ class _Answer:
         place = [key.name for key in self.live.clause.partition_by].index(name)
         report = np.searchsorted(self.ends, rows, side="right")
         return self.live.array([self.reports[at].key[place] for at in report.tolist()], place)
-
-
-def _by_row(which: Shown) -> Shown:
-    order = np.argsort(which.row, kind="stable")
-    return Shown(which.match[order], which.member[order], which.row[order])

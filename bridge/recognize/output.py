@@ -38,6 +38,10 @@ class Shown:
         found: Bools = self.match == ABSENT
         return found
 
+    def taken(self, order: Ints) -> Shown:
+        """These of the rows, in this order."""
+        return Shown(self.match[order], self.member[order], self.row[order])
+
 
 def shown(members: Members, per_match: PerMatch, count: int) -> Shown:
     """Which rows a clause gives for its matches, over `count` rows of input."""
@@ -72,7 +76,7 @@ def _in_order(rows: Shown, members: Members) -> Shown:
     """By the row each match begins with; rows of no match among them; matches by number, rows as they are taken."""
     starts = members.found.starts[rows.match] if members.matches else rows.row
     order = np.lexsort((rows.row, rows.match, np.where(rows.unmatched, rows.row, starts)))
-    return Shown(rows.match[order], rows.member[order], rows.row[order])
+    return rows.taken(order)
 
 
 class Columns(Protocol):

@@ -1,8 +1,22 @@
-"""What the machine of a stream and the strategies for many rows share: where they read, and where they write."""
+"""What the machine of a stream and the strategies for many rows share: the clause, where they read, what they write."""
 
 from __future__ import annotations
 
 import dataclasses
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.recognize.arrow import Ints
+from bridge.recognize.clause import RowPattern
+from bridge.recognize.conditions import Condition
+from bridge.recognize.members import Members
+from bridge.recognize.output import Columns, Output, Shown
+from bridge.recognize.values import Valued
+from nfa.program import Program
+from windows.databases import Database
+from windows.window import NEVER
 
 Moment = tuple[int, int, int]
 """ts, seq and place of a row."""
@@ -23,3 +37,28 @@ class Texts:
     index of the start, matches so far, and a number that grows from line to line."""
     place_table: str
     result_table: str
+
+
+@dataclasses.dataclass
+class Continuous:
+    """One clause over a stream, its names found; `behind` rows before a start are kept for PREV."""
+
+    clause: RowPattern
+    conditions: tuple[Condition, ...]
+    program: Program
+    measures: tuple[Valued, ...]
+    fields: tuple[str, ...]
+    expressions: tuple[exp.Expr, ...]
+    texts: Texts
+    behind: int
+
+    def results(
+        self, database: Database, rows: Columns, members: Members, which: Shown, ts: Ints, seq: Ints
+    ) -> pa.Table:
+        """The rows shown as those of the result table, with the moment of each."""
+        clause = dataclasses.replace(self.clause, order_by=())  # the stream's time is every result's, and no column
+        fields = [name for name in self.fields if name != "ts"]
+        answer = Output(database, rows, members, which).table(clause, fields, self.measures)
+        system = [ts, seq, np.full(len(ts), NEVER), np.arange(len(ts))]
+        names = ["ts", "seq", "_expires", "_place", *answer.column_names]
+        return pa.Table.from_arrays([*map(pa.array, system), *answer.columns], names=names)

@@ -12,7 +12,21 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, of, qualified, valid, whole, zero
+from bridge.flow import (
+    BY_VALUE,
+    OUT,
+    Flow,
+    Need,
+    Selection,
+    named,
+    not_later,
+    number,
+    of,
+    qualified,
+    valid,
+    whole,
+    zero,
+)
 from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
@@ -202,7 +216,7 @@ def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str,
     timed = part.flow.timed or trigger.flow.timed
     inside = valid("w", "t", part.flow, timed=timed, bounded=indexed)
     if part.flow.counted and part.flow.order:
-        inside[-1] = exp.or_(inside[-1], _of_one_event(timed))
+        inside[-1] = exp.or_(inside[-1], _of_one_event(timed, "_place" in rows[part.alias].columns))
     conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
 
@@ -257,10 +271,17 @@ def _step(part: Part, rows: Selection, alias: str | None) -> exp.Expr:
     return exp.IntDiv(this=qualified(rows.columns["ts"].copy(), alias), expression=number(length))
 
 
-def _of_one_event(timed: bool) -> exp.Expr:
-    """Rows of one event all take part in its combinations, also where one of them pushes another out."""
+def _of_one_event(timed: bool, placed: bool) -> exp.Expr:
+    """Rows of one event all take part in its combinations, also where one of them pushes another out.
+
+    Not one that falls out as it comes (W9): that one meets others where it arrives, as the trigger.
+    """
     names = ("ts", "seq") if timed else ("seq",)
-    return exp.and_(*(exp.EQ(this=of("w", name), expression=of("t", name)) for name in names))
+    together = [exp.EQ(this=of("w", name), expression=of("t", name)) for name in names]
+    if placed:
+        own = zip(("seq", "_place"), OUT[1:], strict=True)
+        together.append(exp.not_(exp.and_(*(of("w", mine).eq(of("w", out)) for mine, out in own))))
+    return exp.and_(*together)
 
 
 def _bound(condition: exp.Expr, part: Part, trigger: Part, rows: dict[str, Selection]) -> exp.Expr:

@@ -277,7 +277,7 @@ def _of_one_event(timed: bool, placed: bool) -> exp.Expr:
     Not one that falls out as it comes (W9): that one meets others where it arrives, as the trigger.
     """
     names = ("ts", "seq") if timed else ("seq",)
-    together = [exp.EQ(this=of("w", name), expression=of("t", name)) for name in names]
+    together: list[exp.Expr] = [exp.EQ(this=of("w", name), expression=of("t", name)) for name in names]
     if placed:
         own = zip(("seq", "_place"), OUT[1:], strict=True)
         together.append(exp.not_(exp.and_(*(of("w", mine).eq(of("w", out)) for mine, out in own))))

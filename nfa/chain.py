@@ -118,13 +118,15 @@ def _needed(starts: Rows, hits: list[int], after: list[int]) -> NDArray[np.bool_
 
 def _disjoint(starts: Rows, ends: Rows) -> Chosen:
     places = np.flatnonzero(ends >= 0)
-    following = np.maximum(ends, starts + 1)[places].tolist()
-    hits, after, row = [], [], 0
-    for place, start, end in zip(places.tolist(), starts[places].tolist(), following, strict=True):
-        if start >= row:
-            hits.append(place)
-            after.append(row := end)
-    return hits, after
+    if not len(places):
+        return [], []
+    after = np.maximum(ends, starts + 1).take(places)
+    following = np.searchsorted(starts.take(places), after).tolist()
+    hits, at = [], 0
+    while at < len(places):
+        hits.append(at)
+        at = following[at]
+    return places.take(hits).tolist(), after.take(hits).tolist()
 
 
 class _BySymbols:

@@ -38,7 +38,7 @@ class Column(NamedTuple):
 
     def of(self, places: NDArray[Any]) -> Column:
         """The values at these places, none of which is negative."""
-        return Column(self.values[places], None if self.nulls is None else self.nulls[places], self.kind)
+        return Column(self.values.take(places), None if self.nulls is None else self.nulls.take(places), self.kind)
 
     def at(self, places: NDArray[Any]) -> Column:
         """The values at these places; a negative place gives NULL."""

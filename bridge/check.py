@@ -191,6 +191,8 @@ def _is_known_to_end(node: Node) -> bool:
     """Whether results over a node have a window themselves (W5): a session's end is not known when its rows come."""
     if isinstance(node, query.Window):
         return not isinstance(node.extent, Session)
+    if isinstance(node, query.Match):
+        return True  # by its own WITHIN
     return all(map(_is_known_to_end, node.inputs_of))
 
 

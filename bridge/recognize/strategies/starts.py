@@ -13,8 +13,10 @@ from bridge.recognize.arrow import Bools, Ints, taken
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.evaluate import Column, columns_of, truth, vector
 from bridge.recognize.rows import arrow_columns, lent
+from bridge.recognize.strategies import compiling
 from bridge.recognize.task import Task
 from bridge.recognize.values import CURRENT, Value
+from nfa import compiled
 from nfa.closures import Closures
 from nfa.found import Found, Letters
 from nfa.lanes import LettersAt, scan_lanes
@@ -28,9 +30,24 @@ Holds = Callable[[Ints, Ints, Seen], Bools]
 
 
 def find(task: Task) -> Found:
-    """The matches, found for all starts side by side."""
+    """The matches, found for all starts side by side; of very many rows one start after the other, compiled."""
+    found = _compiled(task)
+    if found is not None:
+        return found
     return scan_lanes(
         task.program, letters_at(task), task.ends, task.skip, limits=limits(task), candidates=candidates(task)
+    )
+
+
+def _compiled(task: Task) -> Found | None:
+    asked = compiling.asked(task) if compiled.can(task.program, task.skip) else None
+    if asked is None or not compiled.pays(asked.text, len(task.letters)):
+        return None
+    columns = compiling.columns(task, asked)
+    if columns is None:
+        return None
+    return compiled.scan_compiled(
+        task.program, asked.text, columns, task.letters, task.ends, task.skip, limits=limits(task)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -277,6 +278,20 @@ def _finish(cep: Bridge, end: int | None, final: bool) -> None:
         cep.advance_time(end)
     if final:
         cep.finish()
+        _warn_of_letters(cep)
+
+
+def _warn_of_letters(cep: Bridge) -> None:
+    """What did not reach a data store in the end, which a database in memory forgets."""
+    from bridge.results import counted
+    from bridge.stores.outbox import ATTEMPTS
+
+    waiting, dead = min(cep.deliver() for _ in range(ATTEMPTS)), cep.dead_letters()
+    if waiting:
+        warnings.warn(f"{counted(waiting, 'row')} did not reach data stores", stacklevel=2)
+    if dead:
+        first = f"{dead[0].store}: {dead[0].reason}"
+        warnings.warn(f"{counted(len(dead), 'row')} not taken by data stores; the first: {first}", stacklevel=2)
 
 
 def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
 from bridge.plan import Call, Insert, Operator, Purge, Step, Table
 from bridge.query import Node, Stream
-from bridge.reports import Report, Reports, Results
+from bridge.reports import Report, Reports, Results, loose
 from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
@@ -221,7 +221,7 @@ class Runner:
         if len(members) > 1:
             with contextlib.suppress(NotAlike, Refused):
                 return [self._family(members, form)]
-        return [Report([entry], entry.texts[form]) for entry in members]
+        return [Report([entry], entry.texts[form], loose=loose(entry, form, self.database)) for entry in members]
 
     def _family(self, members: Sequence[QueryEntry], form: int) -> Report:
         """One statement for all members; the database must accept it before it counts."""

@@ -232,8 +232,8 @@ def _(node: query.Arrange, names: Names) -> Resolved:
 
 @resolve.register
 def _(node: query.Lookup, names: Names) -> Resolved:
-    below, source = streaming(node.input, names), streaming(node.source, names)
-    if not source.windowed:
+    below, source = streaming(node.input, names), resolve(node.source, names)
+    if not source.windowed and not isinstance(source.node, query.Relation):
         name = query.source_name(source.node) or "its input"
         raise QueryError(f"a sub-query over {name!r} needs a window: #keepall, #time(…), #length(…)", words=[name])
     inner = [Field(f"{node.name}.{f.name}", f.type, (node.name, f.name)) for f in source.visible]

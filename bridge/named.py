@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from bridge.changes import Action, Change, ChangeTable, StateTable
 from bridge.errors import NameTaken, QueryError, nearest
 from bridge.query import (
     Aggregate,
@@ -17,6 +18,7 @@ from bridge.query import (
     Node,
     Output,
     Prior,
+    Relation,
     Stream,
     Throttle,
     Window,
@@ -74,19 +76,40 @@ class NamedWindow:
 
 
 class NamedWindows:
-    """The named windows of a bridge, found ignoring case."""
+    """The named windows and the tables of a bridge, found ignoring case."""
 
     def __init__(self) -> None:
         self.known: dict[str, NamedWindow] = {}
+        self.tables: dict[str, StateTable] = {}
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self.known
 
     def create(self, name: str, window: Window, like: str) -> None:
         """A new window, empty and without a source."""
-        if name in self:
-            raise NameTaken(f"there is a window {name!r} already")
+        self._check_free(name)
         self.known[name.lower()] = NamedWindow(name, window, like)
+
+    def create_table(self, table: StateTable) -> None:
+        """A new table."""
+        self._check_free(table.name)
+        self.tables[table.name.lower()] = table
+
+    def is_table(self, name: str) -> bool:
+        """Whether a name is that of a table."""
+        return name.lower() in self.tables
+
+    def insert_into_table(self, name: str, node: Node) -> Node:
+        """What inserts the rows of a node into a table."""
+        insertion = Change("event", "row", unmatched=(Action("insert", star=True),), always=True)
+        return ChangeTable(self.put(node), self.tables[name.lower()], insertion)
+
+    def change(self, name: str, trigger: Node, change: Change) -> Node | None:
+        """Says how events change a window; of a table it is a query of its own."""
+        if self.is_table(name):
+            return ChangeTable(self.put(trigger), self.tables[name.lower()], change)
+        self._delete(name, trigger, change)
+        return None
 
     def insert(self, name: str, node: Node) -> None:
         """Says what is inserted; one statement does."""
@@ -95,19 +118,23 @@ class NamedWindows:
             raise QueryError(f"a second statement inserts into the window {name!r}: one can")
         self.known[name.lower()] = dataclasses.replace(window, input=node)
 
-    def delete(self, name: str, deletion: Deletion) -> None:
-        """Says what is deleted."""
+    def _delete(self, name: str, trigger: Node, change: Change) -> None:
         window = self._unread(name)
+        if not change.is_deletion:
+            raise QueryError(f"the window {name!r} is not changed by on … {change.verb}: a table can be", words=[name])
         if not isinstance(window.window.extent, Unbounded):
             raise QueryError(
                 f"the window {name!r} is {window.window.extent}: on … delete is for #keepall", words=[name]
             )
+        deletion = Deletion(trigger, change.alias, change.row, change.condition)
         self.known[name.lower()] = dataclasses.replace(window, deletions=(*window.deletions, deletion))
 
     def put(self, node: Node) -> Node:
         """The tree with the windows' content where it names them; what they give each event of is what is inserted."""
         if isinstance(node, Stream) and node.name in self:
             return self.known[node.name.lower()].rows
+        if isinstance(node, Stream) and self.is_table(node.name):
+            return Relation(self.tables[node.name.lower()].name)
         if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output)):
             return rebuilt(node, self.put)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
@@ -117,6 +144,8 @@ class NamedWindows:
         return self._put(node)
 
     def _put(self, node: Node) -> Node:
+        if isinstance(node, Stream) and self.is_table(node.name):
+            return Relation(self.tables[node.name.lower()].name)
         if isinstance(node, Stream):
             return self._read(node.name).content if node.name in self else node
         if isinstance(node, Aggregate) and isinstance(node.input, Window):
@@ -138,6 +167,10 @@ class NamedWindows:
             return dataclasses.replace(node, input=content)
         window, filtered = self.known[below.name.lower()].window, below is not every.input
         return dataclasses.replace(node, input=content, every_change=tells_more(window, filtered, node.group_by))
+
+    def _check_free(self, name: str) -> None:
+        if name in self or self.is_table(name):
+            raise NameTaken(f"there is a {'window' if name in self else 'table'} {name!r} already")
 
     def _read(self, name: str) -> NamedWindow:
         window = dataclasses.replace(self.known[name.lower()], is_read=True)

@@ -4,6 +4,7 @@ from bridge.flow import Flow, Need
 from bridge.rewrite import (
     aggregate,
     arrange,
+    change,
     correlate,
     eager,
     jumping,
@@ -25,6 +26,7 @@ __all__ = [
     "Source",
     "aggregate",
     "arrange",
+    "change",
     "correlate",
     "eager",
     "jumping",

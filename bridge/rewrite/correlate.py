@@ -48,7 +48,8 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
         operator.origins = lambda: _origins(_parts(node, network, windowed=True))
 
     operator = network.operator(node, build, "Correlate")
-    return network.give(operator, node, need)
+    tables = {below.name.lower() for _, below in node.inputs if isinstance(below, query.Relation)}
+    return network.give(operator, node, max(need, Need.ARRIVALS) if network.changes(tables) else need)
 
 
 def _parts(node: query.Correlate, network: Network, windowed: bool) -> list[Part]:
@@ -66,10 +67,15 @@ def _origins(parts: list[Part]) -> list[Origin]:
 
 def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:
     if isinstance(node, query.Relation):
-        columns = network.database.relation_columns(node.name, network.source(node.name).names)
-        return Part(f"p{place}", name, Selection(table_of(node.name), columns), None)
+        return Part(f"p{place}", name, related(node, network), None)
     flow = network.rewrite(node, Need.CONTENT if windowed else Need.ARRIVALS)
     return Part(f"p{place}", name, flow.arrivals, flow)
+
+
+def related(node: query.Relation, network: Network) -> Selection:
+    """The rows of a table."""
+    columns = network.database.relation_columns(node.name, network.source(node.name).names)
+    return Selection(table_of(node.name), columns)
 
 
 def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from bridge import query
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
+from bridge.changes import ChangeTable
 from bridge.query import Node
 from bridge.stores import statement
 from windows.databases import Database
@@ -23,7 +24,7 @@ def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
     found = {table for node, table in readers for writer, written in writers if written == table and writer != node}
     for node, table in writers:
         others = [other for other, written in writers if written == table and other != node]
-        if any(isinstance(other, UpdateSQL) for other in others):
+        if any(isinstance(other, (UpdateSQL, ChangeTable)) for other in others):
             found.add(table)
     return found
 
@@ -34,12 +35,21 @@ def written(trees: Iterable[Node], database: Database) -> frozenset[str]:
     return frozenset(table for node in nodes if (table := _written(node, database)))
 
 
+def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:
+    """How often a tree reads a table, and writes it."""
+    nodes = dict.fromkeys(query.walk(tree))
+    reads = sum(name == table for node in nodes for name in _read(node, database))
+    return reads, sum(_written(node, database) == table for node in nodes)
+
+
 def _written(node: Node, database: Database) -> str | None:
     match node:
         case UpdateSQL(store=None):
             return statement.written(statement.update(node.statement, database, node.position))
         case IntoTable():
             return node.table.lower()
+        case ChangeTable():
+            return node.table.name.lower()
     return None
 
 

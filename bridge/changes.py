@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from sqlglot import exp
 
-from bridge.query import Node
+from bridge.query import Deletion, Node
 from windows.schema import Schema
 
 
@@ -85,3 +86,37 @@ class ChangeTable(Node):
     @property
     def inputs_of(self) -> tuple[Node, ...]:
         return (self.input,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Changing(Node):
+    """EPL's named window that events change: the rows of `input`, a window of all rows, as the `changes` leave them.
+
+    A row that is changed leaves, and comes anew as it is then. What an event changes is there when it has been told to
+    all that read the window, before what it inserts.
+
+    >>> from bridge.query import Stream, Window
+    >>> update = Change("b", "w", matched=(Action("update", None, (("v", exp.column("v", "b")),)),))
+    >>> print(Changing(Window(Stream("S"), "UNBOUNDED"), ((Stream("B"), update),)))
+    SELECT * FROM S WINDOW(UNBOUNDED) AS B CHANGE IT
+    """
+
+    input: Node
+    changes: tuple[tuple[Node, Change], ...]
+
+    def __str__(self) -> str:
+        triggers = ", ".join(str(trigger).removeprefix("SELECT * FROM ") for trigger, _ in self.changes)
+        return f"{self.input} AS {triggers} CHANGE IT"
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input, *(trigger for trigger, _ in self.changes))
+
+    @property
+    def deletions(self) -> tuple[Deletion, ...]:
+        """The changes, all of which delete."""
+        return tuple(Deletion(trigger, one.alias, one.row, one.condition) for trigger, one in self.changes)
+
+    def rebuilt(self, change: Callable[[Node], Node]) -> Node:
+        """The same over `change`d inputs."""
+        return Changing(change(self.input), tuple((change(trigger), one) for trigger, one in self.changes))

@@ -153,7 +153,8 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
     if called.lower() == name.lower() and called.lower() in catalogue.queries:
         return  # a statement inserts into a stream of its own name
     _register_inline(statement.node, runner)
-    runner.add_query(catalogue.free(called), windows.put(statement.node), text)
+    node = windows.inserted(statement) or windows.put(statement.node)
+    runner.add_query(catalogue.free(called), node, text)
 
 
 def _tells_inserted(statement: CreateQuery | Query) -> bool:

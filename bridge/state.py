@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from bridge.changes import Action, Change, ChangeTable
+from bridge.changes import Action, Change, ChangeTable, Changing
 from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError, nearest
 from bridge.frontends.epl_changes import INITIAL
@@ -26,6 +26,16 @@ def _(node: ChangeTable, names: Names) -> Resolved:
     change = checked(node.change, below.visible, columns, f"the table {node.table.name!r}")
     resolved = dataclasses.replace(node, input=below.node, change=change)
     return Resolved(resolved, below.visible if change.always else columns, windowed=False)
+
+
+@resolve.register
+def _(node: Changing, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    changes = []
+    for trigger, change in node.changes:
+        by = streaming(trigger, names)
+        changes.append((by.node, checked(change, by.visible, below.visible, "the window")))
+    return Resolved(Changing(below.node, tuple(changes)), below.visible, windowed=True)
 
 
 def checked(change: Change, event: Fields, row: Fields, what: str) -> Change:
@@ -59,7 +69,8 @@ def _values(
     listed = action.values
     if action.star:
         listed = tuple((one.name, exp.column(_quoted(one.name), table=_quoted(change.alias))) for one in event)
-    for name, value in listed:
+    for name, written in listed:
+        value = _of_row(written, row, change.row) if action.kind == "update" else written
         column = next((one for one in row if one.name.lower() == name.lower()), None)
         if column is None:
             hint = nearest(name, [one.name for one in row])
@@ -75,6 +86,18 @@ def _values(
         if action.kind == "update":
             before[f"{change.row}.{column.name}"] = given
         yield column.name, given
+
+
+def _of_row(value: exp.Expr, row: Fields, alias: str) -> exp.Expr:
+    """A value that is set: names without an alias are the row's, where it has them."""
+    own = {one.name.lower() for one in row}
+
+    def named(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in own:
+            return exp.column(node.this.copy(), table=_quoted(alias))
+        return node
+
+    return value.transform(named)
 
 
 def _as_before(value: exp.Expr, before: Mapping[str, exp.Expr], row: str) -> exp.Expr:

@@ -236,8 +236,8 @@ NAMED = (
         ("on B as b delete from W where v = 3 and b.v = 4", "reads the window 'W' already"),
         ("on B as b delete from V", "unknown window 'V'"),
         ("create window w#keepall as S", "there is a window"),
-        ("select sum(v) from W#length(2)", "read by match_recognize"),
         ("select count(*) as n from W as w, B#keepall as b where w.v = b.v", "#keepall"),
+        ("on B as b update W as w set u = 3", "already"),
     ],
 )
 def test_what_a_named_window_cannot(text: str, reason: str) -> None:

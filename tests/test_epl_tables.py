@@ -173,3 +173,53 @@ def test_time_drives_one_statement_of_a_table() -> None:
         cep.add_output_processor("soon", lambda event: found.append((event.timestamp, event.payload["there"])))
         cep.push_events("A", [(["a", 1, "x"], 0), (["b", 1, "x"], 4_000), (["c", 1, "x"], 9_000)])
     assert found == [(0, None), (4_000, None), (9_000, "x")]
+
+
+WINDOW = ("create window W#keepall as A", "insert into W select * from A(v > 1)")
+READERS = (
+    "select k, sum(v) as t, count(*) as n from W group by k",
+    "select sum(v) as t from W(v < 5)",
+    "select id, v from W",
+    "select b.id as i, w.id as j from B#length(2) as b, W as w where w.k = b.k",
+    "select b.id as i, w.id as j from B#time(4 milliseconds) as b left outer join W as w on w.v > b.v",
+    "on B as b select b.id as i, w.id as j, w.v as v from W as w where w.v > b.v",
+    "select id, (select max(v) from W where k = b.k) as m from B as b",
+    "select v from W output last every 4 milliseconds",
+)
+
+
+def changes(chance: random.Random) -> list[str]:
+    """What events do to a named window."""
+    known = (
+        "on B as b update W as w set v = v + 1, id = w.id || cast(initial.v, string) where w.k = b.k",
+        "on B(v > 2) as b delete from W as w where w.v >= b.v + 2",
+        "on A(v = 1) as a merge W as w where w.k = a.k when matched and w.v > 4 then delete "
+        "when matched then update set v = w.v + 2 when not matched then insert select a.id as id, 9 as v, a.k as k",
+    )
+    return chance.sample(known, chance.randint(1, 3))
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 4))
+def test_what_changes_a_named_window_does_not_depend_on_the_pushes(seed: int) -> None:
+    chance = random.Random(seed)
+    events = [(chance.choice("AAB"), row) for row in epl_generate.events(chance, 14)]
+    all_ways(chance.choice(READERS), events, seed, (*WINDOW, *changes(chance)))
+
+
+def test_a_window_that_events_change_can_be_asked() -> None:
+    update = "on A(v = 0) as a update W as w set v = w.v + 1 where w.k = a.k"
+    with opened(*WINDOW, update, "select sum(v) as t from W") as cep:
+        cep.push_events("A", [(["a", 5, "x"], 1), (["b", 0, "x"], 2), (["c", 7, "y"], 3)])
+        assert [row.t for row in cep.query("SELECT t FROM q5")] == [13]
+
+
+def test_what_is_not_there_of_windows_that_events_change() -> None:
+    with opened(*WINDOW, "on A(v = 0) as a update W as w set v = w.v + 1 where w.k = a.k") as cep:
+        for text, reason in (
+            ("select * from W match_recognize (measures A.v as v pattern (A))", "match_recognize over a window"),
+            ("select id, sum(v) as t from W", "values of single events"),
+            ("on A as a update W as w set u = 3", "no column 'u'"),
+        ):
+            with pytest.raises(QueryError, match=reason):
+                cep.create_query("x", f"{text}", language="epl")
+                cep.create_query("y", "select sum(v) as t from W", language="epl")

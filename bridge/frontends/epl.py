@@ -146,7 +146,7 @@ def _windowed(
             windows.insert(statement.name, statement.node)
             yield statement
         else:
-            yield dataclasses.replace(statement, node=windows.put(statement.node))
+            yield dataclasses.replace(statement, node=windows.inserted(statement) or windows.put(statement.node))
 
 
 def _free(name: str, before: Sequence[object]) -> str:

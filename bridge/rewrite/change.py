@@ -11,6 +11,7 @@ from bridge.flow import Flow, Need, Selection, named, number, of, table, zero
 from bridge.plan import Operator
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.scope import column
+from bridge.state_table import Alter, Statements
 from windows.databases.base import PARAMETER
 
 EVENT, ROW = "e", "r"
@@ -27,20 +28,15 @@ def _(node: ChangeTable, network: Network, need: Need) -> Flow:
 
 
 def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operator) -> None:
-    from bridge.state_table import Alter, Statements
-
     database, state = network.database, node.table
     names = tuple(state.schema.names)
     cause, changed = network.name("cause", node), network.name("changed", node)
-    arrived = _arrived(below)
-    bare = arrived.copy()
-    bare.set("order", None)
-    add_table(operator, cause, bare)
-    operator.inboxes.append(cause)
+    events = arrived(below)
+    add_cause(operator, cause, events)
     reads = database.relation_columns(state.name, names)
     source = Selection(table(state.name), reads)
     statements = Statements(
-        arrived=database.render(arrived),
+        arrived=database.render(events),
         cause=database.quoted(cause),
         clear=database.render(exp.delete(table(cause))),
         found=None if node.change.always else database.render(found(node.change, names, source, cause)),
@@ -64,7 +60,7 @@ def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operato
     operator.steps.append(Alter(state, node.change, statements, keys, quoted, changed if quoted else ""))
 
 
-def _arrived(below: Flow) -> exp.Select:
+def arrived(below: Flow) -> exp.Select:
     """The events in their order: ts, seq and place, then their columns."""
     order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
     place = order[2].copy() if below.order else zero()
@@ -72,20 +68,35 @@ def _arrived(below: Flow) -> exp.Select:
     return select.select(*(named(below.arrivals.columns[name].copy(), name) for name in below.names)).order_by(*order)
 
 
-def found(change: Change, names: Sequence[str], rows: Selection, cause: str) -> exp.Select:
-    """The rows that the event finds: what is done with each (0: nothing), as they were, and as they are then."""
+def add_cause(operator: Operator, cause: str, events: exp.Select) -> None:
+    """The table of the one event at hand."""
+    bare = events.copy()
+    bare.set("order", None)
+    add_table(operator, cause, bare)
+    operator.inboxes.append(cause)
+
+
+def found(
+    change: Change, names: Sequence[str], rows: Selection, cause: str, identity: Sequence[str] = ()
+) -> exp.Select:
+    """The rows that the event finds: what is done with each (0: nothing), as they were, and as they are then.
+
+    As it was a row is its `identity` alone, where there is one; the rows are in the order of that.
+    """
 
     def meant(value: exp.Expr) -> exp.Expr:
         return _meant(value, change, rows)
 
     which = _which([action.condition and meant(action.condition) for action in change.matched])
-    old = [named(rows.value(column(name), ROW), f"_old_{name}") for name in names]
+    old = [named(rows.value(column(name), ROW), f"_old_{name}") for name in identity or names]
     new = [named(_new(change.matched, name, rows, meant), f"_new_{name}") for name in names]
     event = table(cause).as_(EVENT, quoted=True)
     select = exp.select(named(which, "_which"), *old, *new).from_(event)
-    condition = None if change.condition is None else meant(change.condition)
-    select = select.join(rows.item(ROW), on=condition, join_type="inner" if condition is not None else "cross")
-    return select.order_by(*(exp.Ordered(this=rows.value(column(name), ROW), nulls_first=True) for name in names))
+    conditions = [*rows.conditions_of(ROW), *([] if change.condition is None else [meant(change.condition)])]
+    on = exp.and_(*conditions) if conditions else None
+    select = select.join(rows.item(ROW), on=on, join_type="inner" if conditions else "cross")
+    order = [rows.value(column(name), ROW) for name in identity or names]
+    return select.order_by(*(exp.Ordered(this=value, nulls_first=None if identity else True) for value in order))
 
 
 def unmatched(change: Change, names: Sequence[str], cause: str) -> exp.Select:

@@ -12,7 +12,22 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, of, qualified, valid, whole, zero
+from bridge.flow import (
+    BY_VALUE,
+    INSERTED,
+    Flow,
+    Need,
+    Selection,
+    named,
+    not_later,
+    number,
+    of,
+    qualified,
+    seen,
+    valid,
+    whole,
+    zero,
+)
 from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
@@ -155,7 +170,8 @@ def _branch(
         if place != arriving:
             on = rows[part.alias].conditions_of(part.alias)
             if part.flow is not None:
-                on = [*_seen(part, trigger, place > arriving and once, indexed, rows), *on]
+                driven = node.driving is not None
+                on = [*_seen(part, trigger, place > arriving and once, indexed, rows, driven), *on]
             if part is stepped:
                 other = [_replaced(side[1], value) for side in sides if side]
                 on = [*_in_step(trigger, _step(part, rows[part.alias], part.alias), other), *on]
@@ -202,15 +218,33 @@ def _columns(parts: list[Part], trigger: Part, rows: dict[str, Selection]) -> li
     ]
 
 
-def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str, Selection]) -> list[exp.Expr]:
-    """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen."""
+def _seen(
+    part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str, Selection], driven: bool
+) -> list[exp.Expr]:
+    """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen.
+
+    A window that events change is seen as it was before the event, but where the event itself asks (`driven`): as it has
+    changed it, before what it inserts.
+    """
     assert part.flow is not None and trigger.flow is not None
     timed = part.flow.timed or trigger.flow.timed
+    if part.flow.late and not trigger.flow.late:
+        asked = seen("w", "t", part.flow, timed)
+        if driven:
+            asked = [not_later("w", "t", (), timed), _not_inserted(timed), *valid("w", "t", part.flow, timed=timed)]
+        return [_bound(condition, part, trigger, rows) for condition in asked]
+    right = right and not (trigger.flow.late and not part.flow.late)
     inside = valid("w", "t", part.flow, timed=timed, bounded=indexed)
     if part.flow.counted and part.flow.order:
         inside[-1] = exp.or_(inside[-1], _of_one_event(timed))
     conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
+
+
+def _not_inserted(timed: bool) -> exp.Expr:
+    """Whether a row is not one that the event inserts."""
+    changed = exp.LT(this=of("w", "_place"), expression=number(INSERTED))
+    return exp.or_(changed, exp.Not(this=_of_one_event(timed)))
 
 
 def _stepped(parts: list[Part], trigger: Part) -> Part | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, named, not_later, number, of, qualified, valid, whole
+from bridge.flow import Flow, Need, Selection, named, number, of, qualified, seen, whole
 from bridge.plan import Operator
 from bridge.rewrite.correlate import related
 from bridge.rewrite.network import Network, rewrite
@@ -61,8 +61,7 @@ def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr
 
     inside: list[exp.Expr] = []
     if isinstance(inner, Flow):
-        timed = below.timed or inner.timed
-        inside = [not_later("w", "t", (), timed), *valid("w", "t", inner, timed=timed)]
+        inside = seen("w", "t", inner, below.timed or inner.timed)
     conditions = [*(_of_content(condition, content) for condition in inside), *content.conditions_of("w")]
     if node.condition is not None:
         conditions.append(whole(meant(node.condition)))

@@ -88,11 +88,12 @@ class Script:
             known = {there.lower(): its for there, its in cep.streams.items()}
             if known.get(name.lower()) != schema:  # another one of this name is refused
                 cep.register_stream(name, schema)
-        for name, (node, text) in self.queries.items():
-            try:
-                cep.create_query(name, node)
-            except QueryError as error:
-                raise (retold(error, self.language).within(text) if text is not None else error) from None
+        with cep._runner.expecting(node for node, _ in self.queries.values()):
+            for name, (node, text) in self.queries.items():
+                try:
+                    cep.create_query(name, node)
+                except QueryError as error:
+                    raise (retold(error, self.language).within(text) if text is not None else error) from None
 
 
 def replay(

@@ -32,6 +32,8 @@ def _(node: ReadSQL, network: Network, need: Need) -> Flow:
         else:
             _asked(node, sql, below, network, operator)
 
+    if not kept:
+        network.read_late.add(node)
     operator = network.operator(node, build, "ReadSQL")
     return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
 

@@ -233,10 +233,10 @@ class Replay:
         order = [] if bounds is not None else [(c, pa.int64()) for c in ORDER]
         wanted = {name: pa.schema([*order, *self.schemas[name]]) for name in group.names}
         feeds = tuple(self._feed(number, events, bool(changed)) for number, events in enumerate(self.events))
-        at_once = {} if bounds is not None or self._open_end else self._bounded(group.names)
+        at_once = {} if bounds is not None or self._open_end or self.writes.serial else self._bounded(group.names)
         task = Task(
             feeds,
-            needed(queries, group.names),
+            tuple(queries) if self.writes.serial else needed(queries, group.names),
             wanted,
             self.relations,
             self.history.last,

@@ -180,10 +180,11 @@ class _Run:
             self.cep.register_datastore(name, url)
         for feed in task.feeds:
             self.cep.register_stream(feed.name, feed.schema)
-        for name, node in task.queries:
-            self.cep.create_query(name, node)
-            if name in task.wanted:
-                self.cep.add_output_processor(name, _nothing, batch=True)
+        with self.cep._runner.expecting(node for _, node in task.queries):
+            for name, node in task.queries:
+                self.cep.create_query(name, node)
+        for name in task.wanted:
+            self.cep.add_output_processor(name, _nothing, batch=True)
         self._turn = 0
         self._first = 0
         self._places = np.array([], np.int64)

@@ -53,6 +53,13 @@ def written(trees: Iterable[Node], database: Database) -> frozenset[str]:
     return frozenset(touch.table for node in nodes if (touch := _written(node, database)))
 
 
+def met(trees: Iterable[Node], late: Iterable[Node], database: Database) -> str | None:
+    """A table that the trees write, and that some of the others read `late`, when all is written; None where all is well."""
+    writes = [touch for tree in trees for node in query.walk(tree) if (touch := _written(node, database))]
+    reads = [touch for node in late for touch in _read(node, database)] if writes else []
+    return next((write.table for write in writes if any(write.meets(read) for read in reads)), None)
+
+
 def _written(node: Node, database: Database) -> Touch | None:
     match node:
         case UpdateSQL(store=None):

@@ -20,7 +20,7 @@ from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statemen
 from bridge.named import NamedWindows
 from bridge.query import Node
 from bridge.runner import Runner
-from bridge.stores.order import written
+from bridge.stores.order import met, written
 from windows.schema import Schema
 
 Asked = Statement | CreateWindow | CreateTable | ChangeRows
@@ -78,9 +78,10 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
     script = definition if isinstance(definition, Script) else Script((), (Output(name, definition),))
     known, made = set(catalogue.streams), list[str]()
     back = runner.network.remember()
-    trees = [*(entry.resolved.node for entry in catalogue.queries.values()), *script.queries.values()]
+    before = [entry.resolved.node for entry in catalogue.queries.values()]
     try:
-        runner.network.written = written(trees, runner.database)
+        runner.network.written = runner.expected | written([*before, *script.queries.values()], runner.database)
+        _refuse_late_writes(script, before, runner)
         with runner.transaction():
             for stream, schema in script.streams:
                 _declare(stream, schema, runner)
@@ -96,6 +97,18 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
     if is_script:
         streams = [stream for stream, _ in script.streams if stream.lower() not in known]
         catalogue.scripts[name.lower()] = ScriptEntry(name, script, tuple(made), tuple(streams))
+
+
+def _refuse_late_writes(script: Script, before: Sequence[Node], runner: Runner) -> None:
+    """What was created before must not see at an event what the event itself has written."""
+    late = [node for tree in before for node in objects.walk(tree) if node in runner.network.read_late]
+    table = met(script.queries.values(), late, runner.database) if late else None
+    if table is not None:
+        raise QueryError(
+            f"this writes {table!r}, which a query reads that was created before: create what writes first, or the two in "
+            "one script",
+            words=[table],
+        )
 
 
 def _create_statements(

@@ -21,7 +21,7 @@ from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
-from bridge.stores.order import conflicts, uses
+from bridge.stores.order import conflicts, uses, written
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
 
@@ -61,6 +61,8 @@ class Runner:
         self.reports = Reports()
         self.told: tuple[str, ...] = ("ts",)
         """What results say of their time and place before their columns."""
+        self.expected: frozenset[str] = frozenset()
+        """Tables that queries will write which are still to be created."""
         self.now = BEGINNING
         self.seq = 0
         self._tables: list[str] = []
@@ -133,6 +135,16 @@ class Runner:
                 raise QueryError(
                     f"two statements that time alone drives cannot both use the table {state!r}: one of them, and events"
                 )
+
+    @contextlib.contextmanager
+    def expecting(self, trees: Iterable[Node]) -> Iterator[None]:
+        """Trees that are created one by one, but belong together, as those of a script."""
+        with contextlib.suppress(QueryError):  # which is told when the query is created
+            self.expected = written(trees, self.database)
+        try:
+            yield
+        finally:
+            self.expected = frozenset()
 
     def _planned(self, name: str, resolved: Resolved, text: str) -> QueryEntry:
         known = {id(operator): len(operator.tables) for operator in self.network.operators}

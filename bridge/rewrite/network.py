@@ -74,6 +74,8 @@ class Network:
         self.written: frozenset[str] = frozenset()
         """The tables that queries write: what is read of them is read at its place among the steps."""
         self._state = names.tables
+        self.read_late: set[Node] = set()
+        """What reads tables that nobody wrote when it was created: it is read when all steps are done."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self.reader = 0
         self._used: set[int | str] = set()

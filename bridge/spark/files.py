@@ -19,6 +19,8 @@ from bridge.spark.events import column
 from bridge.spark.order import ORDER
 from bridge.spark.pieces import Group, Replay, spark_schema
 from bridge.spark.task import Writer, folder_of
+from bridge.spark.writes import run_name
+from bridge.spark.writes import write as write_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,12 +111,16 @@ class Directory:
         return bool(self._system.get_file_info(path).type != fs.FileType.NotFound)
 
 
-def write(replay: Replay, out: str) -> list[Written]:
-    """Computes all queries, those in the same pieces in one pass, and puts their results into a directory."""
+def write(replay: Replay, out: str, run: str | None = None) -> list[Written]:
+    """Computes all queries, those in the same pieces in one pass, and puts their results into a directory.
+
+    What the script writes to databases is written when all is computed, as that of this `run`.
+    """
     directory = Directory(out)
     try:
         told = [line for group in replay.groups() for line in _write_group(replay, group, directory)]
-        directory.publish(replay.script.queries)
+        write_letters(replay, run_name(run))
+        directory.publish(replay.names)
     except BaseException as error:
         directory.discard()
         raise own(error) from None
@@ -158,7 +164,7 @@ def read(replay: Replay, out: str) -> dict[str, Any]:
     from pyspark.sql import functions as F  # noqa: N812
 
     found = {}
-    for name in replay.script.queries:
+    for name in replay.names:
         frame = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(f"{out}/{folder_of(name)}")
         found[name] = frame.orderBy(F.col("_metadata.file_name"), F.col("_metadata.row_index"))
     return found

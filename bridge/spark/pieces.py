@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.engine import Bridge
 from bridge.errors import BridgeError
 from bridge.intake import arrow_type, milliseconds
-from bridge.query import Node, walk
+from bridge.query import Node
 from bridge.replay import Script, schema_for, undeclared
 from bridge.rows import arrow_table
-from bridge.sources.relations import create_relation, whole_table
+from bridge.sources.relations import copy_table, create_relation, whole_table
 from bridge.spark.bounded import Bounded, bounded
 from bridge.spark.events import FILE, ROW, Events, column, open_events
 from bridge.spark.fanout import fanout
@@ -28,6 +27,7 @@ from bridge.spark.firsts import with_first_row
 from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.sessions import session
 from bridge.spark.task import Feed, Task, needed
+from bridge.spark.writes import NO_WRITES, checked_stores, separated, stores_read
 from windows.schema import Attribute, Schema
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class Replay:
         timestamp: str | Mapping[str, str] | None = None,
         schemas: Mapping[str, Any] | None = None,
         relations: Mapping[str, Any] | None = None,
+        stores: Mapping[str, Any] | None = None,
+        database: Any = "duckdb://",
         end: Any = None,
         pieces: int | None = None,
         open_end: bool = False,
@@ -92,29 +94,34 @@ class Replay:
         if pieces is not None and (not isinstance(pieces, int) or pieces < 1):
             raise BridgeError(f"pieces is a whole number from 1, not {pieces!r}")
         self.script = Script.of(queries)
-        _refuse_stores(self.script)
         self.script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
         self.spark = session(spark)
         self.end = None if end is None else milliseconds(end)
         self.events = [self._until_end(e) for e in open_events(self.spark, self.script, source, timestamp)]
-        self.relations = {name: _as_table(name, data) for name, data in (relations or {}).items()}
+        self.given = {name: _as_table(name, data) for name, data in (relations or {}).items()}
+        self.stores, self.database = checked_stores(stores), database
         self._pieces, self._open_end = pieces, open_end
         self._history: History | None = None
-        with self._checked() as cep:
-            self.fanouts = {name: fanout(name, cep._catalogue) for name in self.script.queries}
+        self.relations, self.writes = self.given, NO_WRITES
+        self.script, self.relations, self.writes = separated(self)
+        with self.checked() as cep:
+            self.fanouts = {name: self.writes.way(name, fanout(name, cep._catalogue)) for name in self.script.queries}
+            self.writes.learn(cep)
             self.schemas = {name: _result_schema(cep, name) for name in self.script.queries}
             self._nodes = {name: cep._catalogue.query_entry(name).resolved.node for name in self.script.queries}
 
     # What is known before -----------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _checked(self) -> Iterator[Bridge]:
+    def checked(self) -> Iterator[Bridge]:
         """A bridge without events that has all streams and queries: what is wrong with them, is wrong here."""
         import bridge
 
         with bridge.connect() as cep:
             for name, table in self.relations.items():
-                create_relation(cep.database, name, table)
+                (create_relation if name in self.given else copy_table)(cep.database, name, table)
+            for name, url in self.stores.items():
+                cep.register_datastore(name, url)
             self.install(cep)
             self.streams = cep.streams
             yield cep
@@ -138,15 +145,25 @@ class Replay:
         return self._history
 
     @property
+    def names(self) -> list[str]:
+        """The queries that give results."""
+        return [name for name in self.script.queries if name not in self.writes.writers]
+
+    @property
     def cores(self) -> int:
         """How many tasks Spark runs at a time."""
         return int(self.spark.sparkContext.defaultParallelism)
 
     def groups(self) -> list[Group]:
         """The queries by the pieces they are computed in."""
+        return self.grouped(self.names)
+
+    def grouped(self, names: Iterable[str]) -> list[Group]:
+        """Some of the queries by these pieces."""
         found: dict[tuple[Any, ...], list[str]] = {}
         backs: dict[tuple[Any, ...], int] = {}
-        for name, way in self.fanouts.items():
+        for name in names:
+            way = self.fanouts[name]
             keys = self.usable(way.keys)
             sliced = way.back is not None and (not keys or self._slices(way.back) > 1 or self.history.count == 0)
             key = ("time",) if sliced else ("keys", *sorted(keys.items()))
@@ -216,16 +233,18 @@ class Replay:
         order = [] if bounds is not None else [(c, pa.int64()) for c in ORDER]
         wanted = {name: pa.schema([*order, *self.schemas[name]]) for name in group.names}
         feeds = tuple(self._feed(number, events, bool(changed)) for number, events in enumerate(self.events))
-        at_once = {} if bounds is not None or self._open_end else self._bounded(group.names)
+        at_once = {} if bounds is not None or self._open_end or self.writes.serial else self._bounded(group.names)
         task = Task(
             feeds,
-            needed(queries, group.names),
+            tuple(queries) if self.writes.serial else needed(queries, group.names),
             wanted,
             self.relations,
             self.history.last,
             bounds,
             self._open_end,
             at_once,
+            stores_read(self.script, self.stores),
+            self.writes.before(bounds, group.names, self.events),
         )
         return task, self._cut(group, bounds)
 
@@ -300,18 +319,9 @@ def _numbered(events: DataFrame, count: int) -> DataFrame:
     return events.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
 
 
-def _refuse_stores(script: Script) -> None:
-    for name, (node, _) in script.queries.items():
-        if any(isinstance(below, (ReadSQL, UpdateSQL, IntoTable)) for below in walk(node)):
-            raise BridgeError(
-                f"{name!r} reads or writes a data store, which is done where the bridge is: use engine='local', or give what "
-                "it reads as relations"
-            )
-
-
 def frames(replay: Replay) -> dict[str, DataFrame]:
     """The results of all queries."""
-    return {name: replay.frame(name) for name in replay.script.queries}
+    return {name: replay.frame(name) for name in replay.names}
 
 
 def _slice_of(at: Column, bounds: Sequence[int]) -> Column:

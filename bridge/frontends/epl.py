@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from bridge.changes import ChangeTable
+from bridge.changes import ChangeTable, Leaving
 from bridge.errors import QueryError
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
@@ -21,7 +21,7 @@ from bridge.frontends.epl_changes import VERBS, ChangeRows, CreateTable, change_
 from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
-from bridge.frontends.epl_output import aggregates, single_events, told
+from bridge.frontends.epl_output import aggregates, at_ticks, leaving, single_events, told
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
@@ -45,6 +45,7 @@ from bridge.query import (
     TemporalMatch,
     Throttle,
     Window,
+    unfiltered,
     walk,
 )
 from windows.schema import Attribute, Schema, TypeMismatch
@@ -261,13 +262,17 @@ def _attribute(cursor: Cursor) -> Attribute:
 
 
 def _inserted(cursor: Cursor) -> Sequence[Statement]:
-    if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM"):
-        cursor.fail(f"insert {cursor.word().lower()} is not supported: only what is new is inserted")
+    if cursor.word() == "IRSTREAM":
+        cursor.fail("insert irstream is not supported: what is new and what leaves are two statements")
+    leaves, position = cursor.word() == "RSTREAM", cursor.position
+    cursor.at += cursor.word() in ("ISTREAM", "RSTREAM")
     cursor.expect("INTO")
     name = cursor.name("a stream to insert into")
     columns = _column_names(cursor) if cursor.word() == "(" else []
     start = cursor.at
     node = _select(cursor)
+    if leaves != any(isinstance(below, Leaving) for below in walk(node)):
+        cursor.fail("insert rstream into … select rstream …: both say that what leaves is inserted", position)
     if columns:
         node = _renamed(cursor, node, columns)
     return [CreateQuery(name, node, cursor.slice(Region(start, cursor.at))), Query(Stream(name), name)]
@@ -302,8 +307,6 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
     position = cursor.position
     cursor.at += bool(which)
-    if which == "RSTREAM":
-        cursor.fail("rstream is not supported: only what is new is reported", position)
     distinct = cursor.take("DISTINCT")
     start = cursor.at
     region = cursor.until(STOPS)
@@ -317,12 +320,18 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     node, names = _source(cursor, joins)
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
     if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
-        cursor.fail("irstream is not supported here: only what is new is reported", position)
+        cursor.fail(
+            "irstream is not supported here: select rstream, in a statement of its own, tells what leaves", position
+        )
+    if which == "RSTREAM":
+        node = leaving(cursor, node, position)
     where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     if isinstance(node, Correlate):
         on = resolved(cursor, joins.conditions, names)
         on, where = (on, where) if node.outer or subqueries.found else (on + where, ())
         node = dataclasses.replace(node, condition=joined(on) if on else None)
+    if which == "RSTREAM" and (subqueries.found or priors.found):
+        cursor.fail("rstream with a sub-query, prev or prior is not supported: insert into names these", position)
     node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
@@ -352,9 +361,21 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)
     _refuse_next(cursor)
-    if keys or any(column.find(exp.AggFunc) for column in (*columns, *having)):
+    aggregating = any(column.find(exp.AggFunc) for column in (*columns, *having))
+    ticking = asked.pace is not None and asked.pace.kind == "snapshot"
+    if ticking and asked.pace is not None:
+        if aggregating and not keys:
+            cursor.fail(
+                "output snapshot of aggregates without groups is not supported: they would be told of empty windows, too",
+                asked.pace.position,
+            )
+        node, asked = at_ticks(cursor, node, asked.pace), dataclasses.replace(asked, pace=None)
+    if keys or aggregating:
         _refuse_lookups(cursor, node, columns, position)
+        if isinstance(unfiltered(node), Leaving):
+            cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
+        found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where

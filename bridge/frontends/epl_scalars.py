@@ -39,9 +39,9 @@ _REFUSED_CALLS = {
     "prevwindow": "prevwindow is not supported: window contents are asked with cep.query",
     "istream": "istream() is not supported: what is reported is new always",
     "grouping": "grouping() is not supported: one GROUP BY is",
-    "firstever": "firstever is not supported: first over #keepall is the same",
-    "lastever": "lastever is not supported: last over #keepall is the same",
-    "countever": "countever is not supported: count over #keepall is the same",
+    "firstever": "firstever is not supported here: in the list of columns it is",
+    "lastever": "lastever is not supported here: in the list of columns it is",
+    "countever": "countever is not supported here: in the list of columns it is",
     "nth": "nth is not supported",
     "rate": "rate is not supported: count over #time, divided by the time, says the same",
     "leaving": "leaving is not supported: only what is new is reported",
@@ -52,7 +52,8 @@ _REFUSED_CALLS = {
     "currenteventtime": "write current_timestamp",
 }
 
-_BEFORE = ("prev", "prior")
+_BEFORE = ("prev", "prior", "firstever", "lastever", "countever")
+"""Calls of which the list of columns makes sense."""
 
 Expression = exp.Expr
 

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.algebra import Script
+from bridge.changes import StateTable
 from bridge.check import Resolved, resolve
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
 from bridge.plan import Operator
@@ -116,6 +117,7 @@ class Catalogue:
         self.streams: dict[str, StreamEntry] = {}
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
+        self.tables: dict[str, StateTable] = {}
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)
 
@@ -126,7 +128,9 @@ class Catalogue:
         """The name, if nothing has it yet."""
         if not isinstance(name, str) or not name.strip() or not is_text(name):
             raise SchemaError(f"{name!r} cannot be a name")
-        kinds: dict[str, Collection[str]] = {"stream": self.streams, "query": self.queries, "script": self.scripts}
+        kinds: dict[str, Collection[str]] = {
+            "stream": self.streams, "query": self.queries, "script": self.scripts, "table": self.tables,
+        }  # fmt: skip
         for kind in (kind for kind, known in kinds.items() if name.lower() in known):
             raise NameTaken(f"there is a {kind} {name!r} already")
         return name

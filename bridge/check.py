@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from bridge import query
+from bridge.changes import Changing
 from bridge.errors import QueryError, nearest, source_words
 from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
@@ -160,7 +161,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         _check_grouped(expression, groups)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
-    if node.every_change and not isinstance(query.unfiltered(below.node), query.Window):
+    if node.every_change and not isinstance(query.unfiltered(below.node), (query.Window, Changing)):
         raise QueryError("EMIT ON EVERY CHANGE needs a stream with a window, perhaps filtered")
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
@@ -191,6 +192,10 @@ def _is_known_to_end(node: Node) -> bool:
     """Whether results over a node have a window themselves (W5): a session's end is not known when its rows come."""
     if isinstance(node, query.Window):
         return not isinstance(node.extent, Session)
+    if isinstance(node, query.Match):
+        return True  # by its own WITHIN
+    if isinstance(node, Changing):
+        return False
     return all(map(_is_known_to_end, node.inputs_of))
 
 
@@ -232,8 +237,8 @@ def _(node: query.Arrange, names: Names) -> Resolved:
 
 @resolve.register
 def _(node: query.Lookup, names: Names) -> Resolved:
-    below, source = streaming(node.input, names), streaming(node.source, names)
-    if not source.windowed:
+    below, source = streaming(node.input, names), resolve(node.source, names)
+    if not source.windowed and not isinstance(source.node, query.Relation):
         name = query.source_name(source.node) or "its input"
         raise QueryError(f"a sub-query over {name!r} needs a window: #keepall, #time(…), #length(…)", words=[name])
     inner = [Field(f"{node.name}.{f.name}", f.type, (node.name, f.name)) for f in source.visible]

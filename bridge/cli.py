@@ -29,6 +29,7 @@ or Parquet (CSV and NDJSON also gz-compressed), a pattern such as 'logs/*.csv', 
 LANGUAGES = ("sql", "epl", "cpl")
 LANGUAGE_HELP = "The language of QUERIES [by the ending .epl or .cpl, else sql]."
 RELATION_HELP = "A table that queries join with: CSV, NDJSON or Parquet; may be repeated."
+DATASTORE_HELP = "A data store that a script of CPL reads or writes, any SQLAlchemy URL; may be repeated."
 OUT_HELP = "Write one file a query into this directory."
 
 
@@ -61,10 +62,12 @@ def main() -> None:
               help="At a wrong line: stop, or keep it in a file of rejects and go on.")  # fmt: skip
 @click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
 @click.option("--relation", multiple=True, metavar="NAME=FILE", help=RELATION_HELP)
+@click.option("--datastore", multiple=True, metavar="NAME=URL", help=DATASTORE_HELP)
 @click.option("--language", type=click.Choice(LANGUAGES), help=LANGUAGE_HELP)
 def run(
     queries: str, events: tuple[str, ...], db: str, out: Path | None, out_format: str | None, input_format: str | None,
-    relation: tuple[str, ...], timestamp: tuple[str, ...], on_error: str, until: str | None, language: str | None,
+    relation: tuple[str, ...], datastore: tuple[str, ...], timestamp: tuple[str, ...], on_error: str, until: str | None,
+    language: str | None,
 ) -> None:  # fmt: skip
     """Run the queries of a file over files of events.
 
@@ -79,6 +82,8 @@ def run(
 
         script = _script(queries, language=language)
         with bridge.connect(db) as cep, with_relations(cep, _relations(relation)):
+            for name, url in _pairs("datastore", datastore, "NAME=URL").items():
+                cep.register_datastore(name, url)
             end = None if until is None else _time(until)
             named = _named(events, script, cep)
             stamps = _stamps(timestamp, named)
@@ -99,11 +104,12 @@ def run(
 @click.option("--timestamp", multiple=True, metavar="[STREAM=]COLUMN", help="The column of the timestamps [guessed].")
 @click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
 @click.option("--relation", multiple=True, metavar="NAME=FILE", help=RELATION_HELP)
+@click.option("--datastore", multiple=True, metavar="NAME=URL", help=DATASTORE_HELP)
 @click.option("--pieces", type=click.IntRange(1), help="Cut the history into so many pieces, on Spark.")
 @click.option("--explain", "told", is_flag=True, help="Show how Spark would compute the queries; compute nothing.")
 def replay(
     queries: str, events: tuple[str, ...], engine: str, out: str | None, timestamp: tuple[str, ...], until: str | None,
-    relation: tuple[str, ...], pieces: int | None, told: bool,
+    relation: tuple[str, ...], datastore: tuple[str, ...], pieces: int | None, told: bool,
 ) -> None:  # fmt: skip
     """Replay a history through the queries of a file, here or on Spark; the results are Parquet files by query.
 
@@ -118,7 +124,7 @@ def replay(
         from bridge.replay import with_relations
 
         script = _script(queries)
-        relations = _relations(relation)
+        relations, stores = _relations(relation), _pairs("datastore", datastore, "NAME=URL")
         with bridge.connect() as cep, with_relations(cep, relations):
             named = _named(events, script, cep)
         stamps = _stamps(timestamp, named)
@@ -128,7 +134,7 @@ def replay(
 
             run_on_spark(named, script, out, told, timestamp=stamps, end=end, pieces=pieces, relations=relations)
         else:
-            found = bridge.replay(named, script, timestamp=stamps, end=end, out=out, relations=relations)
+            found = bridge.replay(named, script, timestamp=stamps, end=end, out=out, relations=relations, stores=stores)
             counted = ", ".join(f"{name} {table.num_rows:,}" for name, table in found.items())
             click.echo(f"results: {counted}", err=True)
 
@@ -139,8 +145,11 @@ def replay(
 @click.option("--schema", type=click.Path(dir_okay=False), help="A file of CREATE STREAM statements.")
 @click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",
               help="Draw patterns, or a script's operators, into FILE as well: .svg, or .dot or .gv for Graphviz.")  # fmt: skip
+@click.option("--datastore", multiple=True, metavar="NAME=URL", help=DATASTORE_HELP)
 @click.option("--language", type=click.Choice(LANGUAGES), help=LANGUAGE_HELP)
-def explain(queries: str, db: str, schema: str | None, graph: str | None, language: str | None) -> None:
+def explain(
+    queries: str, db: str, schema: str | None, graph: str | None, datastore: tuple[str, ...], language: str | None
+) -> None:
     """Show what becomes of the queries: tree, operators, SQL, automata.
 
     A SELECT … MATCH_RECOGNIZE without a name is a question on demand, whose tables must be in the database, unless it
@@ -158,6 +167,8 @@ def explain(queries: str, db: str, schema: str | None, graph: str | None, langua
         if schema is not None:
             script.streams.update(_script(schema).streams)
         with bridge.connect(db) as cep:
+            for name, url in _pairs("datastore", datastore, "NAME=URL").items():
+                cep.register_datastore(name, url)
             script.install(cep, {})
             names = [*script.queries, *asked]
             for one in script.graphs:
@@ -419,15 +430,25 @@ def _named(events: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[
 
 def _relations(options: tuple[str, ...]) -> dict[str, Any]:
     """Tables by name."""
-    pairs = [option.partition("=") for option in options]
-    for name, mark, path in pairs:
-        if not (name and mark and path):
-            raise click.UsageError(f"--relation {name}{mark}{path}: NAME=FILE is wanted")
+    pairs = _pairs("relation", options, "NAME=FILE")
     if not pairs:
         return {}
     from bridge.sources.relations import read_relation
 
-    return {name: read_relation(name, path) for name, _, path in pairs}
+    return {name: read_relation(name, path) for name, path in pairs.items()}
+
+
+def _pairs(option: str, texts: tuple[str, ...], wanted: str) -> dict[str, str]:
+    """What an option that may be repeated says, by name."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not (name and mark and value):
+            raise click.UsageError(f"--{option} {text}: {wanted} is wanted")
+        if name in found:
+            raise click.UsageError(f"--{option} {text}: {name} is {found[name]} already")
+        found[name] = value
+    return found
 
 
 def _only_stream(path: str, script: Script, cep: bridge.Bridge) -> str:

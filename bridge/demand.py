@@ -20,6 +20,7 @@ from sqlglot.errors import SqlglotError
 
 from bridge import query
 from bridge.catalogue import Catalogue, QueryEntry
+from bridge.changes import Changing
 from bridge.check import resolve
 from bridge.errors import QueryError
 from bridge.flow import OUT, Flow, Need, Selection, number, zero
@@ -269,6 +270,11 @@ def _(node: query.Stream, asked: _Asked, entry: QueryEntry) -> Flow:
 @snapshot.register
 def _(node: query.Window, asked: _Asked, entry: QueryEntry) -> Flow:
     return asked.now_valid(asked.network.content_of(node, entry.epoch))
+
+
+@snapshot.register
+def _(node: Changing, asked: _Asked, entry: QueryEntry) -> Flow:
+    return dataclasses.replace(asked.now_valid(asked.network.content_of(node, entry.epoch)), counted=False)
 
 
 @snapshot.register

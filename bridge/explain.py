@@ -13,6 +13,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.catalogue import Catalogue, QueryEntry, ScriptEntry
+from bridge.changes import ChangeTable, Changing
 from bridge.flow import table
 from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
@@ -90,6 +91,10 @@ def _title(node: Node) -> str:
             return f"{type(node).__name__}{asked} {' '.join(statement.split())}"
         case IntoTable(_, name):
             return f"IntoTable {name}"
+        case ChangeTable(_, state, change):
+            return f"Change {state.name} by {change.verb}"
+        case Changing(_, changes):
+            return f"Changing by {', '.join(change.verb for _, change in changes)}"
         case query.TemporalMatch():
             return f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
         case query.EagerMatch():

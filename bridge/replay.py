@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bridge import query as objects
 from bridge.algebra import Script as Graph
+from bridge.changes import StateTable
 from bridge.creation import retold
 from bridge.engine import Bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, closest, nearest, source_words
+from bridge.frontends.epl_changes import CreateTable
 from bridge.frontends.extended import CreateStream, Query, Statement, parse, statements
 from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
@@ -34,6 +37,8 @@ class Script:
 
     streams: dict[str, Schema]
     queries: dict[str, tuple[objects.Node, str | None]]
+    tables: list[StateTable] = dataclasses.field(default_factory=list)
+    """Those that statements of EPL change."""
     graphs: list[Graph] = dataclasses.field(default_factory=list)
     """Scripts of CPL, as the graphs that they are."""
     language: str = "sql"
@@ -58,6 +63,7 @@ class Script:
         found = _script(text, name, _reader(language))
         self.streams.update(found.streams)
         self.queries.update(found.queries)
+        self.tables += found.tables
         if name not in found.queries and found.queries:  # it inserts into a stream of another name
             self.queries[name] = (objects.Stream(list(found.queries)[-1]), text)
 
@@ -87,6 +93,8 @@ class Script:
             known = {there.lower(): its for there, its in cep.streams.items()}
             if known.get(name.lower()) != schema:  # another one of this name is refused
                 cep.register_stream(name, schema)
+        for table in self.tables:
+            cep.create_query(table.name, table)
         for name, (node, text) in self.queries.items():
             try:
                 cep.create_query(name, node)
@@ -140,6 +148,10 @@ def replay(
     if engine == "spark":
         from bridge.spark import replay as on_spark
 
+        if Script.of(queries, language=language).tables:
+            raise QueryError(
+                "create table is not supported on Spark, where events are not taken one after the other: engine='local'"
+            )
         if stores:
             raise BridgeError("data stores are read and written where the bridge is: use engine='local'")
         options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end, "pieces": pieces}
@@ -277,6 +289,20 @@ def _finish(cep: Bridge, end: int | None, final: bool) -> None:
         cep.advance_time(end)
     if final:
         cep.finish()
+        _warn_of_letters(cep)
+
+
+def _warn_of_letters(cep: Bridge) -> None:
+    """What did not reach a data store in the end, which a database in memory forgets."""
+    from bridge.results import counted
+    from bridge.stores.outbox import ATTEMPTS
+
+    waiting, dead = min(cep.deliver() for _ in range(ATTEMPTS)), cep.dead_letters()
+    if waiting:
+        warnings.warn(f"{counted(waiting, 'row')} did not reach data stores", stacklevel=2)
+    if dead:
+        first = f"{dead[0].store}: {dead[0].reason}"
+        warnings.warn(f"{counted(len(dead), 'row')} not taken by data stores; the first: {first}", stacklevel=2)
 
 
 def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:
@@ -302,7 +328,7 @@ def _known(name: str, script: Script) -> str:
     return found
 
 
-def _reader(language: str) -> Callable[[str], Sequence[Statement]]:
+def _reader(language: str) -> Callable[[str], Sequence[Statement | CreateTable]]:
     """What reads a script of this language."""
     if language == "sql":
         return statements
@@ -313,12 +339,14 @@ def _reader(language: str) -> Callable[[str], Sequence[Statement]]:
     raise QueryError(f"unknown language {language!r}; there are 'sql', 'epl' and 'cpl'")
 
 
-def _script(text: str, unnamed: str, read: Callable[[str], Sequence[Statement]]) -> Script:
+def _script(text: str, unnamed: str, read: Callable[[str], Sequence[Statement | CreateTable]]) -> Script:
     script = Script({}, {})
     for statement in read(text):
         if isinstance(statement, CreateStream):
             _once(statement.name, script)
             script.streams[statement.name] = statement.schema
+        elif isinstance(statement, CreateTable):
+            script.tables.append(statement.table)
         else:
             name = unnamed if isinstance(statement, Query) else statement.name
             _once(name, script)

@@ -9,6 +9,8 @@ from sqlglot import exp
 
 from bridge.catalogue import QueryEntry
 from bridge.delivery import as_arrow
+from bridge.flow import named
+from bridge.scope import column
 from windows.databases import Database
 
 ARROW_FROM = 1_000
@@ -24,25 +26,41 @@ Results = list[tuple[QueryEntry, Any]]
 class Report:
     """One statement and the queries whose results it gives, in the order of their numbers; `table`: their constants.
 
-    `text` is the statement in the database's SQL.
+    `text` is the statement in the database's SQL; `loose`: the same without its order, and the number of each row's event
+    as the last column.
     """
 
-    def __init__(self, members: Sequence[QueryEntry], statement: exp.Expr, text: str, table: str | None = None) -> None:
+    def __init__(
+        self,
+        members: Sequence[QueryEntry],
+        statement: exp.Expr,
+        text: str,
+        table: str | None = None,
+        loose: str | None = None,
+    ) -> None:
         self.members = members
         self.statement = statement
         self.text = text
         self.table = table
+        self.loose = loose
         self.arrow = as_arrow(members[0])
         self.timed, self.sources = members[0].timed, members[0].sources
 
     def read(self, database: Database, count: int) -> Results:
         """The results of a push of so many events; many of them as Arrow, where all who take them want them so."""
-        rows: Any = database.arrow(self.text) if self.arrow and count >= ARROW_FROM else None
+        rows: Any = self._arrow(database) if self.arrow and count >= ARROW_FROM else None
         if rows is None:
             rows = database.fetch(self.text)
         if len(self.members) > 1 and not isinstance(rows, list):
             return list(self._split(rows))
         return self.sorted_out(rows)
+
+    def _arrow(self, database: Database) -> Any:
+        """The results as Arrow; None where the database has none of it."""
+        if self.loose is None:
+            return database.arrow(self.text)
+        rows = database.arrow(self.loose)
+        return rows if rows is None else by_number(rows)
 
     def sorted_out(self, rows: Any) -> Results:
         """The rows that the statement gave, member by member: by its number they are ordered."""
@@ -67,6 +85,37 @@ class Report:
             if end > begin:
                 yield member, rows.slice(begin, end - begin)
             begin = end
+
+
+def loose(entry: QueryEntry, form: int, database: Database) -> str | None:
+    """A query's statement as `Report.loose`, where each event has one result at most, so its number says the order."""
+    if entry.flow.order or entry.flow.timed or not database.lends:
+        return None
+    rows = entry.emissions[form].copy()
+    assert isinstance(rows, exp.Select)
+    rows.set("order", None)
+    return database.render(rows.select(named(column("seq"), "cep_number")))
+
+
+def by_number(rows: Any) -> Any:
+    """An Arrow table in the order of its last column, which goes: whole numbers, no two of them equal.
+
+    Most statements give their rows in order as they are, which costs less to see than to sort them.
+
+    >>> import pyarrow
+    >>> by_number(pyarrow.table({"a": ["z", "x", "y"], "seq": [9, 5, 7]})).column("a").to_pylist()
+    ['x', 'y', 'z']
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    numbers = rows.column(rows.num_columns - 1).to_numpy()
+    rows = rows.remove_column(rows.num_columns - 1)
+    if len(numbers) < 2 or (numbers[1:] > numbers[:-1]).all():
+        return rows
+    places = np.full(int(numbers.max() - numbers.min()) + 1, -1)
+    places[numbers - numbers.min()] = np.arange(len(numbers))
+    return rows.combine_chunks().take(pa.array(places[places >= 0]))
 
 
 Make = Callable[[Sequence[QueryEntry], int], list[Report]]

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
-from bridge.check import Resolved, resolve
+from bridge.changes import StateTable
+from bridge.check import Resolved, streaming
+from bridge.errors import QueryError
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
 from bridge.plan import Call, Insert, Operator, Purge, Step, Table
 from bridge.query import Node, Stream
-from bridge.reports import Report, Reports, Results
+from bridge.reports import Report, Reports, Results, loose
 from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
-from bridge.single import Single, single
-from bridge.stores.order import conflicts
+from bridge.single import Singles
+from bridge.stores.order import conflicts, uses
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
 
@@ -72,7 +74,7 @@ class Runner:
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
         self._works: dict[tuple[frozenset[str], bool], Work] = {}
-        self._singles: dict[str, Single | None] = {}
+        self._singles = Singles(self.network, self.reports)
         self._unfilled: Batch | None = None
         """The event of the last push, where it did not go through its inbox."""
         self._serial: bool | None = None
@@ -104,16 +106,36 @@ class Runner:
         with self.transaction():
             self._drop(entry.inbox)
 
+    def create_state(self, state: StateTable) -> None:
+        """Makes a table that statements change."""
+        self.create(state.name, self._columns(state.schema))
+        for index in (
+            Table(state.name, exp.select(), (state.key,)).index() if state.key and self.database.indexes else []
+        ):
+            self.database.execute(self.database.render(index))
+        self.catalogue.tables[state.name.lower()] = state
+
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
-        resolved = resolve(node, self.catalogue)
+        resolved = streaming(node, self.catalogue)
         back = self.network.remember()
         self._forget_works()
         try:
             self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+            self._check_timed()
         except Exception:
             back()
             raise
+
+    def _check_timed(self) -> None:
+        """What time alone makes read and write a table would see it as it is when all of that time has passed."""
+        for state in self.catalogue.tables:
+            timed = [entry for entry in self.catalogue.queries.values() if entry.timed]
+            counts = [uses(entry.resolved.node, state, self.database) for entry in timed]
+            if any(writes for _, writes in counts) and sum(map(sum, counts)) > 1:
+                raise QueryError(
+                    f"two statements that time alone drives cannot both use the table {state!r}: one of them, and events"
+                )
 
     def _planned(self, name: str, resolved: Resolved, text: str) -> QueryEntry:
         known = {id(operator): len(operator.tables) for operator in self.network.operators}
@@ -145,8 +167,10 @@ class Runner:
             for name in gone:
                 self._drop(name)
 
-    def undo(self, queries: Iterable[str], streams: Iterable[str]) -> None:
+    def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
+        for name in tables:
+            self.catalogue.tables.pop(name, None)
         for name in queries:
             self.catalogue.queries.pop(name.lower(), None)
         for stream in streams:
@@ -228,7 +252,10 @@ class Runner:
         if len(members) > 1:
             with contextlib.suppress(NotAlike, Refused):
                 return [self._family(members, form)]
-        return [Report([entry], entry.emissions[form], entry.texts[form]) for entry in members]
+        return [
+            Report([entry], entry.emissions[form], entry.texts[form], loose=loose(entry, form, self.database))
+            for entry in members
+        ]
 
     def _family(self, members: Sequence[QueryEntry], form: int) -> Report:
         """One statement for all members; the database must accept it before it counts."""
@@ -255,7 +282,7 @@ class Runner:
         """One push, all of it or nothing. What is one question alone needs no transaction."""
         if self.reports.stale:
             self._regroup()
-        alone = self._single(batches[0].stream) if count == 1 else None
+        alone = self._singles.of(batches[0].stream) if count == 1 else None
         busy = self._filled or self._lent or self._since_purge + count >= PURGE_EVERY
         if alone is not None and alone.asks_once and not busy:
             return self._take(batches, count, ts, final=False)
@@ -285,7 +312,7 @@ class Runner:
 
         `final`: nothing will come after it, so all that waits for more is told.
         """
-        if count > 1 and self._one_by_one():
+        if self._one_by_one() and (count > 1 or (count and self._is_timed())):
             return self._take_each(batches, ts, final)
         return self._take(batches, count, ts, final)
 
@@ -296,15 +323,24 @@ class Runner:
             self._serial = bool(conflicts(trees, self.database))
         return self._serial
 
+    def _is_timed(self) -> bool:
+        return any(operator.timed for operator in self.network.operators)
+
     def _take_each(self, batches: Sequence[Batch], ts: int, final: bool) -> Results:
         rows = sorted(((row[1], batch, row) for batch in batches for row in batch.tuples()), key=lambda found: found[0])
         found: dict[str, tuple[QueryEntry, list[Any]]] = {}
+        timed = self._is_timed()
+
+        def take(taken: Sequence[Batch], count: int, ts: int, final: bool) -> None:
+            for entry, results in self._take(taken, count, ts, final):
+                found.setdefault(entry.name, (entry, []))[1].extend(results)
+
         for _, batch, row in rows:
-            for entry, results in self._take([Batch(batch.stream, rows=[row])], 1, row[0], final=False):
-                found.setdefault(entry.name, (entry, []))[1].extend(results)
+            if timed and BEGINNING < self.now < row[0]:
+                take([], 0, row[0], False)  # what is due before the event does not see what it writes
+            take([Batch(batch.stream, rows=[row])], 1, row[0], False)
         if final or ts > self.now:
-            for entry, results in self._take([], 0, ts, final):
-                found.setdefault(entry.name, (entry, []))[1].extend(results)
+            take([], 0, ts, final)
         return sorted(found.values(), key=lambda result: result[0].number)
 
     def _take(self, batches: Sequence[Batch], count: int, ts: int, final: bool) -> Results:
@@ -312,7 +348,7 @@ class Runner:
             self.database.execute(self._clearing(inbox))
             self._removed = True
         streams = frozenset(batch.stream.name.lower() for batch in batches)
-        alone = self._single(batches[0].stream) if count == 1 and batches[0].rows and not final else None
+        alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
         filled = set() if alone is not None else self._fill(batches)
         due = self._since_purge + count >= PURGE_EVERY
         work = alone or self._work(streams, final)
@@ -358,17 +394,6 @@ class Runner:
         if (batch := self._unfilled) is not None:
             with self.transaction():
                 self._filled, self._unfilled = self._filled | self._fill([batch]), None
-
-    def _single(self, stream: StreamEntry) -> Single | None:
-        """What an event of this stream alone means, found once."""
-        name = stream.name.lower()
-        if name not in self._singles:
-            streams = frozenset([name])
-            concerned = [operator for operator in self.network.operators if operator.concerned(streams)]
-            reports = self.reports.concerned(streams, 1, final=False)
-            timed = any(operator.timed for operator in self.network.operators)
-            self._singles[name] = single(stream, concerned, reports, timed, self.database)
-        return self._singles[name]
 
     def _work(self, streams: frozenset[str], final: bool) -> Work:
         """What a push into these streams means for the operators, found once."""

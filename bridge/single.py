@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -16,7 +16,8 @@ from sqlglot import exp
 from bridge.catalogue import StreamEntry
 from bridge.flow import named
 from bridge.plan import Insert, Operator, Purge
-from bridge.reports import Report, Results
+from bridge.reports import Report, Reports, Results
+from bridge.rewrite import Network
 from bridge.rewrite.pruned import prune
 from windows.databases import Database
 from windows.schema import Attribute
@@ -69,12 +70,35 @@ class Single:
         return found
 
 
+class Singles:
+    """What an event of each stream alone means, found once."""
+
+    def __init__(self, network: Network, reports: Reports) -> None:
+        self._network, self._reports = network, reports
+        self._known: dict[str, Single | None] = {}
+
+    def clear(self) -> None:
+        """Operators or reports have changed."""
+        self._known.clear()
+
+    def of(self, stream: StreamEntry) -> Single | None:
+        """None where something wants the inbox."""
+        name = stream.name.lower()
+        if name not in self._known:
+            streams = frozenset([name])
+            concerned = [operator for operator in self._network.operators if operator.concerned(streams)]
+            reports = self._reports.concerned(streams, 1, final=False)
+            timed = any(operator.timed for operator in self._network.operators)
+            self._known[name] = single(stream, concerned, reports, timed, self._network.database)
+        return self._known[name]
+
+
 class _Unbound(Exception):
     """A statement that wants the inbox."""
 
 
 def single(
-    stream: StreamEntry, operators: Iterable[Operator], reports: Iterable[Report], timed: bool, database: Database
+    stream: StreamEntry, operators: Sequence[Operator], reports: Sequence[Report], timed: bool, database: Database
 ) -> Single | None:
     """What an event of this stream alone means to these operators and reports; None where some of them wants the inbox.
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+import bridge
 from bridge.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -381,6 +382,68 @@ def test_a_relation_is_a_file(place: Path, database: str) -> None:
     assert "unknown stream or table 'firms'; a table is given with --relation firms=FILE (line 3" in said
     assert "cannot be read" in _run("-e", "trades=trades.csv", "--relation", "firms=no.csv", code=1)[1]
     assert "NAME=FILE is wanted" in _run("-e", "trades=trades.csv", "--relation", "firms", code=2)[1]
+
+
+STORES = """
+CREATE STREAMSCHEMA trades WITH symbol varchar, price double;
+CREATE SQL firm_of ON crm AS SELECT firm FROM firms WHERE symbol = ?;
+CREATE SQL note ON crm AS INSERT INTO noted VALUES (?, ?);
+INSERT INTO named SELECT symbol, price, firm FROM trades ON SQL firm_of, f, symbol, firm WHERE price > 10;
+INSERT INTO kept SELECT firm FROM named ON SQL note, n, firm, price
+"""
+NAMED = [(2, "B", 11.0, "Bolt"), (3, "A", 12.0, "Acme")]
+
+
+@pytest.fixture
+def crm(place: Path) -> str:
+    """The URL of a data store with the names of firms and a table for notes; stores.cpl reads and writes it."""
+    Path("stores.cpl").write_text(STORES)
+    url = f"sqlite:///{place}/crm.db"
+    with bridge.connect(url) as there:
+        there.database.execute("CREATE TABLE firms (symbol VARCHAR(9), firm VARCHAR(9))")
+        there.database.execute("INSERT INTO firms VALUES ('A', 'Acme'), ('B', 'Bolt')")
+        there.database.execute("CREATE TABLE noted (firm VARCHAR(9) CHECK (firm <> 'Evil'), price DOUBLE)")
+    return url
+
+
+def _noted(url: str) -> list[tuple[Any, ...]]:
+    with bridge.connect(url) as there:
+        return [tuple(row) for row in there.query("SELECT firm, price FROM noted ORDER BY price")]
+
+
+def test_a_data_store_is_a_url(place: Path, crm: str) -> None:
+    done = _call("run", "stores.cpl", "-e", "trades.csv", "--datastore", f"crm={crm}")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(r["ts"], r["symbol"], r["price"], r["firm"]) for r in rows if r["query"] == "named"] == NAMED
+    assert _noted(crm) == [("Bolt", 11.0), ("Acme", 12.0)]
+    told = _call("explain", "stores.cpl", "--datastore", f"crm={crm}").stdout
+    assert "-- the data store crm is asked for many rows at once" in told
+
+
+def test_a_data_store_that_is_not_there(place: Path, crm: str) -> None:
+    events = ("-e", "trades.csv")
+    assert "unknown data store 'crm'" in _call("run", "stores.cpl", *events, code=1).stderr
+    said = _call("run", "stores.cpl", *events, "--datastore", "crm=sqlite:////nowhere/at/all.db", code=1).stderr
+    assert "error: the data store 'crm'" in said
+    assert "NAME=URL is wanted" in _call("run", "stores.cpl", *events, "--datastore", "crm", code=2).stderr
+    twice = ("--datastore", f"crm={crm}", "--datastore", "crm=duckdb://")
+    assert f"crm is {crm} already" in _call("run", "stores.cpl", *events, *twice, code=2).stderr
+
+
+def test_what_a_data_store_refuses_is_told(place: Path, crm: str) -> None:
+    with bridge.connect(crm) as there:
+        there.database.execute("UPDATE firms SET firm = 'Evil' WHERE symbol = 'A'")
+    done = _call(
+        "run", "stores.cpl", "-e", "trades.csv", "--datastore", f"crm={crm}", "--db", f"sqlite:///{place}/own.db"
+    )
+    assert "note: 1 row not taken by data stores; the first: crm: " in done.stderr
+    assert _noted(crm) == [("Bolt", 11.0)]
+
+
+def test_a_replay_takes_data_stores(place: Path, crm: str) -> None:
+    _call("replay", "stores.cpl", "-e", "trades.csv", "--datastore", f"crm={crm}", "--out", "out")
+    assert [tuple(row.values()) for row in pq.read_table("out/named.parquet").to_pylist()] == NAMED
+    assert _noted(crm) == [("Bolt", 11.0), ("Acme", 12.0)]
 
 
 def test_a_replay_takes_relations(place: Path) -> None:

@@ -353,6 +353,39 @@ def test_more_than_a_chunk_gives_what_single_events_give(database: Database, car
         assert results[0][name] == results[1][name] != []
 
 
+KNOWN = """
+CREATE SQL known AS SELECT name FROM names WHERE id = ?;
+INSERT INTO named SELECT a, name FROM s ON SQL known, n, a, name;
+INSERT INTO firsts SELECT a, name FROM named WHERE name < 'n5'
+"""
+"""Joins whose rows no database gives in the order of the events."""
+
+
+def test_many_results_as_arrow_are_in_the_order_of_single_ones(database: Database) -> None:
+    """As one table they may be put in order here, as single ones the database does it."""
+    count, names = 1_500, [*QUERIES, "named", "firsts"]
+    ranks = [n * 7 % count for n in range(count)]
+    events = pa.table({"ts": [n // 3 * 5 for n in range(count)], "k": [f"k{n % 4}" for n in range(count)], "a": ranks})
+    found: list[dict[str, list[Any]]] = []
+    for batch in (True, False):
+        with contextlib.closing(database.connect()) as cep:
+            cep.register_stream("s", "k VARCHAR, a INTEGER")
+            cep.database.execute("DROP TABLE IF EXISTS names")
+            cep.database.execute("CREATE TABLE names (id INTEGER PRIMARY KEY, name VARCHAR(20))")
+            cep.database.insert("names", 2, [(n * 11 % count, f"n{n}") for n in range(count) if n % 3])
+            cep.create_query("script", KNOWN, language="cpl")
+            for name, text in QUERIES.items():
+                cep.create_query(name, text)
+            got: dict[str, list[Any]] = {name: [] for name in names}
+            for name in names:
+                cep.add_output_processor(name, got[name].append, batch=batch)
+            cep.push_events("s", events)
+            found.append(got)
+    for name in names:
+        rows = [tuple(row.values()) for table in found[0][name] for row in table.to_pylist()]
+        assert rows == [(event.timestamp, *event.payload.values()) for event in found[1][name]] != []
+
+
 def test_the_chunk_of_the_database_is_no_limit(cep: Bridge) -> None:
     count = cep.database.chunk + 2
     cep.create_query("q", f"SELECT a FROM s[a: INTEGER] WHERE a >= {count - 3}")

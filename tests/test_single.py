@@ -48,13 +48,13 @@ def test_all_types_are_bound_as_a_table_holds_them(database: Database) -> None:
     with database.connect() as cep:
         at_once = told(cep)
         cep.push_all(events)
-        assert cep._runner._singles == {}
+        assert cep._runner._singles._known == {}
     with database.connect() as cep:
         singly = told(cep)
         for event in events:
             cep.push_event(*event)
-        assert cep._runner._singles["s"] is not None
-        assert cep._runner._singles["t"] is not None
+        assert cep._runner._singles._known["s"] is not None
+        assert cep._runner._singles._known["t"] is not None
     assert singly == at_once
     assert all(at_once.values())
 

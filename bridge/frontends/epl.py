@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from bridge.changes import ChangeTable
 from bridge.errors import QueryError
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
+from bridge.frontends.epl_changes import VERBS, ChangeRows, CreateTable, change_rows, create_table
 from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
@@ -23,7 +25,7 @@ from bridge.frontends.epl_output import aggregates, single_events, told
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
-from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete, trigger
+from bridge.frontends.epl_windows import CreateWindow, create_window, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
 from bridge.frontends.scalars import Names, position_of, resolved
@@ -47,7 +49,7 @@ from bridge.query import (
 )
 from windows.schema import Attribute, Schema, TypeMismatch
 
-Statement = Plain | CreateWindow | DeleteFrom
+Statement = Plain | CreateWindow | CreateTable | ChangeRows
 
 
 _REFUSED = {
@@ -66,7 +68,6 @@ _STATEMENTS = {
     "WITH": "with is not supported: insert into names a statement's results",
 }
 _CREATED = {
-    "TABLE": "create table is not supported: tables of the database can be asked with cep.query",
     "CONTEXT": "contexts are not supported: group by, or partition by in match_recognize, keeps keys apart",
     "VARIABLE": "create variable is not supported: write the value",
     "CONSTANT": "create variable is not supported: write the value",
@@ -97,14 +98,14 @@ def parse(text: str) -> Sequence[Statement]:
     return found
 
 
-def script(text: str) -> list[Plain]:
+def script(text: str) -> list[Plain | CreateTable]:
     """The statements of a script, separated by `;`; what is called by `@name('…')` has that name.
 
     >>> found = script("create schema S (v int); @name('high') select * from S where v > 9; insert into T select v from S")
     >>> [getattr(statement, "name", None) for statement in found]
     ['S', 'high', 'T']
     """
-    found: list[Plain] = []
+    found: list[Plain | CreateTable] = []
     windows = NamedWindows()
     with _reading(text) as cursor:
         while cursor.peek():
@@ -113,7 +114,7 @@ def script(text: str) -> list[Plain]:
             position = cursor.position
             name = _annotations(cursor)
             several = _statement(cursor)
-            found += _called(list(_windowed(windows, several)), name)
+            found += _called(list(_windowed(windows, several, found)), name)
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
@@ -122,24 +123,48 @@ def script(text: str) -> list[Plain]:
     return found
 
 
-def _windowed(windows: NamedWindows, statements: Sequence[Statement]) -> Iterator[Plain]:
-    """The statements with named windows put in where they are read."""
+def _windowed(
+    windows: NamedWindows, statements: Sequence[Statement], before: Sequence[Plain | CreateTable]
+) -> Iterator[Plain | CreateTable]:
+    """The statements with named windows and tables put in where they are read; what changes a table gets a name."""
     for statement in statements:
         if isinstance(statement, CreateWindow):
             windows.create(statement.name, statement.window, statement.like)
-        elif isinstance(statement, DeleteFrom):
-            windows.delete(statement.window, statement.deletion)
+        elif isinstance(statement, CreateTable):
+            windows.create_table(statement.table)
+            yield statement
+        elif isinstance(statement, ChangeRows):
+            if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
+                yield CreateQuery(_free(f"{statement.change.verb} {statement.target}", before), node, statement.text)
         elif isinstance(statement, CreateStream):
             yield statement
+        elif isinstance(statement, CreateQuery) and windows.is_table(statement.name):
+            node = windows.insert_into_table(statement.name, statement.node)
+            yield CreateQuery(_free(f"insert {statement.name}", before), node, statement.text)
+            return
         elif isinstance(statement, CreateQuery) and statement.name in windows:
             windows.insert(statement.name, statement.node)
             yield statement
         else:
-            yield dataclasses.replace(statement, node=windows.put(statement.node))
+            yield dataclasses.replace(statement, node=windows.inserted(statement) or windows.put(statement.node))
 
 
-def _called(statements: Sequence[Plain], name: str | None) -> Iterator[Plain]:
+def _free(name: str, before: Sequence[object]) -> str:
+    """The name, with a number where a statement before has it."""
+    taken = {str(getattr(statement, "name", "")).lower() for statement in before}
+    found, number = name, 1
+    while found.lower() in taken:
+        number += 1
+        found = f"{name} {number}"
+    return found
+
+
+def _called(statements: Sequence[Plain | CreateTable], name: str | None) -> Iterator[Plain | CreateTable]:
     """The statements of one, the last of them under a name; what inserts into a stream has that stream's alone."""
+    match statements:
+        case [CreateQuery(_, ChangeTable() as node, text)]:
+            yield CreateQuery(name or statements[0].name, node, text)
+            return
     inserted = [statement.name for statement in statements if isinstance(statement, CreateQuery)]
     for statement in statements:
         if not isinstance(statement, Query):
@@ -189,8 +214,8 @@ def _statement(cursor: Cursor) -> Sequence[Statement]:
     start = cursor.at
     if cursor.take("ON"):
         by = trigger(cursor)
-        if cursor.word() == "DELETE":
-            return [delete(cursor, by)]
+        if cursor.word() in VERBS:
+            return [change_rows(cursor, by, start)]
         node = _select(cursor, by)
     else:
         node = _select(cursor)
@@ -205,6 +230,8 @@ def _created(cursor: Cursor) -> Statement:
         cursor.fail(_CREATED[cursor.word()])
     if cursor.word() == "WINDOW":
         return create_window(cursor)
+    if cursor.word() == "TABLE":
+        return create_table(cursor)
     cursor.take("JSON")
     cursor.expect("SCHEMA")
     name = cursor.name("a name for the events")

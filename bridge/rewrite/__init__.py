@@ -4,6 +4,8 @@ from bridge.flow import Flow, Need
 from bridge.rewrite import (
     aggregate,
     arrange,
+    change,
+    changing,
     correlate,
     eager,
     jumping,
@@ -25,6 +27,8 @@ __all__ = [
     "Source",
     "aggregate",
     "arrange",
+    "change",
+    "changing",
     "correlate",
     "eager",
     "jumping",

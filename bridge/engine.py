@@ -262,6 +262,7 @@ class Bridge:
         """Answers a SELECT on demand, over window contents, streams, queries and tables; see `bridge.demand`."""
         from bridge.demand import answer
 
+        self._runner.fill_up()
         return answer(sql, self._catalogue, self._runner.network, self._runner.now)
 
     @_locked
@@ -319,6 +320,7 @@ class Bridge:
         """
         from bridge.demand import why
 
+        self._runner.fill_up()
         return why(sql, row or {}, ts, clause, runs, self._catalogue, self._runner.network, self._runner.now)
 
     @property
@@ -427,9 +429,7 @@ class Bridge:
             self._take_reordered(batches, BEGINNING)
             return
         self._in_order(first)
-        with self._runner.pushing():
-            results = self._runner.take(batches, count, last)
-        self._deliver(results)
+        self._deliver(self._runner.push(batches, count, last))
 
     def _take_reordered(self, batches: Sequence[Batch], watermark: int) -> None:
         """One push through the reorder buffer: what the watermark has reached goes on."""

@@ -179,6 +179,10 @@ class Database(abc.ABC):
         kind = "BIGINT" if attribute.type in ("SMALLINT", "INTEGER") else attribute.type
         return exp.DataType.build(kind).sql(self.dialect)
 
+    def value_type(self, attribute: Attribute) -> str | None:
+        """As what type a statement takes a value that its column would hold; None where it is to be in the column."""
+        return self.column_type(attribute)
+
     def encoder(self, attribute: Attribute) -> Convert | None:
         """How a checked value is bound, where the driver does not take it as it is."""
         return None

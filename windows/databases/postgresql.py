@@ -61,6 +61,13 @@ class PostgreSQL(Alchemy):
         except self._errors as error:
             raise self._refused(error, sql if self._queue is None else "") from None
 
+    def bind(self, sql: str, values: Sequence[Any]) -> None:
+        try:
+            self._cursor = self._driver.execute(sql, values, prepare=False if self._many else None)
+        except self._errors as error:
+            _refuse_nul([tuple(values)])
+            raise self._refused(error, sql if self._queue is None else "") from None
+
     def change(self, sql: str, values: Sequence[Any]) -> int:
         """Waits for what is queued: the number is known then."""
         if self._queue is None:
@@ -96,7 +103,6 @@ class PostgreSQL(Alchemy):
         return [name for (name,) in self.fetch(sql)]
 
     def begin(self) -> None:
-        self._many = False
         self._queue = self._driver.pipeline()
         self._asked(self._queue.__enter__)
         self.execute("BEGIN")
@@ -104,10 +110,12 @@ class PostgreSQL(Alchemy):
     def commit(self) -> None:
         self.execute("COMMIT")
         self._asked(self._end_queue)
+        self._many = False
 
     def rollback(self) -> None:
         with contextlib.suppress(*(self._errors,)):  # what was queued after the error
             self._end_queue()
+        self._many = False
         self.execute("ROLLBACK")
 
     def adapt(self, node: exp.Expr) -> exp.Expr:

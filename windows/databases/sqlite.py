@@ -59,6 +59,11 @@ class SQLite(Alchemy):
             )
         return "NUMERIC" if size else _AFFINITY.get(attribute.type, "INTEGER")
 
+    def value_type(self, attribute: Attribute) -> str | None:
+        """A NUMERIC column makes whole numbers of doubles, CAST does not."""
+        kind = self.column_type(attribute)
+        return None if kind == "NUMERIC" else kind
+
     def encoder(self, attribute: Attribute) -> Convert | None:
         if attribute.type == "DOUBLE":
             return _no_nan(attribute.name)
@@ -191,6 +196,6 @@ def _no_nan(name: str) -> Convert:
     def encode(value: float) -> float:
         if math.isnan(value):
             raise TypeMismatch(f"attribute {name!r}: SQLite has no NaN (it would read NULL): push NULL, or use DuckDB")
-        return value
+        return value + 0.0  # a column has no -0.0
 
     return encode

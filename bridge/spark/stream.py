@@ -16,7 +16,8 @@ import pyarrow as pa
 from bridge.errors import QueryError
 from bridge.intake import EARLIEST
 from bridge.spark.order import PIECE, TIME
-from bridge.spark.pieces import Replay, spark_schema
+from bridge.spark.pieces import Replay
+from bridge.spark.schemas import spark_schema
 from bridge.spark.task import Task
 from windows.window import duration
 

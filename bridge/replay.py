@@ -133,9 +133,10 @@ def replay(
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
-    or, with `out`, in directories of Parquet. Executors have a DuckDB each; `database` has the tables that a script reads
-    and writes, and what it writes there, or to data stores, is written once for each name of a `run`. `pieces` is the
-    number of pieces, where it is not to be found out; the local engine has none.
+    (at once where slices of one partition have to be joined) or, with `out`, in directories of Parquet. Executors have a
+    DuckDB each; `database` has the tables that a script reads and writes, and what it writes there, or to data stores, is
+    written once for each name of a `run`. `pieces` is the number of pieces, where it is not to be found out; the local
+    engine has none.
 
     With `into`, an open bridge, the queries are created there and stay, as if the history had been pushed: what waits for
     later events goes on waiting. Processors that are added then get what comes after, without a gap or a double. `end` is

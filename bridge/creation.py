@@ -12,6 +12,8 @@ from bridge.algebra import Statement as Output
 from bridge.catalogue import ScriptEntry
 from bridge.check import WINDOWS, resolve
 from bridge.errors import InUse, QueryError
+from bridge.eventtypes import schema_of
+from bridge.frontends.epl_schema import CreateSchema
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom
 from bridge.frontends.extended import CreateQuery, CreateStream, Statement
 from bridge.named import NamedWindows
@@ -20,7 +22,7 @@ from bridge.runner import Runner
 from bridge.stores.order import written
 from windows.schema import Schema
 
-Definition = Node | Script | Sequence[Statement | CreateWindow | DeleteFrom]
+Definition = Node | Script | Sequence[Statement | CreateSchema | CreateWindow | DeleteFrom]
 """A query, a script of outputs, or statements one after the other."""
 
 
@@ -94,7 +96,7 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
 
 def _create_statements(
     name: str,
-    statements: Sequence[Statement | CreateWindow | DeleteFrom],
+    statements: Sequence[Statement | CreateSchema | CreateWindow | DeleteFrom],
     text: str,
     runner: Runner,
     windows: NamedWindows,
@@ -115,12 +117,20 @@ def _create_statements(
 
 
 def _create_statement(
-    statement: Statement | CreateWindow | DeleteFrom, name: str, text: str, runner: Runner, windows: NamedWindows
+    statement: Statement | CreateSchema | CreateWindow | DeleteFrom,
+    name: str,
+    text: str,
+    runner: Runner,
+    windows: NamedWindows,
 ) -> None:
     """What one statement asks for; where it has no name of its own it is called `name`."""
     catalogue = runner.catalogue
     if isinstance(statement, CreateStream):
         runner.add_stream(catalogue.free(statement.name), statement.schema)
+        return
+    if isinstance(statement, CreateSchema):
+        schema = schema_of(statement, catalogue.schema, catalogue.known())
+        runner.add_stream(catalogue.free(statement.name), schema)
         return
     if isinstance(statement, CreateWindow):
         resolve(objects.Stream(statement.like), catalogue)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge.errors import QueryError
+from bridge.eventtypes import schema_of
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
@@ -20,13 +21,15 @@ from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, single_events, told
+from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
+from bridge.frontends.epl_schema import CreateSchema, create_schema
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
-from bridge.frontends.scalars import Names, position_of, resolved
+from bridge.frontends.scalars import Names, resolved
 from bridge.frontends.select import joined
 from bridge.named import NamedWindows
 from bridge.query import (
@@ -45,9 +48,9 @@ from bridge.query import (
     Window,
     walk,
 )
-from windows.schema import Attribute, Schema, TypeMismatch
+from windows.schema import Schema
 
-Statement = Plain | CreateWindow | DeleteFrom
+Statement = Plain | CreateSchema | CreateWindow | DeleteFrom
 
 
 _REFUSED = {
@@ -88,6 +91,7 @@ def parse(text: str) -> Sequence[Statement]:
     ['CreateQuery', 'Query']
     """
     with _reading(text) as cursor:
+        refuse_where(cursor)
         _annotations(cursor)
         found = _statement(cursor)
         cursor.take(";")
@@ -105,15 +109,16 @@ def script(text: str) -> list[Plain]:
     ['S', 'high', 'T']
     """
     found: list[Plain] = []
-    windows = NamedWindows()
+    windows, streams = NamedWindows(), dict[str, Schema]()
     with _reading(text) as cursor:
+        refuse_where(cursor)
         while cursor.peek():
             if cursor.take(";"):
                 continue
             position = cursor.position
             name = _annotations(cursor)
             several = _statement(cursor)
-            found += _called(list(_windowed(windows, several)), name)
+            found += _called(list(_plain(windows, streams, several)), name)
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
@@ -122,13 +127,18 @@ def script(text: str) -> list[Plain]:
     return found
 
 
-def _windowed(windows: NamedWindows, statements: Sequence[Statement]) -> Iterator[Plain]:
-    """The statements with named windows put in where they are read."""
+def _plain(windows: NamedWindows, streams: dict[str, Schema], statements: Sequence[Statement]) -> Iterator[Plain]:
+    """The statements with named windows put in where they are read, and the schemas that schemas name."""
     for statement in statements:
         if isinstance(statement, CreateWindow):
             windows.create(statement.name, statement.window, statement.like)
         elif isinstance(statement, DeleteFrom):
             windows.delete(statement.window, statement.deletion)
+        elif isinstance(statement, CreateSchema):
+            streams[statement.name.lower()] = schema_of(
+                statement, lambda name: streams.get(name.lower()), list(streams)
+            )
+            yield CreateStream(statement.name, streams[statement.name.lower()])
         elif isinstance(statement, CreateStream):
             yield statement
         elif isinstance(statement, CreateQuery) and statement.name in windows:
@@ -205,32 +215,7 @@ def _created(cursor: Cursor) -> Statement:
         cursor.fail(_CREATED[cursor.word()])
     if cursor.word() == "WINDOW":
         return create_window(cursor)
-    cursor.take("JSON")
-    cursor.expect("SCHEMA")
-    name = cursor.name("a name for the events")
-    cursor.take("AS")
-    cursor.expect("(", " (attributes with their types; other events and classes cannot be copied)")
-    attributes = [_attribute(cursor)]
-    while cursor.take(","):
-        attributes.append(_attribute(cursor))
-    cursor.expect(")")
-    if cursor.word() in ("INHERITS", "STARTTIMESTAMP", "ENDTIMESTAMP", "COPYFROM"):
-        cursor.fail(
-            f"{cursor.word().lower()} is not supported: a stream has events of one type, with a ts of their own"
-        )
-    try:
-        return CreateStream(name, Schema(tuple(attributes)))
-    except TypeMismatch as error:
-        cursor.fail(str(error))
-
-
-def _attribute(cursor: Cursor) -> Attribute:
-    name = cursor.name("an attribute")
-    position = cursor.position
-    kind = cursor.name("the type of an attribute")
-    if cursor.word() in ("[", "."):
-        cursor.fail("arrays and classes are not supported as types: attributes are flat")
-    return Attribute(name, epl_scalars.type_named(cursor, kind, position))
+    return create_schema(cursor)
 
 
 def _inserted(cursor: Cursor) -> Sequence[Statement]:
@@ -284,7 +269,6 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     subqueries = Subqueries(cursor, priors.taken)
     columns = subqueries.listed(region, "a list of columns")
     _refuse_unnamed(cursor, columns, subqueries, priors)
-    _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
     joins = read_joins(cursor) if by is None else asked_by(cursor, by, columns)
     node, names = _source(cursor, joins)
@@ -299,7 +283,8 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
-    return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
+    listed = tuple(map(as_written, resolved(cursor, columns, names)))
+    return _projected(cursor, node, listed, names, distinct)
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
@@ -341,14 +326,6 @@ def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueri
         inside = [one.name for one in column.find_all(exp.Column) if one.name in places]
         if inside and not isinstance(column, exp.Alias):
             cursor.fail("a column with a sub-query, prev or prior is named: … as x", places[inside[0]])
-
-
-def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
-    for column in columns:
-        if isinstance(column, exp.Column) and column.table and isinstance(column.this, exp.Star):
-            continue
-        for node in column.find_all(exp.Dot):
-            cursor.fail("nested properties are not supported: attributes are flat", position_of(node))
 
 
 def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
+from bridge.arrow import arrow_type
 from bridge.engine import Bridge
 from bridge.errors import BridgeError
-from bridge.intake import arrow_type, milliseconds
+from bridge.intake import milliseconds
 from bridge.query import Node, walk
 from bridge.replay import Script, schema_for, undeclared
 from bridge.rows import arrow_table

@@ -22,7 +22,7 @@ from bridge.scope import Field
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
-from windows.schema import Reader, Schema, is_text
+from windows.schema import Attribute, Reader, Schema, is_text
 
 
 @dataclasses.dataclass
@@ -151,6 +151,11 @@ class Catalogue:
             hint = nearest(str(name), [entry.name for entry in self.queries.values()])
             raise UnknownName(f"unknown query {name!r}{hint}")
         return entry
+
+    def schema(self, name: str) -> Schema | None:
+        """The attributes of the stream of this name, or the columns of the query."""
+        found = self.stream(name)
+        return None if found is None else Schema(tuple(Attribute(f.name, f.type) for f in found.visible))
 
     def stream(self, name: str) -> Resolved | None:
         """The stream of this name, or the results of the query of this name, as a resolved node."""

@@ -14,7 +14,9 @@ from bridge.catalogue import ScriptEntry
 from bridge.changes import StateTable
 from bridge.check import WINDOWS, resolve
 from bridge.errors import InUse, NameTaken, QueryError
+from bridge.eventtypes import schema_of
 from bridge.frontends.epl_changes import ChangeRows, CreateTable
+from bridge.frontends.epl_schema import CreateSchema
 from bridge.frontends.epl_windows import CreateWindow
 from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.named import NamedWindows
@@ -23,7 +25,7 @@ from bridge.runner import Runner
 from bridge.stores.order import met, written
 from windows.schema import Schema
 
-Asked = Statement | CreateWindow | CreateTable | ChangeRows
+Asked = Statement | CreateSchema | CreateWindow | CreateTable | ChangeRows
 """What a statement asks for."""
 
 Definition = Node | Script | Sequence[Asked]
@@ -140,6 +142,10 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
     catalogue = runner.catalogue
     if isinstance(statement, CreateStream):
         runner.add_stream(catalogue.free(statement.name), statement.schema)
+        return
+    if isinstance(statement, CreateSchema):
+        schema = schema_of(statement, catalogue.schema, catalogue.known())
+        runner.add_stream(catalogue.free(statement.name), schema)
         return
     if isinstance(statement, CreateWindow):
         resolve(objects.Stream(statement.like), catalogue)

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from bridge.changes import ChangeTable, Leaving
 from bridge.errors import QueryError
+from bridge.eventtypes import schema_of
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
@@ -22,13 +23,15 @@ from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, at_ticks, leaving, single_events, told
+from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
+from bridge.frontends.epl_schema import CreateSchema, create_schema
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_windows import CreateWindow, create_window, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
-from bridge.frontends.scalars import Names, position_of, resolved
+from bridge.frontends.scalars import Names, resolved
 from bridge.frontends.select import joined
 from bridge.named import NamedWindows
 from bridge.query import (
@@ -48,9 +51,9 @@ from bridge.query import (
     unfiltered,
     walk,
 )
-from windows.schema import Attribute, Schema, TypeMismatch
+from windows.schema import Schema
 
-Statement = Plain | CreateWindow | CreateTable | ChangeRows
+Statement = Plain | CreateSchema | CreateWindow | CreateTable | ChangeRows
 
 
 _REFUSED = {
@@ -90,6 +93,7 @@ def parse(text: str) -> Sequence[Statement]:
     ['CreateQuery', 'Query']
     """
     with _reading(text) as cursor:
+        refuse_where(cursor)
         _annotations(cursor)
         found = _statement(cursor)
         cursor.take(";")
@@ -107,15 +111,16 @@ def script(text: str) -> list[Plain | CreateTable]:
     ['S', 'high', 'T']
     """
     found: list[Plain | CreateTable] = []
-    windows = NamedWindows()
+    windows, streams = NamedWindows(), dict[str, Schema]()
     with _reading(text) as cursor:
+        refuse_where(cursor)
         while cursor.peek():
             if cursor.take(";"):
                 continue
             position = cursor.position
             name = _annotations(cursor)
             several = _statement(cursor)
-            found += _called(list(_windowed(windows, several, found)), name)
+            found += _called(list(_plain(windows, streams, several, found)), name)
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
@@ -124,10 +129,14 @@ def script(text: str) -> list[Plain | CreateTable]:
     return found
 
 
-def _windowed(
-    windows: NamedWindows, statements: Sequence[Statement], before: Sequence[Plain | CreateTable]
+def _plain(
+    windows: NamedWindows,
+    streams: dict[str, Schema],
+    statements: Sequence[Statement],
+    before: Sequence[Plain | CreateTable],
 ) -> Iterator[Plain | CreateTable]:
-    """The statements with named windows and tables put in where they are read; what changes a table gets a name."""
+    """The statements with named windows and tables put in where they are read, and the schemas that schemas name; what
+    changes a table gets a name."""
     for statement in statements:
         if isinstance(statement, CreateWindow):
             windows.create(statement.name, statement.window, statement.like)
@@ -137,6 +146,11 @@ def _windowed(
         elif isinstance(statement, ChangeRows):
             if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
                 yield CreateQuery(_free(f"{statement.change.verb} {statement.target}", before), node, statement.text)
+        elif isinstance(statement, CreateSchema):
+            streams[statement.name.lower()] = schema_of(
+                statement, lambda name: streams.get(name.lower()), list(streams)
+            )
+            yield CreateStream(statement.name, streams[statement.name.lower()])
         elif isinstance(statement, CreateStream):
             yield statement
         elif isinstance(statement, CreateQuery) and windows.is_table(statement.name):
@@ -233,32 +247,7 @@ def _created(cursor: Cursor) -> Statement:
         return create_window(cursor)
     if cursor.word() == "TABLE":
         return create_table(cursor)
-    cursor.take("JSON")
-    cursor.expect("SCHEMA")
-    name = cursor.name("a name for the events")
-    cursor.take("AS")
-    cursor.expect("(", " (attributes with their types; other events and classes cannot be copied)")
-    attributes = [_attribute(cursor)]
-    while cursor.take(","):
-        attributes.append(_attribute(cursor))
-    cursor.expect(")")
-    if cursor.word() in ("INHERITS", "STARTTIMESTAMP", "ENDTIMESTAMP", "COPYFROM"):
-        cursor.fail(
-            f"{cursor.word().lower()} is not supported: a stream has events of one type, with a ts of their own"
-        )
-    try:
-        return CreateStream(name, Schema(tuple(attributes)))
-    except TypeMismatch as error:
-        cursor.fail(str(error))
-
-
-def _attribute(cursor: Cursor) -> Attribute:
-    name = cursor.name("an attribute")
-    position = cursor.position
-    kind = cursor.name("the type of an attribute")
-    if cursor.word() in ("[", "."):
-        cursor.fail("arrays and classes are not supported as types: attributes are flat")
-    return Attribute(name, epl_scalars.type_named(cursor, kind, position))
+    return create_schema(cursor)
 
 
 def _inserted(cursor: Cursor) -> Sequence[Statement]:
@@ -314,7 +303,6 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     subqueries = Subqueries(cursor, priors.taken)
     columns = subqueries.listed(region, "a list of columns")
     _refuse_unnamed(cursor, columns, subqueries, priors)
-    _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
     joins = read_joins(cursor) if by is None else asked_by(cursor, by, columns)
     node, names = _source(cursor, joins)
@@ -335,7 +323,8 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
-    return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
+    listed = tuple(map(as_written, resolved(cursor, columns, names)))
+    return _projected(cursor, node, listed, names, distinct)
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
@@ -389,14 +378,6 @@ def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueri
         inside = [one.name for one in column.find_all(exp.Column) if one.name in places]
         if inside and not isinstance(column, exp.Alias):
             cursor.fail("a column with a sub-query, prev or prior is named: … as x", places[inside[0]])
-
-
-def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
-    for column in columns:
-        if isinstance(column, exp.Column) and column.table and isinstance(column.this, exp.Star):
-            continue
-        for node in column.find_all(exp.Dot):
-            cursor.fail("nested properties are not supported: attributes are flat", position_of(node))
 
 
 def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:

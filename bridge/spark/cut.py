@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bridge.intake import arrow_type
+from bridge.arrow import arrow_type
 from bridge.spark.events import Events
 from bridge.spark.order import PIECE, TIME
 from windows.schema import Attribute

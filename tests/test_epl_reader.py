@@ -101,7 +101,6 @@ REFUSED = {
     "on S insert into T select v": "insert",
     "create context C partition by v from S": "context",
     "create variant schema V as A, B": "variant",
-    "create schema S (v int[])": "[",
     "create schema S (v int) inherits T": "inherits",
     "create variable int v = 3": "variable",
     "create expression e {v => v}": "expression",

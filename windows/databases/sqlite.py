@@ -152,8 +152,8 @@ def _depth(statement: exp.Expr) -> int:
 def _flat(statement: exp.Expr) -> exp.Expr:
     """The same statement, the sub-queries of FROM written one after the other in WITH instead of in each other."""
     whole = statement.copy()
-    query = whole if isinstance(whole, exp.Query) else whole.expression
-    if not isinstance(query, exp.Query) or query.args.get("with_"):
+    query = whole if isinstance(whole, (exp.Query, exp.Delete)) else whole.expression
+    if not isinstance(query, (exp.Query, exp.Delete)) or query.args.get("with_"):
         return whole
     found = [
         node for node in query.walk(bfs=False) if isinstance(node, exp.Subquery) and _can_stand_before(node, query)
@@ -170,7 +170,7 @@ def _flat(statement: exp.Expr) -> exp.Expr:
     return whole
 
 
-def _can_stand_before(node: exp.Subquery, query: exp.Query) -> bool:
+def _can_stand_before(node: exp.Subquery, query: exp.Expr) -> bool:
     """Whether a sub-query is one of FROM, and reads nothing of what stands around it."""
     if not isinstance(node.parent, (exp.From, exp.Join)) or not isinstance(node.this, exp.Query):
         return False

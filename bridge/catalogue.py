@@ -13,6 +13,7 @@ from bridge import query
 from bridge.algebra import Script
 from bridge.check import Resolved, resolve
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
+from bridge.eventtypes import EventTypes
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
@@ -116,6 +117,7 @@ class Catalogue:
         self.streams: dict[str, StreamEntry] = {}
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
+        self.event_types = EventTypes(self.schema, self.known)
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)
 
@@ -126,7 +128,8 @@ class Catalogue:
         """The name, if nothing has it yet."""
         if not isinstance(name, str) or not name.strip() or not is_text(name):
             raise SchemaError(f"{name!r} cannot be a name")
-        kinds: dict[str, Collection[str]] = {"stream": self.streams, "query": self.queries, "script": self.scripts}
+        streams = [*self.streams, *self.event_types.variants]
+        kinds: dict[str, Collection[str]] = {"stream": streams, "query": self.queries, "script": self.scripts}
         for kind in (kind for kind, known in kinds.items() if name.lower() in known):
             raise NameTaken(f"there is a {kind} {name!r} already")
         return name

@@ -12,17 +12,16 @@ from bridge.algebra import Statement as Output
 from bridge.catalogue import ScriptEntry
 from bridge.check import WINDOWS, resolve
 from bridge.errors import InUse, QueryError
-from bridge.eventtypes import schema_of
-from bridge.frontends.epl_schema import CreateSchema
+from bridge.frontends.epl_schema import CreateSchema, CreateVariant
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom
-from bridge.frontends.extended import CreateQuery, CreateStream, Statement
+from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.named import NamedWindows
 from bridge.query import Node
 from bridge.runner import Runner
 from bridge.stores.order import written
 from windows.schema import Schema
 
-Definition = Node | Script | Sequence[Statement | CreateSchema | CreateWindow | DeleteFrom]
+Definition = Node | Script | Sequence[Statement | CreateSchema | CreateVariant | CreateWindow | DeleteFrom]
 """A query, a script of outputs, or statements one after the other."""
 
 
@@ -96,7 +95,7 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
 
 def _create_statements(
     name: str,
-    statements: Sequence[Statement | CreateSchema | CreateWindow | DeleteFrom],
+    statements: Sequence[Statement | CreateSchema | CreateVariant | CreateWindow | DeleteFrom],
     text: str,
     runner: Runner,
     windows: NamedWindows,
@@ -104,20 +103,21 @@ def _create_statements(
     """All statements of a text or none."""
     catalogue = runner.catalogue
     streams, queries, known = set(catalogue.streams), set(catalogue.queries), dict(windows.known)
-    back = runner.network.remember()
+    back, forget = runner.network.remember(), catalogue.event_types.remember()
     try:
         with runner.transaction():
             for statement in statements:
                 _create_statement(statement, name, text, runner, windows)
     except Exception:
         back()
+        forget()
         windows.known = known
         runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams)
         raise
 
 
 def _create_statement(
-    statement: Statement | CreateSchema | CreateWindow | DeleteFrom,
+    statement: Statement | CreateSchema | CreateVariant | CreateWindow | DeleteFrom,
     name: str,
     text: str,
     runner: Runner,
@@ -129,8 +129,13 @@ def _create_statement(
         runner.add_stream(catalogue.free(statement.name), statement.schema)
         return
     if isinstance(statement, CreateSchema):
-        schema = schema_of(statement, catalogue.schema, catalogue.known())
-        runner.add_stream(catalogue.free(statement.name), schema)
+        runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
+        return
+    if isinstance(statement, CreateVariant):
+        catalogue.event_types.create_variant(dataclasses.replace(statement, name=catalogue.free(statement.name)))
+        return
+    if isinstance(statement, CreateQuery) and statement.name in catalogue.event_types:
+        catalogue.event_types.insert(statement.name, statement.node)
         return
     if isinstance(statement, CreateWindow):
         resolve(objects.Stream(statement.like), catalogue)
@@ -148,6 +153,8 @@ def _create_statement(
         return  # a statement inserts into a stream of its own name
     _register_inline(statement.node, runner)
     node = windows.put(statement.node) if windows.known else statement.node
+    if isinstance(statement, Query) and statement.text in catalogue.event_types:
+        node = catalogue.event_types.inserted(statement.text)
     runner.add_query(catalogue.free(called), node, text)
 
 

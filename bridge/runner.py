@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
-from bridge.check import Resolved, resolve
+from bridge.check import Resolved, resolve, without_types
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
 from bridge.plan import Call, Insert, Operator, Purge, Step, Table
@@ -95,6 +95,7 @@ class Runner:
 
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
+        self.catalogue.event_types.forget(entry.name)
         self._filled = self._filled - {entry.inbox}
         self._take_back()
         with self.transaction():
@@ -102,7 +103,7 @@ class Runner:
 
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
-        resolved = resolve(node, self.catalogue)
+        resolved = without_types(resolve(self.catalogue.event_types.put(node), self.catalogue), self.catalogue)
         back = self.network.remember()
         self._works.clear()
         self._serial = None

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.eventtypes import schema_of
+from bridge.eventtypes import EventTypes
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
@@ -23,9 +23,10 @@ from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
-from bridge.frontends.epl_schema import CreateSchema, create_schema
+from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
+from bridge.frontends.epl_types import named, with_types
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
@@ -50,7 +51,7 @@ from bridge.query import (
 )
 from windows.schema import Schema
 
-Statement = Plain | CreateSchema | CreateWindow | DeleteFrom
+Statement = Plain | CreateSchema | CreateVariant | CreateWindow | DeleteFrom
 
 
 _REFUSED = {
@@ -77,7 +78,6 @@ _CREATED = {
     "INDEX": "create index is not supported: tables have the indexes that the statements want",
     "DATAFLOW": "data flows are not supported",
     "INLINED_CLASS": "inlined classes are not supported: functions are the database's",
-    "VARIANT": "variant schemas are not supported: a stream has events of one type",
     "MAP": "create schema without map: rows are rows",
     "OBJECTARRAY": "create schema without objectarray: rows are rows",
 }
@@ -110,6 +110,7 @@ def script(text: str) -> list[Plain]:
     """
     found: list[Plain] = []
     windows, streams = NamedWindows(), dict[str, Schema]()
+    types = EventTypes(lambda name: streams.get(name.lower()), lambda: list(streams))
     with _reading(text) as cursor:
         refuse_where(cursor)
         while cursor.peek():
@@ -118,7 +119,7 @@ def script(text: str) -> list[Plain]:
             position = cursor.position
             name = _annotations(cursor)
             several = _statement(cursor)
-            found += _called(list(_plain(windows, streams, several)), name)
+            found += _called(list(_plain(windows, types, streams, several)), name)
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
@@ -127,7 +128,9 @@ def script(text: str) -> list[Plain]:
     return found
 
 
-def _plain(windows: NamedWindows, streams: dict[str, Schema], statements: Sequence[Statement]) -> Iterator[Plain]:
+def _plain(
+    windows: NamedWindows, types: EventTypes, streams: dict[str, Schema], statements: Sequence[Statement]
+) -> Iterator[Plain]:
     """The statements with named windows put in where they are read, and the schemas that schemas name."""
     for statement in statements:
         if isinstance(statement, CreateWindow):
@@ -135,17 +138,21 @@ def _plain(windows: NamedWindows, streams: dict[str, Schema], statements: Sequen
         elif isinstance(statement, DeleteFrom):
             windows.delete(statement.window, statement.deletion)
         elif isinstance(statement, CreateSchema):
-            streams[statement.name.lower()] = schema_of(
-                statement, lambda name: streams.get(name.lower()), list(streams)
-            )
+            streams[statement.name.lower()] = types.declare(statement)
             yield CreateStream(statement.name, streams[statement.name.lower()])
+        elif isinstance(statement, CreateVariant):
+            types.create_variant(statement)
+        elif isinstance(statement, CreateQuery) and statement.name in types:
+            types.insert(statement.name, statement.node)
+        elif isinstance(statement, Query) and isinstance(statement.node, Stream) and statement.text in types:
+            yield dataclasses.replace(statement, node=types.put(types.inserted(statement.node.name)))
         elif isinstance(statement, CreateStream):
             yield statement
         elif isinstance(statement, CreateQuery) and statement.name in windows:
             windows.insert(statement.name, statement.node)
             yield statement
         else:
-            yield dataclasses.replace(statement, node=windows.put(statement.node))
+            yield dataclasses.replace(statement, node=types.put(windows.put(statement.node)))
 
 
 def _called(statements: Sequence[Plain], name: str | None) -> Iterator[Plain]:
@@ -215,7 +222,7 @@ def _created(cursor: Cursor) -> Statement:
         cursor.fail(_CREATED[cursor.word()])
     if cursor.word() == "WINDOW":
         return create_window(cursor)
-    return create_schema(cursor)
+    return create_variant(cursor) if cursor.word() == "VARIANT" else create_schema(cursor)
 
 
 def _inserted(cursor: Cursor) -> Sequence[Statement]:
@@ -256,6 +263,13 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 
 def _select(cursor: Cursor, by: Item | None = None) -> Node:
     """`select … from …`; the events of `by` ask for it, where there is one."""
+    start = cursor.at
+    node = _selected(cursor, by)
+    asks_types = any(token.text.lower() == "typeof" for token in cursor.tokens[start : cursor.at])
+    return with_types(node) if asks_types else node
+
+
+def _selected(cursor: Cursor, by: Item | None) -> Node:
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
     which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
     position = cursor.position
@@ -283,7 +297,7 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
-    listed = tuple(map(as_written, resolved(cursor, columns, names)))
+    listed = tuple(map(as_written, resolved(cursor, map(named, columns), names)))
     return _projected(cursor, node, listed, names, distinct)
 
 

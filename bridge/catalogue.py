@@ -117,6 +117,8 @@ class Catalogue:
         self.streams: dict[str, StreamEntry] = {}
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
+        self.variables: dict[str, exp.Expr] = {}
+        """The values of EPL's variables, by their names in lower case."""
         self.event_types = EventTypes(self.schema, self.known)
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)

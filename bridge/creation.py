@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from sqlglot import exp
 
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
@@ -11,8 +15,9 @@ from bridge.algebra import MultiFilter, Script
 from bridge.algebra import Statement as Output
 from bridge.catalogue import ScriptEntry
 from bridge.check import WINDOWS, resolve
-from bridge.errors import InUse, QueryError
+from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant
+from bridge.frontends.epl_variables import CreateVariable
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom
 from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.named import NamedWindows
@@ -21,13 +26,16 @@ from bridge.runner import Runner
 from bridge.stores.order import written
 from windows.schema import Schema
 
-Definition = Node | Script | Sequence[Statement | CreateSchema | CreateVariant | CreateWindow | DeleteFrom]
+Definition = (
+    Node | Script | Sequence[Statement | CreateSchema | CreateVariable | CreateVariant | CreateWindow | DeleteFrom]
+)
 """A query, a script of outputs, or statements one after the other."""
 
 
-def parse_as(language: str, text: str) -> Definition:
-    """The query objects of a text in this language."""
-    readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": _epl, "cpl": _cpl}
+def parse_as(language: str, text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Definition:
+    """The query objects of a text in this language; `variables` are the values that EPL may name."""
+    epl = functools.partial(_epl, variables=variables)
+    readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": epl, "cpl": _cpl}
     if language not in readers:
         raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
     return readers[language](text)
@@ -39,10 +47,10 @@ def _sql(text: str) -> Node:
     return parse(text)
 
 
-def _epl(text: str) -> Definition:
+def _epl(text: str, variables: Mapping[str, exp.Expr]) -> Definition:
     from bridge.frontends.epl import parse
 
-    return parse(text)
+    return parse(text, variables)
 
 
 def _cpl(text: str) -> Script:
@@ -95,7 +103,7 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
 
 def _create_statements(
     name: str,
-    statements: Sequence[Statement | CreateSchema | CreateVariant | CreateWindow | DeleteFrom],
+    statements: Sequence[Statement | CreateSchema | CreateVariable | CreateVariant | CreateWindow | DeleteFrom],
     text: str,
     runner: Runner,
     windows: NamedWindows,
@@ -117,7 +125,7 @@ def _create_statements(
 
 
 def _create_statement(
-    statement: Statement | CreateSchema | CreateVariant | CreateWindow | DeleteFrom,
+    statement: Statement | CreateSchema | CreateVariable | CreateVariant | CreateWindow | DeleteFrom,
     name: str,
     text: str,
     runner: Runner,
@@ -130,6 +138,11 @@ def _create_statement(
         return
     if isinstance(statement, CreateSchema):
         runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
+        return
+    if isinstance(statement, CreateVariable):
+        if statement.name.lower() in catalogue.variables:
+            raise NameTaken(f"there is a variable {statement.name!r} already")
+        catalogue.variables[statement.name.lower()] = statement.value
         return
     if isinstance(statement, CreateVariant):
         catalogue.event_types.create_variant(dataclasses.replace(statement, name=catalogue.free(statement.name)))

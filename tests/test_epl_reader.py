@@ -14,6 +14,7 @@ from bridge.frontends.epl import parse, script
 MATCH = "select * from S match_recognize (measures {measures} pattern ({pattern}){more})"
 
 REFUSED = {
+    "create variable int[] v = {1, 2}": "[]",
     "create variant schema V as *": "*",
     "select rstream v from S": "rstream",
     "select irstream v from S#time(5)": "irstream",
@@ -68,7 +69,6 @@ REFUSED = {
     "create window W#length_batch(5) as S": "window",
     "create table T (v int)": "table",
     "create context C partition by v from S": "context",
-    "create variable int v = 3": "variable",
     "create expression e {v => v}": "expression",
     "on S as s select * from W": "W",
     "on S as s select v from W#length(3)": "W#",

@@ -164,4 +164,4 @@ def test_schemas_come_before_the_statements_that_read_those_they_inherit() -> No
         with pytest.raises(QueryError, match="'V' is read already"):
             cep.create_query("i", "insert into V select * from D(z = 1)", language="epl")
         with pytest.raises(BridgeError, match="there is a stream 'V' already"):
-            cep.create_query("v", "create schema V (q int)", language="epl")
+            cep.create_query("other", "create schema V (q int)", language="epl")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -27,6 +28,8 @@ from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_sche
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_types import named, with_types
+from bridge.frontends.epl_values import named as named_by_variable
+from bridge.frontends.epl_variables import CreateVariable, create_variable
 from bridge.frontends.epl_windows import CreateWindow, DeleteFrom, create_window, delete, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
@@ -51,7 +54,7 @@ from bridge.query import (
 )
 from windows.schema import Schema
 
-Statement = Plain | CreateSchema | CreateVariant | CreateWindow | DeleteFrom
+Statement = Plain | CreateSchema | CreateVariable | CreateVariant | CreateWindow | DeleteFrom
 
 
 _REFUSED = {
@@ -72,8 +75,6 @@ _STATEMENTS = {
 _CREATED = {
     "TABLE": "create table is not supported: tables of the database can be asked with cep.query",
     "CONTEXT": "contexts are not supported: group by, or partition by in match_recognize, keeps keys apart",
-    "VARIABLE": "create variable is not supported: write the value",
-    "CONSTANT": "create variable is not supported: write the value",
     "EXPRESSION": "declared expressions are not supported",
     "INDEX": "create index is not supported: tables have the indexes that the statements want",
     "DATAFLOW": "data flows are not supported",
@@ -84,13 +85,15 @@ _CREATED = {
 _ANNOTATIONS = ("NAME", "PUBLIC", "PRIVATE", "PROTECTED", "DESCRIPTION", "TAG", "BUSEVENTTYPE", "EVENTREPRESENTATION")
 
 
-def parse(text: str) -> Sequence[Statement]:
+def parse(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Sequence[Statement]:
     """What a statement comes to: streams to register, queries with a name of their own, and the one without.
+
+    `variables` are the values that it may name, by their names in lower case.
 
     >>> [type(found).__name__ for found in parse("insert into High select * from S where v > 9")]
     ['CreateQuery', 'Query']
     """
-    with _reading(text) as cursor:
+    with _reading(text, variables) as cursor:
         refuse_where(cursor)
         _annotations(cursor)
         found = _statement(cursor)
@@ -119,6 +122,8 @@ def script(text: str) -> list[Plain]:
             position = cursor.position
             name = _annotations(cursor)
             several = _statement(cursor)
+            values = {one.name.lower(): one.value for one in several if isinstance(one, CreateVariable)}
+            cursor.variables = {**cursor.variables, **values}
             found += _called(list(_plain(windows, types, streams, several)), name)
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
@@ -140,6 +145,8 @@ def _plain(
         elif isinstance(statement, CreateSchema):
             streams[statement.name.lower()] = types.declare(statement)
             yield CreateStream(statement.name, streams[statement.name.lower()])
+        elif isinstance(statement, CreateVariable):
+            continue  # the statements after it have its value
         elif isinstance(statement, CreateVariant):
             types.create_variant(statement)
         elif isinstance(statement, CreateQuery) and statement.name in types:
@@ -168,9 +175,9 @@ def _called(statements: Sequence[Plain], name: str | None) -> Iterator[Plain]:
 
 
 @contextlib.contextmanager
-def _reading(text: str) -> Iterator[EplCursor]:
+def _reading(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Iterator[EplCursor]:
     try:
-        cursor = EplCursor(text, RESERVED)
+        cursor = EplCursor(text, RESERVED, variables)
         if not cursor.tokens:
             cursor.fail("the text is empty: a statement reads select … from …")
         yield cursor
@@ -222,6 +229,8 @@ def _created(cursor: Cursor) -> Statement:
         cursor.fail(_CREATED[cursor.word()])
     if cursor.word() == "WINDOW":
         return create_window(cursor)
+    if cursor.word() in ("VARIABLE", "CONSTANT"):
+        return create_variable(cursor)
     return create_variant(cursor) if cursor.word() == "VARIANT" else create_schema(cursor)
 
 
@@ -297,7 +306,7 @@ def _selected(cursor: Cursor, by: Item | None) -> Node:
     node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
-    listed = tuple(map(as_written, resolved(cursor, map(named, columns), names)))
+    listed = tuple(map(as_written, resolved(cursor, (named_by_variable(named(column)) for column in columns), names)))
     return _projected(cursor, node, listed, names, distinct)
 
 

@@ -11,6 +11,7 @@ from bridge.errors import QueryError
 from bridge.frontends import epl_operators, epl_paths
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl_types import TYPE
+from bridge.frontends.epl_values import with_values
 from bridge.frontends.scalars import plain, position_of, refuse_foreign, unchecked
 from windows.schema import TypeMismatch, canonical_type
 
@@ -168,7 +169,7 @@ def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
         if found is not node:
             node.replace(found)
     result: exp.Expr = holder.this.pop()
-    return result
+    return with_values(result, cursor.variables)
 
 
 def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:

@@ -14,6 +14,7 @@ from bridge.algebra import Script
 from bridge.changes import StateTable
 from bridge.check import Resolved, resolve
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
+from bridge.eventtypes import EventTypes
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
@@ -118,6 +119,9 @@ class Catalogue:
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
         self.tables: dict[str, StateTable] = {}
+        self.variables: dict[str, exp.Expr] = {}
+        """The values of EPL's variables, by their names in lower case."""
+        self.event_types = EventTypes(self.schema, self.known)
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)
 
@@ -129,7 +133,8 @@ class Catalogue:
         if not isinstance(name, str) or not name.strip() or not is_text(name):
             raise SchemaError(f"{name!r} cannot be a name")
         kinds: dict[str, Collection[str]] = {
-            "stream": self.streams, "query": self.queries, "script": self.scripts, "table": self.tables,
+            "stream": [*self.streams, *self.event_types.variants], "query": self.queries, "script": self.scripts,
+            "table": self.tables,
         }  # fmt: skip
         for kind in (kind for kind, known in kinds.items() if name.lower() in known):
             raise NameTaken(f"there is a {kind} {name!r} already")

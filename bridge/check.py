@@ -16,6 +16,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.changes import Changing
 from bridge.errors import QueryError, nearest, source_words
+from bridge.frontends.epl_types import is_type
 from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
 from bridge.types import check_types, family, place, refuse_nested, type_of
@@ -381,6 +382,14 @@ def _renews_by_key(extent: Extent) -> bool:
 
 def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
     return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
+
+
+def without_types(resolved: Resolved, names: Names) -> Resolved:
+    """The results without the types of events that a statement of EPL has asked for."""
+    listed = [field.name for field in resolved.visible if not is_type(field.name)]
+    if len(listed) == len(resolved.visible):
+        return resolved
+    return resolve(query.Map(resolved.node, tuple(map(column, listed))), names)
 
 
 def streaming(node: Node, names: Names) -> Resolved:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from sqlglot import exp
 
 import bridge.state
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
@@ -14,9 +18,9 @@ from bridge.catalogue import ScriptEntry
 from bridge.changes import StateTable
 from bridge.check import WINDOWS, resolve
 from bridge.errors import InUse, NameTaken, QueryError
-from bridge.eventtypes import schema_of
 from bridge.frontends.epl_changes import ChangeRows, CreateTable
-from bridge.frontends.epl_schema import CreateSchema
+from bridge.frontends.epl_schema import CreateSchema, CreateVariant
+from bridge.frontends.epl_variables import CreateVariable
 from bridge.frontends.epl_windows import CreateWindow
 from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.named import NamedWindows
@@ -25,16 +29,17 @@ from bridge.runner import Runner
 from bridge.stores.order import met, written
 from windows.schema import Schema
 
-Asked = Statement | CreateSchema | CreateWindow | CreateTable | ChangeRows
+Asked = Statement | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
 """What a statement asks for."""
 
 Definition = Node | Script | Sequence[Asked]
 """A query, a script of outputs, or statements one after the other."""
 
 
-def parse_as(language: str, text: str) -> Definition:
-    """The query objects of a text in this language."""
-    readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": _epl, "cpl": _cpl}
+def parse_as(language: str, text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Definition:
+    """The query objects of a text in this language; `variables` are the values that EPL may name."""
+    epl = functools.partial(_epl, variables=variables)
+    readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": epl, "cpl": _cpl}
     if language not in readers:
         raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
     return readers[language](text)
@@ -46,10 +51,10 @@ def _sql(text: str) -> Node:
     return parse(text)
 
 
-def _epl(text: str) -> Definition:
+def _epl(text: str, variables: Mapping[str, exp.Expr]) -> Definition:
     from bridge.frontends.epl import parse
 
-    return parse(text)
+    return parse(text, variables)
 
 
 def _cpl(text: str) -> Script:
@@ -124,13 +129,14 @@ def _create_statements(
     catalogue = runner.catalogue
     streams, queries = set(catalogue.streams), set(catalogue.queries)
     known, tables = dict(windows.known), dict(windows.tables)
-    back = runner.network.remember()
+    back, forget = runner.network.remember(), catalogue.event_types.remember()
     try:
         with runner.transaction():
             for statement in statements:
                 _create_statement(statement, name, text, runner, windows)
     except Exception:
         back()
+        forget()
         windows.known, windows.tables = known, tables
         made = set(catalogue.tables) - set(tables)
         runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams, made)
@@ -144,8 +150,18 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
         runner.add_stream(catalogue.free(statement.name), statement.schema)
         return
     if isinstance(statement, CreateSchema):
-        schema = schema_of(statement, catalogue.schema, catalogue.known())
-        runner.add_stream(catalogue.free(statement.name), schema)
+        runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
+        return
+    if isinstance(statement, CreateVariable):
+        if statement.name.lower() in catalogue.variables:
+            raise NameTaken(f"there is a variable {statement.name!r} already")
+        catalogue.variables[statement.name.lower()] = statement.value
+        return
+    if isinstance(statement, CreateVariant):
+        catalogue.event_types.create_variant(dataclasses.replace(statement, name=catalogue.free(statement.name)))
+        return
+    if isinstance(statement, CreateQuery) and statement.name in catalogue.event_types:
+        catalogue.event_types.insert(statement.name, statement.node)
         return
     if isinstance(statement, CreateWindow):
         resolve(objects.Stream(statement.like), catalogue)
@@ -173,6 +189,8 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
         return  # a statement inserts into a stream of its own name
     _register_inline(statement.node, runner)
     node = windows.inserted(statement) or windows.put(statement.node)
+    if isinstance(statement, Query) and statement.text in catalogue.event_types:
+        node = catalogue.event_types.inserted(statement.text)
     runner.add_query(catalogue.free(called), node, text)
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
 from bridge.changes import StateTable
-from bridge.check import Resolved, streaming
+from bridge.check import Resolved, streaming, without_types
 from bridge.errors import QueryError
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
@@ -103,6 +103,7 @@ class Runner:
 
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
+        self.catalogue.event_types.forget(entry.name)
         self._filled = self._filled - {entry.inbox}
         self._take_back()
         with self.transaction():
@@ -119,7 +120,7 @@ class Runner:
 
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
-        resolved = streaming(node, self.catalogue)
+        resolved = without_types(streaming(self.catalogue.event_types.put(node), self.catalogue), self.catalogue)
         back = self.network.remember()
         self._forget_works()
         try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from sqlglot import exp
 
 from bridge.changes import ChangeTable, Leaving
 from bridge.errors import QueryError
-from bridge.eventtypes import schema_of
+from bridge.eventtypes import EventTypes
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
@@ -25,9 +26,12 @@ from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, at_ticks, leaving, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
-from bridge.frontends.epl_schema import CreateSchema, create_schema
+from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
+from bridge.frontends.epl_types import named, with_types
+from bridge.frontends.epl_values import named as named_by_variable
+from bridge.frontends.epl_variables import CreateVariable, create_variable
 from bridge.frontends.epl_windows import CreateWindow, create_window, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
@@ -53,7 +57,7 @@ from bridge.query import (
 )
 from windows.schema import Schema
 
-Statement = Plain | CreateSchema | CreateWindow | CreateTable | ChangeRows
+Statement = Plain | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
 
 
 _REFUSED = {
@@ -73,26 +77,25 @@ _STATEMENTS = {
 }
 _CREATED = {
     "CONTEXT": "contexts are not supported: group by, or partition by in match_recognize, keeps keys apart",
-    "VARIABLE": "create variable is not supported: write the value",
-    "CONSTANT": "create variable is not supported: write the value",
     "EXPRESSION": "declared expressions are not supported",
     "INDEX": "create index is not supported: tables have the indexes that the statements want",
     "DATAFLOW": "data flows are not supported",
     "INLINED_CLASS": "inlined classes are not supported: functions are the database's",
-    "VARIANT": "variant schemas are not supported: a stream has events of one type",
     "MAP": "create schema without map: rows are rows",
     "OBJECTARRAY": "create schema without objectarray: rows are rows",
 }
 _ANNOTATIONS = ("NAME", "PUBLIC", "PRIVATE", "PROTECTED", "DESCRIPTION", "TAG", "BUSEVENTTYPE", "EVENTREPRESENTATION")
 
 
-def parse(text: str) -> Sequence[Statement]:
+def parse(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Sequence[Statement]:
     """What a statement comes to: streams to register, queries with a name of their own, and the one without.
+
+    `variables` are the values that it may name, by their names in lower case.
 
     >>> [type(found).__name__ for found in parse("insert into High select * from S where v > 9")]
     ['CreateQuery', 'Query']
     """
-    with _reading(text) as cursor:
+    with _reading(text, variables) as cursor:
         refuse_where(cursor)
         _annotations(cursor)
         found = _statement(cursor)
@@ -112,6 +115,7 @@ def script(text: str) -> list[Plain | CreateTable]:
     """
     found: list[Plain | CreateTable] = []
     windows, streams = NamedWindows(), dict[str, Schema]()
+    types = EventTypes(lambda name: streams.get(name.lower()), lambda: list(streams))
     with _reading(text) as cursor:
         refuse_where(cursor)
         while cursor.peek():
@@ -120,7 +124,9 @@ def script(text: str) -> list[Plain | CreateTable]:
             position = cursor.position
             name = _annotations(cursor)
             several = _statement(cursor)
-            found += _called(list(_plain(windows, streams, several, found)), name)
+            values = {one.name.lower(): one.value for one in several if isinstance(one, CreateVariable)}
+            cursor.variables = {**cursor.variables, **values}
+            found += _called(list(_plain(windows, types, streams, several, found)), name)
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
@@ -131,6 +137,7 @@ def script(text: str) -> list[Plain | CreateTable]:
 
 def _plain(
     windows: NamedWindows,
+    types: EventTypes,
     streams: dict[str, Schema],
     statements: Sequence[Statement],
     before: Sequence[Plain | CreateTable],
@@ -147,10 +154,16 @@ def _plain(
             if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
                 yield CreateQuery(_free(f"{statement.change.verb} {statement.target}", before), node, statement.text)
         elif isinstance(statement, CreateSchema):
-            streams[statement.name.lower()] = schema_of(
-                statement, lambda name: streams.get(name.lower()), list(streams)
-            )
+            streams[statement.name.lower()] = types.declare(statement)
             yield CreateStream(statement.name, streams[statement.name.lower()])
+        elif isinstance(statement, CreateVariable):
+            continue  # the statements after it have its value
+        elif isinstance(statement, CreateVariant):
+            types.create_variant(statement)
+        elif isinstance(statement, CreateQuery) and statement.name in types:
+            types.insert(statement.name, statement.node)
+        elif isinstance(statement, Query) and isinstance(statement.node, Stream) and statement.text in types:
+            yield dataclasses.replace(statement, node=types.put(types.inserted(statement.node.name)))
         elif isinstance(statement, CreateStream):
             yield statement
         elif isinstance(statement, CreateQuery) and windows.is_table(statement.name):
@@ -161,7 +174,8 @@ def _plain(
             windows.insert(statement.name, statement.node)
             yield statement
         else:
-            yield dataclasses.replace(statement, node=windows.inserted(statement) or windows.put(statement.node))
+            node = windows.inserted(statement) or windows.put(statement.node)
+            yield dataclasses.replace(statement, node=types.put(node))
 
 
 def _free(name: str, before: Sequence[object]) -> str:
@@ -191,9 +205,9 @@ def _called(statements: Sequence[Plain | CreateTable], name: str | None) -> Iter
 
 
 @contextlib.contextmanager
-def _reading(text: str) -> Iterator[EplCursor]:
+def _reading(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Iterator[EplCursor]:
     try:
-        cursor = EplCursor(text, RESERVED)
+        cursor = EplCursor(text, RESERVED, variables)
         if not cursor.tokens:
             cursor.fail("the text is empty: a statement reads select … from …")
         yield cursor
@@ -247,7 +261,9 @@ def _created(cursor: Cursor) -> Statement:
         return create_window(cursor)
     if cursor.word() == "TABLE":
         return create_table(cursor)
-    return create_schema(cursor)
+    if cursor.word() in ("VARIABLE", "CONSTANT"):
+        return create_variable(cursor)
+    return create_variant(cursor) if cursor.word() == "VARIANT" else create_schema(cursor)
 
 
 def _inserted(cursor: Cursor) -> Sequence[Statement]:
@@ -292,6 +308,13 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 
 def _select(cursor: Cursor, by: Item | None = None) -> Node:
     """`select … from …`; the events of `by` ask for it, where there is one."""
+    start = cursor.at
+    node = _selected(cursor, by)
+    asks_types = any(token.text.lower() == "typeof" for token in cursor.tokens[start : cursor.at])
+    return with_types(node) if asks_types else node
+
+
+def _selected(cursor: Cursor, by: Item | None) -> Node:
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
     which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
     position = cursor.position
@@ -323,7 +346,7 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
-    listed = tuple(map(as_written, resolved(cursor, columns, names)))
+    listed = tuple(map(as_written, resolved(cursor, (named_by_variable(named(column)) for column in columns), names)))
     return _projected(cursor, node, listed, names, distinct)
 
 

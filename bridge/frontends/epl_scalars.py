@@ -10,6 +10,8 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.frontends import epl_operators, epl_paths
 from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.epl_types import TYPE
+from bridge.frontends.epl_values import with_values
 from bridge.frontends.scalars import plain, position_of, refuse_foreign, unchecked
 from windows.schema import TypeMismatch, canonical_type
 
@@ -30,7 +32,6 @@ _MATH: dict[str, Callable[..., exp.Expr]] = {
 
 _REFUSED_CALLS = {
     "instanceof": "instanceof is not supported: the type of every attribute is known from its schema",
-    "typeof": "typeof is not supported: a stream has events of one type",
     "prior": "prior is not supported here: in the list of columns and in where it is",
     "prev": "prev is not supported here: in the list of columns and in where it is, and in DEFINE of match_recognize",
     "prevtail": "prevtail is not supported: match_recognize can look at rows before",
@@ -163,18 +164,20 @@ def chained(
 def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
     holder = exp.Paren(this=expression)
     for node in list(
-        holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike)
+        holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike, exp.Typeof)
     ):
         found = _in_sql(cursor, node)
         if found is not node:
             node.replace(found)
     result: exp.Expr = holder.this.pop()
-    return result
+    return with_values(result, cursor.variables)
 
 
 def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.CurrentTimestamp):
         return exp.column("ts")
+    if isinstance(node, exp.Typeof):
+        return _type_of(cursor, node)
     if isinstance(node, exp.RegexpLike):
         return epl_operators.whole_match(cursor, node)
     if isinstance(node, exp.Anonymous):
@@ -199,6 +202,14 @@ def _call(cursor: Cursor, node: exp.Anonymous) -> exp.Expr:
             cursor.fail("cast wants the name of a type", position_of(node))
         return exp.cast(value.copy(), type_named(cursor, kind.name, position_of(kind) or 0))
     return node
+
+
+def _type_of(cursor: Cursor, call: exp.Typeof) -> exp.Column:
+    """`typeof(a)` as a column of the event."""
+    event = call.this
+    if not isinstance(event, exp.Column) or event.table:
+        cursor.fail("typeof wants an event: its alias, or its tag", call.meta.get("start", position_of(call)))
+    return exp.Column(this=exp.to_identifier(TYPE, quoted=True), table=event.this.copy())
 
 
 def _math(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:

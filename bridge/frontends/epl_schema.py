@@ -15,6 +15,35 @@ class CreateSchema:
 
     name: str
     attributes: tuple[tuple[str, str], ...]
+    inherits: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateVariant:
+    """`create variant schema V as A, B`: a stream of the events of several."""
+
+    name: str
+    members: tuple[str, ...]
+
+
+def create_variant(cursor: Cursor) -> CreateVariant:
+    """Step over `variant schema V as A, B`, after `create`."""
+    cursor.expect("VARIANT")
+    cursor.expect("SCHEMA")
+    name = cursor.name("a name for the stream")
+    cursor.expect("AS")
+    if cursor.word() == "*":
+        cursor.fail("a variant schema of any events is not supported: name those that it takes")
+    return CreateVariant(name, _names(cursor))
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    found = [cursor.name("the name of a schema")]
+    while cursor.take(","):
+        if cursor.word() == "*":
+            cursor.fail("a variant schema of any events is not supported: name those that it takes")
+        found.append(cursor.name("the name of a schema"))
+    return tuple(found)
 
 
 def create_schema(cursor: Cursor) -> CreateSchema:
@@ -29,15 +58,19 @@ def create_schema(cursor: Cursor) -> CreateSchema:
     name = cursor.name("a name for the events")
     cursor.take("AS")
     cursor.expect("(", " (attributes with their types; other events and classes cannot be copied)")
-    attributes = [_attribute(cursor, ())]
-    while cursor.take(","):
+    attributes = [] if cursor.word() == ")" else [_attribute(cursor, ())]
+    while attributes and cursor.take(","):
         attributes.append(_attribute(cursor, tuple(attributes)))
-    cursor.expect(")")
-    if cursor.word() in ("INHERITS", "STARTTIMESTAMP", "ENDTIMESTAMP", "COPYFROM"):
-        cursor.fail(
-            f"{cursor.word().lower()} is not supported: a stream has events of one type, with a ts of their own"
-        )
-    return CreateSchema(name, tuple(attributes))
+    position = cursor.expect(")")
+    inherits: tuple[str, ...] = ()
+    if cursor.take("INHERITS"):
+        cursor.take("FROM")
+        inherits = _names(cursor)
+    if cursor.word() in ("STARTTIMESTAMP", "ENDTIMESTAMP", "COPYFROM"):
+        cursor.fail(f"{cursor.word().lower()} is not supported: events have a ts of their own")
+    if not attributes and not inherits:
+        cursor.fail("an attribute is expected", position)
+    return CreateSchema(name, tuple(attributes), inherits)
 
 
 def _attribute(cursor: Cursor, before: tuple[tuple[str, str], ...]) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD, Cursor, Region, word_of
+from bridge.frontends.epl_types import TYPE
 from bridge.paths import is_path, path
 from bridge.query import Correlate, Node, parsed, unfiltered
 
@@ -210,6 +211,9 @@ def _without_own(cursor: Cursor, column: exp.Column, names: Names) -> exp.Expr:
             cursor.fail(_FLAT if len(words) > 1 else _unknown(first, names), first.meta.get("start"))
         return cast("exp.Expr", column.this) if own else column
     rest = [*words, column.this][own or kept :]
+    if column.name == TYPE and not (own or kept):
+        message = f"typeof is of events, not of attributes, whose types are known: {_unknown(first, names)}"
+        cursor.fail(message, first.meta.get("start"))
     if kept and len(rest) == 1:
         return column
     found: exp.Expr = exp.Column(this=rest[0].copy(), table=first.copy() if kept else None)

@@ -228,7 +228,7 @@ class FileSink:
         if self._format not in FORMATS:
             raise SourceError(f"a file of results ends in .csv, .ndjson or .parquet: {path!r} does not")
         self._writer: _Writer | None = None
-        self._closed = False
+        self._begun = self._closed = False
 
     def __call__(self, table: pa.Table) -> None:
         """Writes the results of a push."""
@@ -240,7 +240,10 @@ class FileSink:
                 self._writer = _WRITERS[self._format](place, table.schema)
             self._writer.write(table)
         except OSError as error:
+            if not self._begun:
+                self._writer = None
             raise SourceError(f"results cannot be written to {self._path}: {error.strerror or error}") from None
+        self._begun = True
 
     def close(self) -> None:
         """Ends the file. Closing twice does nothing."""

@@ -64,9 +64,12 @@ def test_what_is_no_file_is_refused(tmp_path: pathlib.Path) -> None:
     with bridge.connect() as cep:
         listen(cep)
         sink = bridge.file_sink(tmp_path / "no" / "rows.csv")
-        cep.add_output_processor("all", sink, batch=True)
-        with pytest.raises(bridge.ProcessorError, match="results cannot be written to"):
-            cep.push_event("s", ROWS[0][1], 1)
+        handle = cep.add_output_processor("all", sink, batch=True)
+        for _ in range(2):
+            with pytest.raises(bridge.ProcessorError, match="results cannot be written to"):
+                cep.push_event("s", ROWS[0][1], 1)
+        cep.remove_output_processor(handle)
+        sink.close()
         closed = bridge.file_sink(tmp_path / "rows.csv")
         closed.close()
         closed.close()

@@ -14,6 +14,7 @@ from benchmarks import compared as patterns
 from benchmarks.compared import compare, comparisons_json, comparisons_markdown
 from benchmarks.peers import RefusedError, installed
 from benchmarks.row_patterns import WORKLOADS
+from bridge.bench.command import peers_of
 from bridge.bench.peers import Peer
 from bridge.bench.plot import pyplot
 from bridge.cli import bench
@@ -127,6 +128,25 @@ def scaling(database: str, drive: tuple[int, ...], events: int, seconds: float, 
             points.append(point)
     if plot is not None:
         growth.draw(points, plot)
+
+
+@main.command()
+@click.option("--count", multiple=True, type=click.IntRange(1), default=(1, 80), show_default=True)
+@click.option("--seconds", default=2.0, show_default=True, help="For each figure, all runs together.")
+@click.option("--runs", default=5, show_default=True, help="For each figure.")
+@click.option("--esper-jars", envvar="ESPER_JARS", metavar="DIR", help="A directory with Esper's jars.")
+def epl(count: tuple[int, ...], seconds: float, runs: int, esper_jars: str | None) -> None:
+    """The paper's four queries in EPL, beside the same in SQL and Esper itself: events a second."""
+    from benchmarks import epl as paper
+
+    peer = next(iter(peers_of(tuple(_programs(None, esper_jars)))), None)
+    try:
+        found = list(paper.measure(count, seconds, runs, peer, tell))
+    except BridgeError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        tell("")
+    click.echo(paper.markdown(found))
 
 
 @main.command()

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from bridge import query
+from bridge.changes import Changing
 from bridge.errors import QueryError, nearest, source_words
 from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
-from bridge.types import check_types, family, place, type_of
+from bridge.types import check_types, family, place, refuse_nested, type_of
 from nfa.pattern import symbols
 from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top
 
@@ -100,8 +101,8 @@ def _(node: query.Window, names: Names) -> Resolved:
 def _extent(extent: Extent, below: Resolved) -> Extent:
     scope = Scope(below.fields)
     if isinstance(extent, Top):
-        order = (exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"]) for term in extent.order)
-        return Top(extent.count, tuple(order), tuple(scalar(key, scope) for key in extent.last_of))
+        order = tuple(_ordered(term, scope) for term in extent.order)
+        return Top(extent.count, order, tuple(scalar(key, scope) for key in extent.last_of))
     if not isinstance(extent, Batch):
         return extent
     return Batch(condition_of(extent.start, scope, "START"), condition_of(extent.stop, scope, "STOP"))
@@ -160,7 +161,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         _check_grouped(expression, groups)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
-    if node.every_change and not isinstance(query.unfiltered(below.node), query.Window):
+    if node.every_change and not isinstance(query.unfiltered(below.node), (query.Window, Changing)):
         raise QueryError("EMIT ON EVERY CHANGE needs a stream with a window, perhaps filtered")
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
@@ -191,6 +192,10 @@ def _is_known_to_end(node: Node) -> bool:
     """Whether results over a node have a window themselves (W5): a session's end is not known when its rows come."""
     if isinstance(node, query.Window):
         return not isinstance(node.extent, Session)
+    if isinstance(node, query.Match):
+        return True  # by its own WITHIN
+    if isinstance(node, Changing):
+        return False
     return all(map(_is_known_to_end, node.inputs_of))
 
 
@@ -224,7 +229,7 @@ def _(node: query.Correlate, names: Names) -> Resolved:
 def _(node: query.Arrange, names: Names) -> Resolved:
     below = streaming(node.input, names)
     scope = Scope(below.fields)
-    order = tuple(exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"]) for term in node.order_by)
+    order = tuple(_ordered(term, scope) for term in node.order_by)
     last_of = None if node.last_of is None else tuple(scalar(key, scope) for key in node.last_of)
     resolved = dataclasses.replace(node, input=below.node, order_by=order, last_of=last_of)
     return Resolved(resolved, below.fields, windowed=False)
@@ -232,8 +237,8 @@ def _(node: query.Arrange, names: Names) -> Resolved:
 
 @resolve.register
 def _(node: query.Lookup, names: Names) -> Resolved:
-    below, source = streaming(node.input, names), streaming(node.source, names)
-    if not source.windowed:
+    below, source = streaming(node.input, names), resolve(node.source, names)
+    if not source.windowed and not isinstance(source.node, query.Relation):
         name = query.source_name(source.node) or "its input"
         raise QueryError(f"a sub-query over {name!r} needs a window: #keepall, #time(…), #length(…)", words=[name])
     inner = [Field(f"{node.name}.{f.name}", f.type, (node.name, f.name)) for f in source.visible]
@@ -336,6 +341,11 @@ def _renamed(part: Resolved, head: Sequence[Field]) -> Node:
         return part.node
     pairs = zip(part.visible, head, strict=True)
     return query.Map(part.node, tuple(exp.alias_(column(mine.name), its.name, quoted=True) for mine, its in pairs))
+
+
+def _ordered(term: exp.Ordered, scope: Scope) -> exp.Ordered:
+    refuse_nested(term, scope.type_of)
+    return exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"])
 
 
 def _group(key: exp.Expr, columns: Sequence[exp.Expr], scope: Scope) -> exp.Expr:

@@ -5,22 +5,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import bridge.state
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
 from bridge.algebra import MultiFilter, Script
 from bridge.algebra import Statement as Output
 from bridge.catalogue import ScriptEntry
+from bridge.changes import StateTable
 from bridge.check import WINDOWS, resolve
-from bridge.errors import InUse, QueryError
-from bridge.frontends.epl_windows import CreateWindow, DeleteFrom
-from bridge.frontends.extended import CreateQuery, CreateStream, Statement
+from bridge.errors import InUse, NameTaken, QueryError
+from bridge.eventtypes import schema_of
+from bridge.frontends.epl_changes import ChangeRows, CreateTable
+from bridge.frontends.epl_schema import CreateSchema
+from bridge.frontends.epl_windows import CreateWindow
+from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.named import NamedWindows
 from bridge.query import Node
 from bridge.runner import Runner
 from bridge.stores.order import met, written
 from windows.schema import Schema
 
-Definition = Node | Script | Sequence[Statement | CreateWindow | DeleteFrom]
+Asked = Statement | CreateSchema | CreateWindow | CreateTable | ChangeRows
+"""What a statement asks for."""
+
+Definition = Node | Script | Sequence[Asked]
 """A query, a script of outputs, or statements one after the other."""
 
 
@@ -81,7 +89,7 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
                 _declare(stream, schema, runner)
             for output, node in script.queries.items():
                 _register_inline(node, runner)
-                runner.add_query(catalogue.free(output), windows.put(node) if windows.known else node, text)
+                runner.add_query(catalogue.free(output), windows.put(node), text)
                 made.append(output)
                 _check_schema(output, script.declared.get(output), runner)
     except Exception:
@@ -107,14 +115,15 @@ def _refuse_late_writes(script: Script, before: Sequence[Node], runner: Runner) 
 
 def _create_statements(
     name: str,
-    statements: Sequence[Statement | CreateWindow | DeleteFrom],
+    statements: Sequence[Asked],
     text: str,
     runner: Runner,
     windows: NamedWindows,
 ) -> None:
     """All statements of a text or none."""
     catalogue = runner.catalogue
-    streams, queries, known = set(catalogue.streams), set(catalogue.queries), dict(windows.known)
+    streams, queries = set(catalogue.streams), set(catalogue.queries)
+    known, tables = dict(windows.known), dict(windows.tables)
     back = runner.network.remember()
     try:
         with runner.transaction():
@@ -122,36 +131,62 @@ def _create_statements(
                 _create_statement(statement, name, text, runner, windows)
     except Exception:
         back()
-        windows.known = known
-        runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams)
+        windows.known, windows.tables = known, tables
+        made = set(catalogue.tables) - set(tables)
+        runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams, made)
         raise
 
 
-def _create_statement(
-    statement: Statement | CreateWindow | DeleteFrom, name: str, text: str, runner: Runner, windows: NamedWindows
-) -> None:
+def _create_statement(statement: Asked, name: str, text: str, runner: Runner, windows: NamedWindows) -> None:
     """What one statement asks for; where it has no name of its own it is called `name`."""
     catalogue = runner.catalogue
     if isinstance(statement, CreateStream):
         runner.add_stream(catalogue.free(statement.name), statement.schema)
+        return
+    if isinstance(statement, CreateSchema):
+        schema = schema_of(statement, catalogue.schema, catalogue.known())
+        runner.add_stream(catalogue.free(statement.name), schema)
         return
     if isinstance(statement, CreateWindow):
         resolve(objects.Stream(statement.like), catalogue)
         resolve(dataclasses.replace(statement.window, input=objects.Stream(statement.like)), catalogue)
         windows.create(catalogue.free(statement.name), statement.window, statement.like)
         return
-    if isinstance(statement, DeleteFrom):
-        windows.delete(statement.window, statement.deletion)
+    if isinstance(statement, CreateTable):
+        windows.create_table(statement.table)
+        create_table(statement.table, runner)
+        return
+    if isinstance(statement, ChangeRows):
+        if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
+            runner.add_query(catalogue.free(name), node, text)
+        return
+    if isinstance(statement, CreateQuery) and windows.is_table(statement.name):
+        runner.add_query(catalogue.free(name), windows.insert_into_table(statement.name, statement.node), text)
         return
     if isinstance(statement, CreateQuery) and statement.name in windows:
         windows.insert(statement.name, statement.node)
         return
+    if _tells_inserted(statement) and windows.is_table(statement.text):
+        return  # what is inserted into a table is the statement's own
     called = statement.name if isinstance(statement, CreateQuery) else name
     if called.lower() == name.lower() and called.lower() in catalogue.queries:
         return  # a statement inserts into a stream of its own name
     _register_inline(statement.node, runner)
-    node = windows.put(statement.node) if windows.known else statement.node
+    node = windows.inserted(statement) or windows.put(statement.node)
     runner.add_query(catalogue.free(called), node, text)
+
+
+def _tells_inserted(statement: CreateQuery | Query) -> bool:
+    """Whether it is what the reader adds to insert into: the stream that it inserts into, by its name alone."""
+    return isinstance(statement, Query) and statement.node == objects.Stream(statement.text)
+
+
+def create_table(table: StateTable, runner: Runner) -> None:
+    """Makes a table that statements change; it goes when the bridge is closed."""
+    runner.catalogue.free(table.name)
+    if runner.database.relation(table.name) is not None:
+        raise NameTaken(f"there is a table {table.name!r} in the database already")
+    runner.create_state(table)
 
 
 def remove_script(entry: ScriptEntry, runner: Runner) -> None:

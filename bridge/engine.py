@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from bridge import query as objects
 from bridge.algebra import Script
 from bridge.catalogue import Processor
+from bridge.changes import StateTable
 from bridge.creation import Definition, create, parse_as, remove_script, retold
 from bridge.delivery import Event, LateEvent, call_all, deliver, failure
 from bridge.errors import (
@@ -25,6 +26,7 @@ from bridge.errors import (
     SchemaError,
     UnknownName,
 )
+from bridge.frontends.epl_changes import CreateTable
 from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
 from bridge.named import NamedWindows
 from bridge.notation import notation
@@ -111,7 +113,9 @@ class Bridge:
             raise
 
     @_locked
-    def create_query(self, name: str, definition: objects.Node | Script | str, language: str = "sql") -> None:
+    def create_query(
+        self, name: str, definition: objects.Node | Script | StateTable | str, language: str = "sql"
+    ) -> None:
         """Creates a continuous query from query objects or from a text; its results are a stream of that name.
 
         `language`: "sql", "epl" for Esper's, or "cpl" for a script of PaaS-CEP's. Each output of a script is a query of its own
@@ -119,6 +123,9 @@ class Bridge:
 
         Raises QueryError, with the place in the text, for what cannot be; then nothing is left behind.
         """
+        if isinstance(definition, StateTable):  # it has a name of its own
+            create(name, [CreateTable(definition)], "", self._runner, self._windows)
+            return
         self._catalogue.free(name)
         parsed = _parsed(definition, language)
         with _pointing(definition, language):
@@ -255,6 +262,7 @@ class Bridge:
         """Answers a SELECT on demand, over window contents, streams, queries and tables; see `bridge.demand`."""
         from bridge.demand import answer
 
+        self._runner.fill_up()
         return answer(sql, self._catalogue, self._runner.network, self._runner.now)
 
     @_locked
@@ -312,6 +320,7 @@ class Bridge:
         """
         from bridge.demand import why
 
+        self._runner.fill_up()
         return why(sql, row or {}, ts, clause, runs, self._catalogue, self._runner.network, self._runner.now)
 
     @property
@@ -420,9 +429,7 @@ class Bridge:
             self._take_reordered(batches, BEGINNING)
             return
         self._in_order(first)
-        with self._runner.pushing():
-            results = self._runner.take(batches, count, last)
-        self._deliver(results)
+        self._deliver(self._runner.push(batches, count, last))
 
     def _take_reordered(self, batches: Sequence[Batch], watermark: int) -> None:
         """One push through the reorder buffer: what the watermark has reached goes on."""

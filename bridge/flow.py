@@ -82,6 +82,7 @@ class Flow:
     `OUT`: which row pushed a row out of a ROWS window. `timed` rows may come with time alone and
     then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content;
     `jump` names the columns that tell apart the jumps of one (ts, seq).
+    `late`: what an event changes here comes after all that it is told to has seen it.
     `size` is the one time for which every row is valid, where there is one. `few` and `many`: the same arrivals by a
     statement that is faster for so many events, where there is one.
     """
@@ -98,6 +99,7 @@ class Flow:
     size: int | None = None
     few: Selection | None = None
     many: Selection | None = None
+    late: bool = False
 
     @property
     def system(self) -> tuple[str, ...]:
@@ -143,6 +145,9 @@ class Flow:
 
 OUT = ("_out_ts", "_out", "_out_place")
 """Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
+
+INSERTED = 1_000_000_000
+"""The place from which on rows of a window that events change are those that an event inserts, after what it changes."""
 
 FROM = "_from"
 """Column of a result over a whole jump: the first place of the jump's rows."""
@@ -223,6 +228,18 @@ def valid(
         names += [("_place", "_out_place")] if order else []
         conditions.append(before([(of(at, mine), of(row, its)) for mine, its in names]))
     return conditions
+
+
+def seen(row: str, at: str, flow: Flow, timed: bool, strictly: bool = False, bounded: bool = False) -> list[exp.Expr]:
+    """Whether a row of another window (alias `row`) has come when the row `at` arrives, and is in it still.
+
+    Rows of its own event have come, too, but `strictly`; of a window that is `late` it sees what was before the event.
+    """
+    if not flow.late:
+        return [not_later(row, at, (), timed, strictly), *valid(row, at, flow, timed=timed, bounded=bounded)]
+    pairs = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
+    gone = before([(of(row, its), of(at, mine)) for mine, its in pairs])
+    return [not_later(row, at, (), timed, strictly=True), exp.Not(this=exp.paren(gone))]
 
 
 def before(pairs: list[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from bridge.changes import Action, Change, ChangeTable, Changing, StateTable
 from bridge.errors import NameTaken, QueryError, nearest
 from bridge.query import (
     Aggregate,
     Arrange,
     Deleting,
-    Deletion,
+    EagerMatch,
     Filter,
     Lookup,
     Map,
     Node,
     Output,
     Prior,
+    Relation,
     Stream,
     Throttle,
     Window,
@@ -32,6 +34,15 @@ if TYPE_CHECKING:
 
 OF_EVENT = "of_event"
 """Marks the LAST of an aggregate that stands for a value of the event itself."""
+
+
+EVER = "ever"
+"""Marks aggregates over all events that ever came, whatever the window holds."""
+
+
+def is_ever(node: Aggregate) -> bool:
+    """Whether it asks for aggregates over all events that ever came."""
+    return any(EVER in part.meta for column in node.columns for part in column.walk())
 
 
 def tells_more(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
@@ -50,14 +61,18 @@ def is_per_event(node: Aggregate) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class NamedWindow:
-    """A window under a name; `like` is the stream whose columns it has, `is_read` whether a statement reads it."""
+    """A window under a name; `like` is the stream whose columns it has.
+
+    `is_read`: whether a statement reads what is in it; `is_told`: whether one reads what is inserted.
+    """
 
     name: str
     window: Window
     like: str
     input: Node | None = None
-    deletions: tuple[Deletion, ...] = ()
+    changes: tuple[tuple[Node, Change], ...] = ()
     is_read: bool = False
+    is_told: bool = False
 
     @property
     def rows(self) -> Node:
@@ -70,23 +85,56 @@ class NamedWindow:
     def content(self) -> Node:
         """What is in it."""
         window = dataclasses.replace(self.window, input=self.rows)
-        return Deleting(window, self.deletions) if self.deletions else window
+        return Changing(window, self.changes) if self.changes else window
+
+    @property
+    def only_deletes(self) -> bool:
+        """Whether events do no more to its rows than delete them."""
+        return all(change.is_deletion for _, change in self.changes)
 
 
 class NamedWindows:
-    """The named windows of a bridge, found ignoring case."""
+    """The named windows and the tables of a bridge, found ignoring case."""
 
     def __init__(self) -> None:
         self.known: dict[str, NamedWindow] = {}
+        self.tables: dict[str, StateTable] = {}
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self.known
 
     def create(self, name: str, window: Window, like: str) -> None:
         """A new window, empty and without a source."""
-        if name in self:
-            raise NameTaken(f"there is a window {name!r} already")
+        self._check_free(name)
         self.known[name.lower()] = NamedWindow(name, window, like)
+
+    def create_table(self, table: StateTable) -> None:
+        """A new table."""
+        self._check_free(table.name)
+        self.tables[table.name.lower()] = table
+
+    def is_table(self, name: str) -> bool:
+        """Whether a name is that of a table."""
+        return name.lower() in self.tables
+
+    def insert_into_table(self, name: str, node: Node) -> Node:
+        """What inserts the rows of a node into a table."""
+        insertion = Change("event", "row", unmatched=(Action("insert", star=True),), always=True)
+        return ChangeTable(self.put(node), self.tables[name.lower()], insertion)
+
+    def change(self, name: str, trigger: Node, change: Change) -> Node | None:
+        """Says how events change a window; of a table it is a query of its own."""
+        if self.is_table(name):
+            return ChangeTable(self.put(trigger), self.tables[name.lower()], change)
+        window = self._unread(name)
+        if not isinstance(window.window.extent, Unbounded):
+            raise QueryError(
+                f"the window {name!r} is {window.window.extent}: on … {change.verb} is for #keepall", words=[name]
+            )
+        if window.is_told and not change.is_deletion:
+            raise _read_already(name)
+        self.known[name.lower()] = dataclasses.replace(window, changes=(*window.changes, (trigger, change)))
+        return None
 
     def insert(self, name: str, node: Node) -> None:
         """Says what is inserted; one statement does."""
@@ -95,19 +143,12 @@ class NamedWindows:
             raise QueryError(f"a second statement inserts into the window {name!r}: one can")
         self.known[name.lower()] = dataclasses.replace(window, input=node)
 
-    def delete(self, name: str, deletion: Deletion) -> None:
-        """Says what is deleted."""
-        window = self._unread(name)
-        if not isinstance(window.window.extent, Unbounded):
-            raise QueryError(
-                f"the window {name!r} is {window.window.extent}: on … delete is for #keepall", words=[name]
-            )
-        self.known[name.lower()] = dataclasses.replace(window, deletions=(*window.deletions, deletion))
-
     def put(self, node: Node) -> Node:
         """The tree with the windows' content where it names them; what they give each event of is what is inserted."""
         if isinstance(node, Stream) and node.name in self:
-            return self.known[node.name.lower()].rows
+            return self._told(node.name)
+        if isinstance(node, Stream) and self.is_table(node.name):
+            return Relation(self.tables[node.name.lower()].name)
         if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output)):
             return rebuilt(node, self.put)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
@@ -117,11 +158,38 @@ class NamedWindows:
         return self._put(node)
 
     def _put(self, node: Node) -> Node:
+        if isinstance(node, Stream) and self.is_table(node.name):
+            return Relation(self.tables[node.name.lower()].name)
         if isinstance(node, Stream):
             return self._read(node.name).content if node.name in self else node
         if isinstance(node, Aggregate) and isinstance(node.input, Window):
             return self._aggregated(node, node.input)
+        if isinstance(node, EagerMatch):
+            return dataclasses.replace(node, input=self._matched(self._put(node.input)))
         return rebuilt(node, self._put)
+
+    def inserted(self, statement: object) -> Node | None:
+        """What is inserted into a window, where a statement is what the reader of EPL adds to tell that."""
+        node, text = getattr(statement, "node", None), getattr(statement, "text", None)
+        tells = isinstance(node, Stream) and node.name == text and node.name in self
+        return self.known[node.name.lower()].rows if isinstance(node, Stream) and tells else None
+
+    def _told(self, name: str) -> Node:
+        """What of a window is told row by row: what is inserted, and rows that are changed as they are then."""
+        window = self.known[name.lower()]
+        if not window.only_deletes:
+            return self._read(name).content
+        self.known[name.lower()] = dataclasses.replace(window, is_told=True)
+        return window.rows
+
+    @staticmethod
+    def _matched(node: Node) -> Node:
+        """What match_recognize reads: of a window that events change, they may delete."""
+        if not isinstance(node, Changing):
+            return node
+        if not all(change.is_deletion for _, change in node.changes):
+            raise QueryError("match_recognize over a window with on … update or on … merge is not supported")
+        return Deleting(node.input, node.deletions)
 
     def _aggregated(self, node: Aggregate, every: Window) -> Node:
         """An aggregate over all events of a named window is over what is in it."""
@@ -134,10 +202,23 @@ class NamedWindows:
                 f"values of single events beside aggregates over the window {below.name!r} are not supported: it is sorted",
                 words=[below.name],
             )
+        known = self.known[below.name.lower()]
+        if is_ever(node) and (known.changes or not isinstance(known.window.extent, Unbounded)):
+            raise QueryError(f"firstever, lastever and countever are not supported over the window {below.name!r}")
+        if is_per_event(node) and not known.only_deletes:
+            raise QueryError(
+                f"values of single events beside aggregates over the window {below.name!r} are not supported: events "
+                "change it",
+                words=[below.name],
+            )
         if is_per_event(node) or not isinstance(every.extent, Unbounded):
             return dataclasses.replace(node, input=content)
-        window, filtered = self.known[below.name.lower()].window, below is not every.input
-        return dataclasses.replace(node, input=content, every_change=tells_more(window, filtered, node.group_by))
+        more = bool(known.changes) or tells_more(known.window, below is not every.input, node.group_by)
+        return dataclasses.replace(node, input=content, every_change=more)
+
+    def _check_free(self, name: str) -> None:
+        if name in self or self.is_table(name):
+            raise NameTaken(f"there is a {'window' if name in self else 'table'} {name!r} already")
 
     def _read(self, name: str) -> NamedWindow:
         window = dataclasses.replace(self.known[name.lower()], is_read=True)
@@ -151,7 +232,9 @@ class NamedWindows:
             )
         window = self.known[name.lower()]
         if window.is_read:
-            raise QueryError(
-                f"a statement reads the window {name!r} already: this one comes before those", words=[name]
-            )
+            raise _read_already(name)
         return window
+
+
+def _read_already(name: str) -> QueryError:
+    return QueryError(f"a statement reads the window {name!r} already: this one comes before those", words=[name])

@@ -581,6 +581,9 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
         return Deleting(change(node.input), deletions)
     if isinstance(node, Lookup):
         return dataclasses.replace(node, input=change(node.input), source=change(node.source))
+    own: Callable[[Callable[[Node], Node]], Node] | None = getattr(node, "rebuilt", None)
+    if own is not None:
+        return own(change)
     if isinstance(node, TemporalMatch):
         events = tuple(dataclasses.replace(event, input=change(event.input)) for event in node.events)
         return dataclasses.replace(node, events=events)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bridge import query as objects
 from bridge.algebra import Script as Graph
+from bridge.changes import StateTable
 from bridge.creation import retold
 from bridge.engine import Bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName, closest, nearest, source_words
+from bridge.frontends.epl_changes import CreateTable
 from bridge.frontends.extended import CreateStream, Query, Statement, parse, statements
 from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
@@ -35,6 +37,8 @@ class Script:
 
     streams: dict[str, Schema]
     queries: dict[str, tuple[objects.Node, str | None]]
+    tables: list[StateTable] = dataclasses.field(default_factory=list)
+    """Those that statements of EPL change."""
     graphs: list[Graph] = dataclasses.field(default_factory=list)
     """Scripts of CPL, as the graphs that they are."""
     language: str = "sql"
@@ -59,6 +63,7 @@ class Script:
         found = _script(text, name, _reader(language))
         self.streams.update(found.streams)
         self.queries.update(found.queries)
+        self.tables += found.tables
         if name not in found.queries and found.queries:  # it inserts into a stream of another name
             self.queries[name] = (objects.Stream(list(found.queries)[-1]), text)
 
@@ -88,6 +93,8 @@ class Script:
             known = {there.lower(): its for there, its in cep.streams.items()}
             if known.get(name.lower()) != schema:  # another one of this name is refused
                 cep.register_stream(name, schema)
+        for table in self.tables:
+            cep.create_query(table.name, table)
         with cep._runner.expecting(node for node, _ in self.queries.values()):
             for name, (node, text) in self.queries.items():
                 try:
@@ -126,9 +133,10 @@ def replay(
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
-    or, with `out`, in directories of Parquet. Executors have a DuckDB each; `database` has the tables that a script reads
-    and writes, and what it writes there, or to data stores, is written once for each name of a `run`. `pieces` is the
-    number of pieces, where it is not to be found out; the local engine has none.
+    (at once where slices of one partition have to be joined) or, with `out`, in directories of Parquet. Executors have a
+    DuckDB each; `database` has the tables that a script reads and writes, and what it writes there, or to data stores, is
+    written once for each name of a `run`. `pieces` is the number of pieces, where it is not to be found out; the local
+    engine has none.
 
     With `into`, an open bridge, the queries are created there and stay, as if the history had been pushed: what waits for
     later events goes on waiting. Processors that are added then get what comes after, without a gap or a double. `end` is
@@ -144,6 +152,10 @@ def replay(
     if engine == "spark":
         from bridge.spark import replay as on_spark
 
+        if Script.of(queries, language=language).tables:
+            raise QueryError(
+                "create table is not supported on Spark, where events are not taken one after the other: engine='local'"
+            )
         options = {
             "timestamp": timestamp, "schemas": schemas, "relations": relations, "stores": stores, "database": database,
             "end": end, "pieces": pieces, "run": run,
@@ -323,7 +335,7 @@ def _known(name: str, script: Script) -> str:
     return found
 
 
-def _reader(language: str) -> Callable[[str], Sequence[Statement]]:
+def _reader(language: str) -> Callable[[str], Sequence[Statement | CreateTable]]:
     """What reads a script of this language."""
     if language == "sql":
         return statements
@@ -334,12 +346,14 @@ def _reader(language: str) -> Callable[[str], Sequence[Statement]]:
     raise QueryError(f"unknown language {language!r}; there are 'sql', 'epl' and 'cpl'")
 
 
-def _script(text: str, unnamed: str, read: Callable[[str], Sequence[Statement]]) -> Script:
+def _script(text: str, unnamed: str, read: Callable[[str], Sequence[Statement | CreateTable]]) -> Script:
     script = Script({}, {})
     for statement in read(text):
         if isinstance(statement, CreateStream):
             _once(statement.name, script)
             script.streams[statement.name] = statement.schema
+        elif isinstance(statement, CreateTable):
+            script.tables.append(statement.table)
         else:
             name = unnamed if isinstance(statement, Query) else statement.name
             _once(name, script)

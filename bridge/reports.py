@@ -26,13 +26,20 @@ Results = list[tuple[QueryEntry, Any]]
 class Report:
     """One statement and the queries whose results it gives, in the order of their numbers; `table`: their constants.
 
-    `loose`: the same without its order, and the number of each row's event as the last column.
+    `text` is the statement in the database's SQL; `loose`: the same without its order, and the number of each row's event
+    as the last column.
     """
 
     def __init__(
-        self, members: Sequence[QueryEntry], text: str, table: str | None = None, loose: str | None = None
+        self,
+        members: Sequence[QueryEntry],
+        statement: exp.Expr,
+        text: str,
+        table: str | None = None,
+        loose: str | None = None,
     ) -> None:
         self.members = members
+        self.statement = statement
         self.text = text
         self.table = table
         self.loose = loose
@@ -44,9 +51,9 @@ class Report:
         rows: Any = self._arrow(database) if self.arrow and count >= ARROW_FROM else None
         if rows is None:
             rows = database.fetch(self.text)
-        if len(self.members) == 1:
-            return [(self.members[0], rows)] if rows else []
-        return self._grouped(rows) if isinstance(rows, list) else list(self._split(rows))
+        if len(self.members) > 1 and not isinstance(rows, list):
+            return list(self._split(rows))
+        return self.sorted_out(rows)
 
     def _arrow(self, database: Database) -> Any:
         """The results as Arrow; None where the database has none of it."""
@@ -55,8 +62,10 @@ class Report:
         rows = database.arrow(self.loose)
         return rows if rows is None else by_number(rows)
 
-    def _grouped(self, rows: list[tuple[Any, ...]]) -> Results:
-        """The rows, which are ordered by the member's number, member by member."""
+    def sorted_out(self, rows: Any) -> Results:
+        """The rows that the statement gave, member by member: by its number they are ordered."""
+        if len(self.members) == 1:
+            return [(self.members[0], rows)] if rows else []
         found: Results = []
         last: int | None = None
         own: list[tuple[Any, ...]] = []
@@ -150,9 +159,13 @@ class Reports:
     def read(self, database: Database, streams: frozenset[str], count: int, final: bool) -> Results:
         """What a push of so many events into these streams has given, query by query as they were created."""
         found: Results = []
-        for report in self.many if count > FEW else self.few:
-            if final or report.timed or not report.sources.isdisjoint(streams):
-                found += report.read(database, count)
+        for report in self.concerned(streams, count, final):
+            found += report.read(database, count)
         if len(found) > 1:
             found.sort(key=lambda result: result[0].number)
         return found
+
+    def concerned(self, streams: frozenset[str], count: int, final: bool) -> list[Report]:
+        """What there is to be read after a push of so many events into these streams."""
+        reports = self.many if count > FEW else self.few
+        return [report for report in reports if final or report.timed or not report.sources.isdisjoint(streams)]

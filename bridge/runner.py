@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
-from bridge.check import Resolved, resolve
+from bridge.changes import StateTable
+from bridge.check import Resolved, streaming
 from bridge.errors import QueryError
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
@@ -20,7 +21,8 @@ from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
-from bridge.stores.order import conflicts, written
+from bridge.single import Singles
+from bridge.stores.order import conflicts, uses, written
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
 
@@ -74,6 +76,9 @@ class Runner:
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
         self._works: dict[tuple[frozenset[str], bool], Work] = {}
+        self._singles = Singles(self.network, self.reports)
+        self._unfilled: Batch | None = None
+        """The event of the last push, where it did not go through its inbox."""
         self._serial: bool | None = None
         with self.transaction():
             self._create_clock()
@@ -103,17 +108,36 @@ class Runner:
         with self.transaction():
             self._drop(entry.inbox)
 
+    def create_state(self, state: StateTable) -> None:
+        """Makes a table that statements change."""
+        self.create(state.name, self._columns(state.schema))
+        for index in (
+            Table(state.name, exp.select(), (state.key,)).index() if state.key and self.database.indexes else []
+        ):
+            self.database.execute(self.database.render(index))
+        self.catalogue.tables[state.name.lower()] = state
+
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
-        resolved = resolve(node, self.catalogue)
+        resolved = streaming(node, self.catalogue)
         back = self.network.remember()
-        self._works.clear()
-        self._serial = None
+        self._forget_works()
         try:
             self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+            self._check_timed()
         except Exception:
             back()
             raise
+
+    def _check_timed(self) -> None:
+        """What time alone makes read and write a table would see it as it is when all of that time has passed."""
+        for state in self.catalogue.tables:
+            timed = [entry for entry in self.catalogue.queries.values() if entry.timed]
+            counts = [uses(entry.resolved.node, state, self.database) for entry in timed]
+            if any(writes for _, writes in counts) and sum(map(sum, counts)) > 1:
+                raise QueryError(
+                    f"two statements that time alone drives cannot both use the table {state!r}: one of them, and events"
+                )
 
     @contextlib.contextmanager
     def expecting(self, trees: Iterable[Node]) -> Iterator[None]:
@@ -146,8 +170,7 @@ class Runner:
         """Drops the tables that no other query needs."""
         del self.catalogue.queries[entry.name.lower()]
         self.reports.stale = True
-        self._works.clear()
-        self._serial = None
+        self._forget_works()
         with self.transaction():
             gone = [made.name for operator in self._forget_unused() for made in operator.tables]
             used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
@@ -156,8 +179,10 @@ class Runner:
             for name in gone:
                 self._drop(name)
 
-    def undo(self, queries: Iterable[str], streams: Iterable[str]) -> None:
+    def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
+        for name in tables:
+            self.catalogue.tables.pop(name, None)
         for name in queries:
             self.catalogue.queries.pop(name.lower(), None)
         for stream in streams:
@@ -165,8 +190,7 @@ class Runner:
         self._forget_unused()
         self._texts.clear()
         self._steps.clear()
-        self._works.clear()
-        self._serial = None
+        self._forget_works()
 
     def close(self) -> None:
         """Removes all tables of this runner from the database; what waits for a data store is a dead letter."""
@@ -215,6 +239,11 @@ class Runner:
         while operator.probes:
             self.database.fetch(self.database.render(operator.probes.pop()))
 
+    def _forget_works(self) -> None:
+        self._works.clear()
+        self._singles.clear()
+        self._serial = None
+
     def _forget_unused(self) -> list[Operator]:
         return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)
 
@@ -226,6 +255,7 @@ class Runner:
 
     def _regroup(self) -> None:
         """Queries that differ in constants alone report by one statement, where the database can."""
+        self._singles.clear()
         for name in self.reports.regroup(self.catalogue.queries.values(), self._reports):
             with self.transaction():
                 self._drop(name)
@@ -234,7 +264,10 @@ class Runner:
         if len(members) > 1:
             with contextlib.suppress(NotAlike, Refused):
                 return [self._family(members, form)]
-        return [Report([entry], entry.texts[form], loose=loose(entry, form, self.database)) for entry in members]
+        return [
+            Report([entry], entry.emissions[form], entry.texts[form], loose=loose(entry, form, self.database))
+            for entry in members
+        ]
 
     def _family(self, members: Sequence[QueryEntry], form: int) -> Report:
         """One statement for all members; the database must accept it before it counts."""
@@ -244,7 +277,7 @@ class Runner:
         with self.transaction():
             self._create_constants(name, family)
             self.database.fetch(text)
-        return Report(members, text, name)
+        return Report(members, family.statement, text, name)
 
     def _create_constants(self, name: str, family: Family) -> None:
         kinds = [(column, self.database.column_type(Attribute(column, kind))) for column, kind in family.columns]
@@ -256,6 +289,17 @@ class Runner:
             self.database.execute(self.database.render(index))
 
     # A push -----------------------------------------------------------------------------------------------------------
+
+    def push(self, batches: Sequence[Batch], count: int, ts: int) -> Results:
+        """One push, all of it or nothing. What is one question alone needs no transaction."""
+        if self.reports.stale:
+            self._regroup()
+        alone = self._singles.of(batches[0].stream) if count == 1 else None
+        busy = self._filled or self._lent or self._since_purge + count >= PURGE_EVERY
+        if alone is not None and alone.asks_once and not busy:
+            return self._take(batches, count, ts, final=False)
+        with self.pushing():
+            return self.take(batches, count, ts)
 
     def pushing(self) -> contextlib.AbstractContextManager[None]:
         """The transaction of a push. What reports is settled before: not every database can take a new table back."""
@@ -280,7 +324,7 @@ class Runner:
 
         `final`: nothing will come after it, so all that waits for more is told.
         """
-        if count > 1 and self._one_by_one():
+        if self._one_by_one() and (count > 1 or (count and self._is_timed())):
             return self._take_each(batches, ts, final)
         return self._take(batches, count, ts, final)
 
@@ -291,23 +335,55 @@ class Runner:
             self._serial = bool(conflicts(trees, self.database))
         return self._serial
 
+    def _is_timed(self) -> bool:
+        return any(operator.timed for operator in self.network.operators)
+
     def _take_each(self, batches: Sequence[Batch], ts: int, final: bool) -> Results:
         rows = sorted(((row[1], batch, row) for batch in batches for row in batch.tuples()), key=lambda found: found[0])
         found: dict[str, tuple[QueryEntry, list[Any]]] = {}
+        timed = self._is_timed()
+
+        def take(taken: Sequence[Batch], count: int, ts: int, final: bool) -> None:
+            for entry, results in self._take(taken, count, ts, final):
+                found.setdefault(entry.name, (entry, []))[1].extend(results)
+
         for _, batch, row in rows:
-            for entry, results in self._take([Batch(batch.stream, rows=[row])], 1, row[0], final=False):
-                found.setdefault(entry.name, (entry, []))[1].extend(results)
+            if timed and BEGINNING < self.now < row[0]:
+                take([], 0, row[0], False)  # what is due before the event does not see what it writes
+            take([Batch(batch.stream, rows=[row])], 1, row[0], False)
         if final or ts > self.now:
-            for entry, results in self._take([], 0, ts, final):
-                found.setdefault(entry.name, (entry, []))[1].extend(results)
+            take([], 0, ts, final)
         return sorted(found.values(), key=lambda result: result[0].number)
 
     def _take(self, batches: Sequence[Batch], count: int, ts: int, final: bool) -> Results:
-        streams = frozenset(batch.stream.name.lower() for batch in batches)
-        filled: set[str] = set()
         for inbox in self._filled:
             self.database.execute(self._clearing(inbox))
             self._removed = True
+        streams = frozenset(batch.stream.name.lower() for batch in batches)
+        alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
+        filled = set() if alone is not None else self._fill(batches)
+        due = self._since_purge + count >= PURGE_EVERY
+        work = alone or self._work(streams, final)
+        if due or not batches or work.timed:
+            # Time begins with the first event, or with the first moment that one is told of.
+            first = min((batch.first for batch in batches), default=ts) if self.now == BEGINNING else self.now
+            self._set_clock(first, ts, self.seq + count)
+        if alone is not None:
+            results = alone.run(self.database, batches[0].rows[0])
+        else:
+            results = self._run(self._work(streams, final), streams, count, ts, final)
+        filled.update(work.inboxes)
+        if due:
+            self._purge()
+        self._unfilled = batches[0] if alone is not None else None
+        self._filled, self._since_purge = filled, 0 if due else self._since_purge + count
+        self.seq += count
+        self.now = ts
+        return results
+
+    def _fill(self, batches: Sequence[Batch]) -> set[str]:
+        """Brings the events into their inboxes; the tables among these."""
+        filled: set[str] = set()
         for batch in batches:
             rows = batch.named() if self.database.lends else None
             if rows is not None and rows.num_rows >= LENT_FROM:
@@ -315,25 +391,21 @@ class Runner:
             else:
                 batch.insert(self.database, self._quoted(batch.stream.inbox))
                 filled.add(batch.stream.inbox)
-        due = self._since_purge + count >= PURGE_EVERY
-        work = self._work(streams, final)
-        if due or not batches or work.timed:
-            # Time begins with the first event, or with the first moment that one is told of.
-            first = min((batch.first for batch in batches), default=ts) if self.now == BEGINNING else self.now
-            self._set_clock(first, ts, self.seq + count)
+        return filled
+
+    def _run(self, work: Work, streams: frozenset[str], count: int, ts: int, final: bool) -> Results:
         for step in work.steps:
             if isinstance(step, str):
                 self.database.execute(step)
             else:
                 step.run(self.database, ts, self.seq + count, final)
-        filled.update(work.inboxes)
-        results = self.reports.read(self.database, streams, count, final)
-        if due:
-            self._purge()
-        self._filled, self._since_purge = filled, 0 if due else self._since_purge + count
-        self.seq += count
-        self.now = ts
-        return results
+        return self.reports.read(self.database, streams, count, final)
+
+    def fill_up(self) -> None:
+        """Brings the event of the last push into its inbox, if it went by it: somebody asks for the stream itself."""
+        if (batch := self._unfilled) is not None:
+            with self.transaction():
+                self._filled, self._unfilled = self._filled | self._fill([batch]), None
 
     def _work(self, streams: frozenset[str], final: bool) -> Work:
         """What a push into these streams means for the operators, found once."""
@@ -394,14 +466,14 @@ class Runner:
     @contextlib.contextmanager
     def transaction(self, lent: Mapping[str, pa.Table] = NOTHING) -> Iterator[None]:
         """All of the block or nothing: on an error also what this object remembers goes back, and what was `lent`."""
-        remembered = (self._filled, self._since_purge, self.seq, self.now, list(self._tables))
+        remembered = (self._filled, self._unfilled, self._since_purge, self.seq, self.now, list(self._tables))
         tidied = self.seq // TIDY_EVERY
         self.database.begin()
         try:
             yield
             self.database.commit()
         except BaseException:
-            self._filled, self._since_purge, self.seq, self.now, self._tables = remembered
+            self._filled, self._unfilled, self._since_purge, self.seq, self.now, self._tables = remembered
             for operator in self.network.operators:
                 for step in operator.steps:
                     if not isinstance(step, (Insert, Purge)):

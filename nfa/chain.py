@@ -90,8 +90,8 @@ def _windows(
 ) -> Iterator[tuple[Rows, Rows, list[int]]]:
     """Starts, ends, and the places of those whose matches follow one another.
 
-    Starts inside matches are asked about in vain. That is well as long as it is faster than asking one by one, so
-    the windows shrink when matches are long, and grow again.
+    Starts inside matches are asked about in vain. That is well as long as it is faster than asking one by one, in
+    windows as wide as they may become; so they shrink when matches are long, and grow again.
     """
     width, at = STARTS_AT_FIRST, 0
     while at < len(candidates):
@@ -100,9 +100,12 @@ def _windows(
         starts = starts[: len(ends)]
         hits, after = choose(starts, ends)
         yield starts, ends, hits
-        faster = price(steps) <= alone_price(steps[: len(ends)][_needed(starts, hits, after)])
-        width = min(2 * len(ends), STARTS_AT_ONCE) if faster else max(width // 4, 1)
         at += len(starts)
+        widest = min(STARTS_AT_ONCE, max(len(candidates) - at, 1)) if len(ends) == len(steps) else 1
+        faster = price(steps, max(widest / len(steps), 1.0)) <= alone_price(
+            steps[: len(ends)][_needed(starts, hits, after)]
+        )
+        width = min(2 * len(ends), STARTS_AT_ONCE) if faster else max(width // 4, 1)
         if after:
             at = max(at, int(np.searchsorted(candidates, after[-1])))
 
@@ -118,13 +121,15 @@ def _needed(starts: Rows, hits: list[int], after: list[int]) -> NDArray[np.bool_
 
 def _disjoint(starts: Rows, ends: Rows) -> Chosen:
     places = np.flatnonzero(ends >= 0)
-    following = np.maximum(ends, starts + 1)[places].tolist()
-    hits, after, row = [], [], 0
-    for place, start, end in zip(places.tolist(), starts[places].tolist(), following, strict=True):
-        if start >= row:
-            hits.append(place)
-            after.append(row := end)
-    return hits, after
+    if not len(places):
+        return [], []
+    after = np.maximum(ends, starts + 1).take(places)
+    following = np.searchsorted(starts.take(places), after).tolist()
+    hits, at = [], 0
+    while at < len(places):
+        hits.append(at)
+        at = following[at]
+    return places.take(hits).tolist(), after.take(hits).tolist()
 
 
 class _BySymbols:

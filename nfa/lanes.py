@@ -41,8 +41,11 @@ PATIENCE_ALONE = 1 << 14
 CHECKPOINTS = {1 << power for power in range(6, 63)}
 """The depths at which patience is looked after."""
 
-LettersAt: TypeAlias = Callable[[Rows, Rows], Letters]
-"""For some starts and a row of each: the letter of the row in the match that begins at the start."""
+LettersAt: TypeAlias = Callable[[Rows, Rows, int], Letters]
+"""For some starts and a row of each: the letter of the row in the match that begins at the start.
+
+Only the symbols whose bits are in the third are asked about; of the others the letter may say what it will.
+"""
 
 
 def scan_lanes(
@@ -62,7 +65,7 @@ def scan_lanes(
 
     >>> from nfa import compile_program, parse_pattern
     >>> values = np.array([3, 1, 2, 4, 1])
-    >>> def letters_at(starts, rows):  # A is any row, B one below the first
+    >>> def letters_at(starts, rows, asked):  # A is any row, B one below the first
     ...     return 1 + 2 * (values[rows] < values[starts]).astype(np.uint8)
     >>> found = scan_lanes(compile_program(parse_pattern("A B+")), letters_at, np.array([5]))
     >>> found.starts.tolist(), found.lengths.tolist(), found.codes.tolist()
@@ -78,7 +81,7 @@ class Lanes:
 
     >>> from nfa import compile_program, parse_pattern
     >>> values = np.array([3, 1, 2, 4, 1])
-    >>> def letters_at(starts, rows):  # A is any row, B one below the first
+    >>> def letters_at(starts, rows, asked):  # A is any row, B one below the first
     ...     return 1 + 2 * (values[rows] < values[starts]).astype(np.uint8)
     >>> lanes = Lanes(compile_program(parse_pattern("A B+")), letters_at, np.array([5]))
     >>> starts = np.array([0, 1, 3])
@@ -92,6 +95,8 @@ class Lanes:
         self.machine = Determined(self.closures)
         self.firsts, self.partition_ends = partitions(ends)
         self._letters_at, self._limits = letters_at, limits
+        self._waiting = frozenset({*self.closures.begin(at_start=False), *self.closures.begin(at_start=True)})
+        self._asked_at = [self._bits()]
 
     def end_of_partition(self, starts: Rows) -> Rows:
         """The end of the partition of each row."""
@@ -138,9 +143,22 @@ class Lanes:
         place = np.searchsorted(self.firsts, starts, "right") - 1
         return np.where(self.firsts[place] == starts, self.machine.begun[True], self.machine.begun[False])
 
-    def classes(self, starts: Rows, rows: Rows) -> Ints:
-        """The class of the letter of each row in the match that begins at the start."""
-        return self.machine.classes.of(self._letters_at(starts, rows))
+    def classes(self, starts: Rows, rows: Rows, depth: int = -1) -> Ints:
+        """The class of the letter of each row in the match that begins at the start, all `depth` rows away from it."""
+        return self.machine.classes.of(self._letters_at(starts, rows, self._asked(depth)))
+
+    def _asked(self, depth: int) -> int:
+        """The bits of the symbols that a row so far behind its start can be taken as, whatever came between."""
+        while len(self._asked_at) <= depth:
+            self._waiting = frozenset(n for taken in self._waiting for n in self._onward(taken))
+            self._asked_at.append(self._bits())
+        return self._asked_at[depth] if depth >= 0 else -1
+
+    def _onward(self, taken: int) -> tuple[int, ...]:
+        return self.closures.after(taken) if taken in self.closures.bits else ()
+
+    def _bits(self) -> int:
+        return sum({self.closures.bits.get(n, 0) for n in self._waiting})
 
     def end_alone(self, start: int, depth: int, limit: int, closes: bool, state: int) -> tuple[int, int, bool]:
         """The end of the preferred match from this start on, -1 if there is none further on, the rows it took, and
@@ -202,7 +220,7 @@ class Lanes:
         counts = np.searchsorted(-lengths, -np.arange(int(lengths[0])), "left").tolist()
         state, cells = self.begun(starts), []
         for depth, count in enumerate(counts):
-            cells.append(state[:count] + self.classes(starts[:count], starts[:count] + depth))
+            cells.append(state[:count] + self.classes(starts[:count], starts[:count] + depth, depth))
             state[:count] = self.machine.table.look(cells[-1])
         place = self._last_places(state, at_end)
         bases, parents, code_of = self.machine.bases(), np.array(self.machine.parents), np.array(self.machine.codes)
@@ -228,28 +246,46 @@ class _Run:
         self._patience = PATIENCE_WITHIN if near else PATIENCE
         self.best, self.steps = np.full(len(starts), -1, np.int64), np.zeros(len(starts), np.int64)
         self.settled = np.zeros(len(starts), np.bool_)
-        self.active: Ints = np.arange(len(starts))
         self.state, self.depth, self.kept = lanes.begun(starts), 0, len(starts)
+        # Of those under way: which they are, their first row, the row at hand, and how far each may go.
+        self.active: Ints = np.arange(len(starts))
+        self._firsts, self._rows, self._ends = starts, starts.copy(), self._limits
 
     def step(self) -> None:
         """Note the matches that end here; drop the starts that are decided, and move the others one row on."""
-        machine, active = self._lanes.machine, self.active
-        flags = machine.flags.take(self.state // machine.width)
-        rows = self._starts[active] + self.depth
-        at_limit = rows == self._limits[active]
-        matches = (flags & IS_MATCH > 0) | (at_limit & self._closes[active] & (flags & ENDS_HERE > 0))
+        machine = self._lanes.machine
+        stops = self._note(machine.flags_at(self.state))
+        if self.depth in CHECKPOINTS and not self._patient:
+            self.kept = min(self.kept, max(self._patience // self.depth, 1))
+            stops = np.union1d(stops, np.flatnonzero(self.active >= self.kept))
+        if len(stops):
+            self.steps[self.active.take(stops)] = self.depth
+            self._drop(stops)
+        self.state += self._lanes.classes(self._firsts, self._rows, self.depth)
+        self.state = machine.table.look(self.state)
+        self._rows += 1
+        self.depth += 1
+
+    def _note(self, flags: NDArray[np.uint8]) -> Ints:
+        """Note the matches that end here, and give the places of the starts that are decided."""
+        told = np.flatnonzero((flags != 0) | (self._rows == self._ends))
+        if not len(told):
+            return told
+        active, rows, flags = self.active.take(told), self._rows.take(told), flags.take(told)
+        at_limit = rows == self._limits.take(active)
+        matches = (flags & IS_MATCH > 0) | (at_limit & self._closes.take(active) & (flags & ENDS_HERE > 0))
         self.best[active[matches]] = rows[matches]
         settled = flags & IS_SETTLED > 0
         self.settled[active] = settled
-        stops = at_limit | settled
-        if self.depth in CHECKPOINTS and not self._patient:
-            self.kept = min(self.kept, max(self._patience // self.depth, 1))
-            stops |= active >= self.kept
-        if stops.any():
-            self.steps[active[stops]] = self.depth
-            self.active, self.state, rows = active[~stops], self.state[~stops], rows[~stops]
-        self.state = machine.table.look(self.state + self._lanes.classes(self._starts[self.active], rows))
-        self.depth += 1
+        decided: Ints = told[at_limit | settled]
+        return decided
+
+    def _drop(self, places: Ints) -> None:
+        left = np.ones(len(self.active), np.bool_)
+        left[places] = False
+        kept = np.flatnonzero(left)
+        self.active, self.state = self.active.take(kept), self.state.take(kept)
+        self._firsts, self._rows, self._ends = (of.take(kept) for of in (self._firsts, self._rows, self._ends))
 
     def finish_alone(self) -> None:
         """Follow each of the starts that are left."""

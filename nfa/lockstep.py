@@ -225,22 +225,30 @@ def is_better_alone(lanes: int, depth: int) -> bool:
     return lanes * (ALONE_PRICE + depth) <= STEP_PRICE * depth
 
 
-def how_many_alone(lengths: NDArray[np.int64]) -> int:
+def how_many_alone(lengths: NDArray[np.int64], like: float = 1.0) -> int:
     """How many of these lanes, the longest first, should be read alone and the others together.
+
+    `like`: how many lanes of each length there are.
 
     >>> how_many_alone(np.array([1_000_000] + 1000 * [5])), how_many_alone(np.full(1000, 5))
     (1, 0)
     """
     alone = np.append(0, np.cumsum(lengths + ALONE_PRICE))
-    return int(np.argmin(alone + STEP_PRICE * np.append(lengths, 0)))
+    return int(np.argmin(like * alone + STEP_PRICE * np.append(lengths, 0)))
 
 
-def price(steps: NDArray[np.int64]) -> float:
-    """What it has cost to read so many letters in each lane: together, and those that went far alone."""
+def price(steps: NDArray[np.int64], like: float = 1.0) -> float:
+    """What it has cost to read so many letters in each lane: together, and those that went far alone.
+
+    With so many lanes `like` each of them, what each of the given ones would have cost.
+
+    >>> price(np.full(10, 5)) > price(np.full(10, 5), like=100)
+    True
+    """
     longest = -np.sort(-steps)
-    alone = how_many_alone(longest)
+    alone = how_many_alone(longest, like)
     together = float(longest[alone]) if alone < len(longest) else 0.0
-    return STEP_PRICE * together + LANE_PRICE * float(longest[alone:].sum()) + alone_price(longest[:alone])
+    return STEP_PRICE * together / like + LANE_PRICE * float(longest[alone:].sum()) + alone_price(longest[:alone])
 
 
 def alone_price(steps: NDArray[np.int64]) -> float:

@@ -31,7 +31,7 @@ def scan_within(
     scanned = Scan(program, letters, ends)
     kept, candidates = _unbounded(scanned, limits, ends) if skip is past_last_row else (None, scanned.candidates())
     found = scan_lanes(
-        program, lambda starts, rows: letters.take(rows), ends, skip, limits=limits, candidates=candidates
+        program, lambda starts, rows, asked: letters.take(rows), ends, skip, limits=limits, candidates=candidates
     )
     return found if kept is None else _merged(kept, found)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-HEAVY = ("pyspark", "pandas", "polars", "sqlalchemy", "duckdb", "click", "rich")
+HEAVY = ("pyspark", "pandas", "polars", "sqlalchemy", "duckdb", "click", "rich", "numba")
 FORBIDDEN = {
     "windows": ("bridge", "nfa"),
     "nfa": ("bridge", "windows"),

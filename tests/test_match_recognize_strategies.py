@@ -10,6 +10,7 @@ import pytest
 from bridge.recognize import answer, planner
 from bridge.recognize.strategies import registers
 from bridge.recognize.task import Task
+from nfa import compiled
 from tests.row_pattern_generate import COLUMNS, GRADES, generate
 from tests.test_match_recognize_random import actual, agree, expected
 
@@ -67,6 +68,31 @@ def test_the_search_agrees_where_it_remembers(grade: str, cep: Bridge, forced: F
     monkeypatch.setattr(registers, "patience", lambda rows: -1)
     for seed in range(100, 112):
         check(cep, forced, seed, (grade,))
+
+
+@pytest.mark.parametrize("grade", ["first", "register"])
+def test_the_search_that_is_compiled_agrees(grade: str, cep: Bridge, forced: Forced, written: list[str]):
+    for seed in range(200, 230):
+        check(cep, forced, seed, (grade,))
+    assert written
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """All that can be compiled would be, and Python runs it as it is written; the texts."""
+    texts: list[str] = []
+    scan = compiled.scan_compiled
+
+    def noted(program: Any, text: str, *asked: Any, **limits: Any) -> Any:
+        texts.append(text)
+        return scan(program, text, *asked, **limits)
+
+    compiled.forget()
+    monkeypatch.setattr(compiled, "compile_function", lambda function: function)
+    monkeypatch.setattr(compiled, "pays", lambda text, rows: True)
+    monkeypatch.setattr(compiled, "scan_compiled", noted)
+    yield texts
+    compiled.forget()
 
 
 @pytest.mark.long

@@ -248,8 +248,9 @@ class OurSession(Session):
 def _install(cep: Any, workload: Workload, count: int, collect: Callable[[str, Any], None], **options: bool) -> None:
     for stream in workload.streams:
         cep.register_stream(stream, SCHEMAS[stream])
+    language = {} if workload.language == "sql" else {"language": workload.language}  # the baseline knows one
     for name, text in workload.queries(count).items():
-        cep.create_query(name, text)
+        cep.create_query(name, text, **language)
         cep.add_output_processor(name, lambda results, name=name: collect(name, results), **options)
 
 

@@ -31,6 +31,7 @@ class Workload:
     name: str
     streams: tuple[str, ...]
     texts: tuple[Callable[[int, int], str], ...]
+    language: str = "sql"
 
     def queries(self, count: int) -> dict[str, str]:
         """Query texts by name."""

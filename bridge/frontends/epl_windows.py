@@ -1,17 +1,14 @@
-"""EPL's named windows: create window, and on … delete."""
+"""EPL's named windows: create window, and what begins with on."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from sqlglot import exp
-
-from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_changes import VERBS
 from bridge.frontends.epl_from import Item, item
 from bridge.frontends.epl_views import windowed, windows
-from bridge.frontends.scalars import Names, resolved
-from bridge.query import Deletion, Filter, Stream, Window
+from bridge.query import Filter, Stream, Window
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,14 +18,6 @@ class CreateWindow:
     name: str
     window: Window
     like: str
-
-
-@dataclasses.dataclass(frozen=True)
-class DeleteFrom:
-    """`on B as b delete from W as w where …`."""
-
-    window: str
-    deletion: Deletion
 
 
 def create_window(cursor: Cursor) -> CreateWindow:
@@ -50,20 +39,6 @@ def trigger(cursor: Cursor) -> Item:
     found = item(cursor)
     if not isinstance(found.node, (Stream, Filter)):
         cursor.fail("on wants a stream, perhaps with a filter", found.position)
-    if cursor.word() not in ("DELETE", "SELECT"):
-        cursor.fail("on … update, merge, insert and set are not supported: on … select and on … delete are")
+    if cursor.word() not in ("SELECT", *VERBS):
+        cursor.fail("on … select, on … update, on … merge and on … delete are supported; insert into inserts")
     return found
-
-
-def delete(cursor: Cursor, by: Item) -> DeleteFrom:
-    """Step over `delete from W as w where …`, after `on B as b`."""
-    alias = by.alias
-    cursor.expect("DELETE")
-    cursor.expect("FROM")
-    name = cursor.name("a named window")
-    row = cursor.name("an alias") if cursor.take("AS") or cursor.has_name() else name
-    condition: exp.Expr | None = None
-    if cursor.take("WHERE"):
-        found = epl_scalars.single(cursor, cursor.until(()), "a condition")
-        (condition,) = resolved(cursor, [found], Names(None, (alias, row)))
-    return DeleteFrom(name, Deletion(by.node, alias, row, condition))

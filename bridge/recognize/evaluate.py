@@ -38,7 +38,7 @@ class Column(NamedTuple):
 
     def of(self, places: NDArray[Any]) -> Column:
         """The values at these places, none of which is negative."""
-        return Column(self.values[places], None if self.nulls is None else self.nulls[places], self.kind)
+        return Column(self.values.take(places), None if self.nulls is None else self.nulls.take(places), self.kind)
 
     def at(self, places: NDArray[Any]) -> Column:
         """The values at these places; a negative place gives NULL."""
@@ -68,16 +68,21 @@ def _column(array: Array) -> Column | None:
     if types.is_null(array.type):
         return Column(np.zeros(len(array)), np.ones(len(array), bool), "number")
     if types.is_boolean(array.type):
-        return Column(np.asarray(pc.fill_null(array, False)), nulls, "boolean")
+        return Column(_filled(array, False), nulls, "boolean")
     if types.is_integer(array.type):
         whole = array.cast(pa.int64(), safe=True) if not types.is_uint64(array.type) else array
-        return Column(np.asarray(pc.fill_null(whole, 0)), nulls, "number")
+        return Column(_filled(whole, 0), nulls, "number")
     if types.is_floating(array.type):
-        return Column(np.asarray(pc.fill_null(array.cast(pa.float64()), 0.0)), nulls, "number")
+        return Column(_filled(array.cast(pa.float64()), 0.0), nulls, "number")
     if types.is_timestamp(array.type) and array.type.tz is None:
         whole = array.cast(pa.timestamp("us")).cast(pa.int64())
-        return Column(np.asarray(pc.fill_null(whole, 0)), nulls, "time")
+        return Column(_filled(whole, 0), nulls, "time")
     return None
+
+
+def _filled(array: Array, value: Any) -> NDArray[Any]:
+    """Its values, with one in place of each NULL."""
+    return np.asarray(pc.fill_null(array, value) if array.null_count else array)
 
 
 def vector(expression: exp.Expr) -> Vector | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
+from bridge.changes import Changing
 from bridge.flow import (
     OUT,
     Flow,
@@ -94,7 +95,8 @@ def _pushed_out(
     """What the rows of this push have put out, also those that a filter above the window hides."""
     assert below.content is not None
     content = below.content
-    pushers = exp.Subquery(this=network.rewrite(window_of(node).input, Need.ARRIVALS).arrivals.select(["ts", "seq"]))
+    selects = [network.rewrite(one, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for one in _pushers(node)]
+    pushers = exp.Subquery(this=selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False))
     outs = [qualified(content.columns[name].copy(), "q") for name in OUT[:2]]
     pairs: Sequence[exp.Expr] = [
         exp.EQ(this=of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)
@@ -104,9 +106,9 @@ def _pushed_out(
     return told.where(exp.Exists(this=arrived))
 
 
-def window_of(node: Node) -> query.Window:
-    """The window whose rows an aggregate reads, perhaps filtered; check.py has seen to it that there is one."""
+def _pushers(node: Node) -> list[Node]:
+    """Whose rows put others out of the window that an aggregate reads, perhaps filtered."""
     below = node.inputs_of[0]
-    while not isinstance(below, query.Window):
+    while not isinstance(below, (query.Window, Changing)):
         below = below.inputs_of[0]
-    return below
+    return [below.input] if isinstance(below, query.Window) else [trigger for trigger, _ in below.changes]

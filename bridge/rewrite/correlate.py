@@ -12,7 +12,23 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, not_later, number, of, qualified, valid, whole, zero
+from bridge.flow import (
+    BY_VALUE,
+    INSERTED,
+    OUT,
+    Flow,
+    Need,
+    Selection,
+    named,
+    not_later,
+    number,
+    of,
+    qualified,
+    seen,
+    valid,
+    whole,
+    zero,
+)
 from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
@@ -48,7 +64,8 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
         operator.origins = lambda: _origins(_parts(node, network, windowed=True))
 
     operator = network.operator(node, build, "Correlate")
-    return network.give(operator, node, need)
+    tables = {below.name.lower() for _, below in node.inputs if isinstance(below, query.Relation)}
+    return network.give(operator, node, max(need, Need.ARRIVALS) if network.changes(tables) else need)
 
 
 def _parts(node: query.Correlate, network: Network, windowed: bool) -> list[Part]:
@@ -66,10 +83,15 @@ def _origins(parts: list[Part]) -> list[Origin]:
 
 def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:
     if isinstance(node, query.Relation):
-        columns = network.database.relation_columns(node.name, network.source(node.name).names)
-        return Part(f"p{place}", name, Selection(table_of(node.name), columns), None)
+        return Part(f"p{place}", name, related(node, network), None)
     flow = network.rewrite(node, Need.CONTENT if windowed else Need.ARRIVALS)
     return Part(f"p{place}", name, flow.arrivals, flow)
+
+
+def related(node: query.Relation, network: Network) -> Selection:
+    """The rows of a table."""
+    columns = network.database.relation_columns(node.name, network.source(node.name).names)
+    return Selection(table_of(node.name), columns)
 
 
 def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
@@ -149,7 +171,8 @@ def _branch(
         if place != arriving:
             on = rows[part.alias].conditions_of(part.alias)
             if part.flow is not None:
-                on = [*_seen(part, trigger, place > arriving and once, indexed, rows), *on]
+                driven = node.driving is not None
+                on = [*_seen(part, trigger, place > arriving and once, indexed, rows, driven), *on]
             if part is stepped:
                 other = [_replaced(side[1], value) for side in sides if side]
                 on = [*_in_step(trigger, _step(part, rows[part.alias], part.alias), other), *on]
@@ -196,15 +219,33 @@ def _columns(parts: list[Part], trigger: Part, rows: dict[str, Selection]) -> li
     ]
 
 
-def _seen(part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str, Selection]) -> list[exp.Expr]:
-    """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen."""
+def _seen(
+    part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str, Selection], driven: bool
+) -> list[exp.Expr]:
+    """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen.
+
+    A window that events change is seen as it was before the event, but where the event itself asks (`driven`): as it has
+    changed it, before what it inserts.
+    """
     assert part.flow is not None and trigger.flow is not None
     timed = part.flow.timed or trigger.flow.timed
+    if part.flow.late and not trigger.flow.late:
+        asked = seen("w", "t", part.flow, timed)
+        if driven:
+            asked = [not_later("w", "t", (), timed), _not_inserted(timed), *valid("w", "t", part.flow, timed=timed)]
+        return [_bound(condition, part, trigger, rows) for condition in asked]
+    right = right and not (trigger.flow.late and not part.flow.late)
     inside = valid("w", "t", part.flow, timed=timed, bounded=indexed)
     if part.flow.counted and part.flow.order:
-        inside[-1] = exp.or_(inside[-1], _of_one_event(timed))
+        inside[-1] = exp.or_(inside[-1], _of_one_event(timed, "_place" in rows[part.alias].columns))
     conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
+
+
+def _not_inserted(timed: bool) -> exp.Expr:
+    """Whether a row is not one that the event inserts."""
+    changed = exp.LT(this=of("w", "_place"), expression=number(INSERTED))
+    return exp.or_(changed, exp.not_(_of_one_event(timed, placed=False)))
 
 
 def _stepped(parts: list[Part], trigger: Part) -> Part | None:
@@ -257,10 +298,17 @@ def _step(part: Part, rows: Selection, alias: str | None) -> exp.Expr:
     return exp.IntDiv(this=qualified(rows.columns["ts"].copy(), alias), expression=number(length))
 
 
-def _of_one_event(timed: bool) -> exp.Expr:
-    """Rows of one event all take part in its combinations, also where one of them pushes another out."""
+def _of_one_event(timed: bool, placed: bool) -> exp.Expr:
+    """Rows of one event all take part in its combinations, also where one of them pushes another out.
+
+    Not one that falls out as it comes (W9): that one meets others where it arrives, as the trigger.
+    """
     names = ("ts", "seq") if timed else ("seq",)
-    return exp.and_(*(exp.EQ(this=of("w", name), expression=of("t", name)) for name in names))
+    together: list[exp.Expr] = [exp.EQ(this=of("w", name), expression=of("t", name)) for name in names]
+    if placed:
+        own = zip(("seq", "_place"), OUT[1:], strict=True)
+        together.append(exp.not_(exp.and_(*(of("w", mine).eq(of("w", out)) for mine, out in own))))
+    return exp.and_(*together)
 
 
 def _bound(condition: exp.Expr, part: Part, trigger: Part, rows: dict[str, Selection]) -> exp.Expr:

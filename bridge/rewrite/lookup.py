@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, named, not_later, number, of, qualified, valid, whole
+from bridge.flow import Flow, Need, Selection, named, number, of, qualified, seen, whole
 from bridge.plan import Operator
+from bridge.rewrite.correlate import related
 from bridge.rewrite.network import Network, rewrite
 
 
@@ -14,13 +15,21 @@ from bridge.rewrite.network import Network, rewrite
 def _(node: query.Lookup, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        inner = network.rewrite(node.source, Need.CONTENT)
-        operator.result = _looked_up(node, below, inner)
+        operator.result = _looked_up(node, below, _source(node.source, network))
 
-    return network.give(network.operator(node, build, f"Lookup {node.name}"), node, need)
+    operator = network.operator(node, build, f"Lookup {node.name}")
+    kept = isinstance(node.source, query.Relation) and network.changes([node.source.name.lower()])
+    return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
 
 
-def _looked_up(node: query.Lookup, below: Flow, inner: Flow) -> Flow:
+def _source(node: query.Node, network: Network) -> Flow | Selection:
+    """What is looked into: the content of a window, or a table as it is."""
+    if isinstance(node, query.Relation):
+        return related(node, network)
+    return network.rewrite(node, Need.CONTENT)
+
+
+def _looked_up(node: query.Lookup, below: Flow, inner: Flow | Selection) -> Flow:
     own = list(below.arrivals.columns)
     found = _found(node, below, inner)
     rows = exp.Subquery(this=below.arrivals.select()).as_("t", quoted=True)
@@ -34,11 +43,11 @@ def _looked_up(node: query.Lookup, below: Flow, inner: Flow) -> Flow:
     )
 
 
-def _found(node: query.Lookup, below: Flow, inner: Flow) -> exp.Expr:
+def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr:
     """The sub-query, over the rows `w` that are in the window as the row `t` arrives, its own event's among them."""
-    assert inner.content is not None
-    content, prefix = inner.content, f"{node.name}."
-    timed = below.timed or inner.timed
+    content = inner if isinstance(inner, Selection) else inner.content
+    assert content is not None
+    prefix = f"{node.name}."
 
     def meant(expression: exp.Expr) -> exp.Expr:
         def own(part: exp.Expr) -> exp.Expr:
@@ -50,7 +59,9 @@ def _found(node: query.Lookup, below: Flow, inner: Flow) -> exp.Expr:
 
         return expression.transform(own)
 
-    inside = [not_later("w", "t", (), timed), *valid("w", "t", inner, timed=timed)]
+    inside: list[exp.Expr] = []
+    if isinstance(inner, Flow):
+        inside = seen("w", "t", inner, below.timed or inner.timed)
     conditions = [*(_of_content(condition, content) for condition in inside), *content.conditions_of("w")]
     if node.condition is not None:
         conditions.append(whole(meant(node.condition)))

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.algebra import ReadSQL
+from bridge.changes import Leaving, StateTable
 from bridge.errors import QueryError
 from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, same, table
 from bridge.plan import Insert, Operator, Purge, Table
@@ -49,6 +50,7 @@ class Sources(Protocol):
 
     outbox: Outbox
     stores: Stores
+    tables: dict[str, StateTable]
 
     def source(self, name: str) -> Source: ...
     def store(self, name: str | None) -> Database: ...
@@ -71,6 +73,7 @@ class Network:
         self.epoch = 0
         self.written: frozenset[str] = frozenset()
         """The tables that queries write: what is read of them is read at its place among the steps."""
+        self._state = names.tables
         self.read_late: set[Node] = set()
         """What reads tables that nobody wrote when it was created: it is read when all steps are done."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
@@ -150,6 +153,10 @@ class Network:
     def kept(self, node: Node) -> list[int]:
         """The epochs in which a window was made that is still kept."""
         return [epoch for known, epoch in self._by_node if known == node]
+
+    def changes(self, names: Iterable[str]) -> bool:
+        """Whether statements change one of these tables: what is read of them is kept as it was, at its place."""
+        return any(name in self._state for name in names)
 
     def windows(self) -> list[Node]:
         """All windows kept."""
@@ -254,6 +261,7 @@ class Network:
                 timed |= source.timed
             timed |= isinstance(below, query.Window) and is_timed(below)
             timed |= isinstance(below, query.Aggregate) and (below.on_change or below.every_change)
+            timed |= isinstance(below, Leaving)
             timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
             timed |= isinstance(below, query.EagerMatch) and below.interval is not None

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyarrow import csv, json, parquet
 from sqlglot import exp
 
+from bridge.arrow import values_of
 from bridge.errors import DatabaseError, SourceError
 from bridge.intake import as_arrow
 from bridge.sources.convert import to_attribute
@@ -88,7 +89,7 @@ def _fill(database: Database, table: str, schema: Schema, rows: pa.Table) -> Non
         database.append(table, rows)
         return
     columns = [
-        [encode(value) if encode and value is not None else value for value in column.to_pylist()]
+        [encode(value) if encode and value is not None else value for value in values_of(column)]
         for encode, column in zip(encoders, rows.columns, strict=True)
     ]
     database.insert(table, len(columns), list(zip(*columns, strict=True)))

@@ -17,7 +17,9 @@ from bridge import errors
 from bridge.errors import SourceError
 from bridge.spark.events import column
 from bridge.spark.order import ORDER
-from bridge.spark.pieces import Group, Replay, spark_schema
+from bridge.spark.pieces import Group, Replay
+from bridge.spark.schemas import spark_schema
+from bridge.spark.strands import NO_STRANDS
 from bridge.spark.task import Writer, folder_of
 from bridge.spark.writes import run_name
 from bridge.spark.writes import write as write_letters
@@ -135,6 +137,32 @@ def own(error: BaseException) -> BaseException:
 
 
 def _write_group(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
+    if group.strands.found:
+        yield from _write_strands(replay, group, directory)
+    else:
+        yield from _write_pieces(replay, group, directory)
+
+
+def _write_strands(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
+    """Those that cannot be joined are written as if there were no strands."""
+    left = []
+    for name in group.names:
+        began = time.monotonic()
+        parts = replay.joined(group, name)
+        if parts is None:
+            left.append(name)
+            continue
+        path = f"{directory.under_way}/{folder_of(name)}"
+        replay.together(group, name, [part.frame for part in parts]).write.parquet(path)
+        rows = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(path).count()
+        told = [matches for part in parts for matches in part.matches]
+        largest = rows * max(told) // max(sum(told), 1)
+        yield Written(name, rows, len(told), largest, time.monotonic() - began, group.told)
+    if left:
+        yield from _write_pieces(replay, dataclasses.replace(group, names=tuple(left), strands=NO_STRANDS), directory)
+
+
+def _write_pieces(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
     began = time.monotonic()
     task, pieces = replay.task(group)
     ordered = task.bounds is not None

@@ -17,7 +17,8 @@ from bridge.errors import QueryError
 from bridge.intake import EARLIEST
 from bridge.replay import Script
 from bridge.spark.order import PIECE, TIME
-from bridge.spark.pieces import Replay, spark_schema
+from bridge.spark.pieces import Replay
+from bridge.spark.schemas import spark_schema
 from bridge.spark.task import Task
 from bridge.spark.writes import refuse
 from windows.window import duration

@@ -95,7 +95,7 @@ class Task:
 
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
         """Of each piece in turn: its number, a query, and rows of it in their order."""
-        for piece, events in _pieces(batches):
+        for piece, events in pieces(batches):
             yield from self._at_once(piece, events) if self.bounded else self._live(piece, events)
 
     def _live(self, piece: int, events: Iterable[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
@@ -284,7 +284,7 @@ class _Run:
         return pa.Table.from_arrays(columns, names=[*ORDER, "ts", *shown])
 
 
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
+def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
     """The events piece by piece, each in tables of some CHUNK rows."""
     waiting = _Tables(batches)
     while (piece := waiting.next_piece()) is not None:

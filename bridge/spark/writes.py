@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
+from bridge.arrow import arrow_type
 from bridge.errors import BridgeError, DatabaseError
-from bridge.intake import arrow_type
 from bridge.query import walk
 from bridge.replay import Script
 from bridge.sources.relations import create_relation, drop_relation

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
+from bridge.changes import ChangeTable
 from bridge.query import Node
 from bridge.stores import statement
 from bridge.stores.statement import Sql
@@ -41,7 +42,7 @@ def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
     reads = [touch for node in nodes for touch in _read(node, database)] if writes else []
     found = {write.table for write in writes if any(write.meets(read) for read in reads)}
     for write in writes:
-        others = (other for other in writes if isinstance(other.node, UpdateSQL))
+        others = (other for other in writes if isinstance(other.node, (UpdateSQL, ChangeTable)))
         if any(write.meets(other) for other in others):
             found.add(write.table)
     return found
@@ -51,6 +52,14 @@ def written(trees: Iterable[Node], database: Database) -> frozenset[str]:
     """The tables of the bridge's database that some of these trees write; names in lower case."""
     nodes = (node for tree in trees for node in query.walk(tree))
     return frozenset(touch.table for node in nodes if (touch := _written(node, database)))
+
+
+def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:
+    """How often a tree reads a table, and writes it."""
+    nodes = dict.fromkeys(query.walk(tree))
+    reads = sum(touch.table == table for node in nodes for touch in _read(node, database))
+    writes = (_written(node, database) for node in nodes)
+    return reads, sum(touch is not None and touch.table == table for touch in writes)
 
 
 def met(trees: Iterable[Node], late: Iterable[Node], database: Database) -> str | None:
@@ -67,6 +76,8 @@ def _written(node: Node, database: Database) -> Touch | None:
             return Touch(node, statement.written(sql), set_by(sql))
         case IntoTable():
             return Touch(node, node.table.lower(), None)
+        case ChangeTable():
+            return Touch(node, node.table.name.lower(), None)
     return None
 
 

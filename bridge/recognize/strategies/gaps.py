@@ -174,7 +174,7 @@ class Gaps:
         """The end of the match from each start, -1 if there is none; to look costs the same however long matches are."""
         found = np.full(len(starts), -1, np.int64)
         firsts, first = np.searchsorted(self.numbers, starts), self.rests[0]
-        open_ones = np.arange(len(starts)) if first is None else np.flatnonzero(first(firsts, firsts))
+        open_ones = np.arange(len(starts)) if first is None else np.flatnonzero(first(firsts, firsts, {}))
         latest, kept = self._latest(firsts[open_ones])
         open_ones = open_ones[kept]
         taken = self.numbers[self._taken(firsts[open_ones], latest)]
@@ -261,7 +261,7 @@ def _asked(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, lates
             counts = np.minimum(most[some] - least[some], width)
             firsts = most[some] - counts if latest else least[some]
             owners, places = np.repeat(some, counts), ranges(firsts, firsts + counts)
-            true = np.flatnonzero(rest(starts[owners], rows[places]))
+            true = np.flatnonzero(rest(starts[owners], rows[places], {}))
             true = true if latest else true[::-1]
             found[owners[true]] = rows[places[true]]  # of several the last one stays
             most[some], least[some] = (firsts, least[some]) if latest else (most[some], firsts + counts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def pays(task: Task) -> bool:
         return False
     sample = np.linspace(0, count - 1, SAMPLE).astype(np.int64)
     reach = float((_limits(task, sample) - sample).mean())
-    return min(map(len, _rows_of_marks(task))) * 2 * reach <= count * SHARE
+    return min(_counts_of_marks(task)) * 2 * reach <= count * SHARE
 
 
 def find(task: Task, inner: Callable[[Task], Found]) -> Found:
@@ -93,11 +94,19 @@ def kept_rows(task: Task) -> Ints:
 
 
 def _rows_of_marks(task: Task) -> list[Ints]:
+    wanted = _masks(task)
+    found = {mask: np.flatnonzero(task.letters & mask) for mask in set(wanted)}
+    return [found[mask] for mask in wanted]
+
+
+def _counts_of_marks(task: Task) -> list[int]:
+    return [int(np.count_nonzero(task.letters & mask)) for mask in set(_masks(task))]
+
+
+def _masks(task: Task) -> list[np.unsignedinteger[Any]]:
     bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
     kind = task.letters.dtype.type
-    wanted = [sum(bits[name] for name in mark) for mark in marks(task.clause.pattern)]
-    found = {mask: np.flatnonzero(task.letters & kind(mask)) for mask in set(wanted)}
-    return [found[mask] for mask in wanted]
+    return [kind(sum(bits[name] for name in mark)) for mark in marks(task.clause.pattern)]
 
 
 def _near(task: Task, rows: Ints) -> Ints:

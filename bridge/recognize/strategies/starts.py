@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,21 +13,41 @@ from bridge.recognize.arrow import Bools, Ints, taken
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.evaluate import Column, columns_of, truth, vector
 from bridge.recognize.rows import arrow_columns, lent
+from bridge.recognize.strategies import compiling
 from bridge.recognize.task import Task
 from bridge.recognize.values import CURRENT, Value
+from nfa import compiled
 from nfa.closures import Closures
 from nfa.found import Found, Letters
-from nfa.lanes import scan_lanes
+from nfa.lanes import LettersAt, scan_lanes
 from nfa.within import deadlines
 
-Holds = Callable[[Ints, Ints], Bools]
+Seen = dict[Hashable, Column]
+"""Values that have been read for the same starts and rows, by their expression and place."""
+
+Holds = Callable[[Ints, Ints, Seen], Bools]
 """For some starts and a row of each: whether a condition holds of the row."""
 
 
 def find(task: Task) -> Found:
-    """The matches, found for all starts side by side."""
+    """The matches, found for all starts side by side; of very many rows one start after the other, compiled."""
+    found = _compiled(task)
+    if found is not None:
+        return found
     return scan_lanes(
         task.program, letters_at(task), task.ends, task.skip, limits=limits(task), candidates=candidates(task)
+    )
+
+
+def _compiled(task: Task) -> Found | None:
+    asked = compiling.asked(task) if compiled.can(task.program, task.skip) else None
+    if asked is None or not compiled.pays(asked.text, len(task.letters)):
+        return None
+    columns = compiling.columns(task, asked)
+    if columns is None:
+        return None
+    return compiled.scan_compiled(
+        task.program, asked.text, columns, task.letters, task.ends, task.skip, limits=limits(task)
     )
 
 
@@ -47,23 +66,27 @@ def candidates(task: Task) -> Ints | None:
     return np.flatnonzero(task.letters & task.letters.dtype.type(mask))
 
 
-def letters_at(task: Task) -> Callable[[Ints, Ints], Letters]:
-    """For some starts and a row of each: what the row can be in a match from there."""
+def letters_at(task: Task) -> LettersAt:
+    """For some starts and a row of each: what the row can be in a match from there, among the symbols asked about."""
     letters = task.letters
     conditions = enumerate(task.conditions)
     rests = [(place, holds_at(c, task), c.row is None) for place, c in conditions if c.rest is not None]
     if not rests:
-        return lambda starts, rows: letters[rows]
+        return lambda starts, rows, asked: letters.take(rows)
+    kind = letters.dtype.type
 
-    def letters_in_match(starts: Ints, rows: Ints) -> Letters:
-        found = letters[rows]
+    def letters_in_match(starts: Ints, rows: Ints, asked: int) -> Letters:
+        found = letters.take(rows)
+        seen: Seen = {}
         for place, holds, always in rests:
-            bit = found.dtype.type(1 << place)
-            if always:
-                found[~holds(starts, rows)] &= ~bit
+            if not asked >> place & 1:
                 continue
-            asked = np.flatnonzero(found & bit)
-            failed = asked[~holds(starts[asked], rows[asked])]
+            if always:
+                found &= ~((~holds(starts, rows, seen)).astype(kind) << kind(place))
+                continue
+            bit = kind(1 << place)
+            able = np.flatnonzero(found & bit)
+            failed = able[~holds(starts[able], rows[able], {})]
             found[failed] &= ~bit
         return found
 
@@ -75,7 +98,12 @@ def holds_at(condition: Condition, task: Task) -> Holds:
     asked = Rest(condition, task)
     places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in asked.values]
     sure = [not place for place in places]  # the row itself and the first are always there
-    return lambda starts, rows: asked.holds([_rows_at(place, starts, rows) for place in places], len(rows), sure)
+    named = [(value.row.sql(), place) for value, place in zip(asked.values, places, strict=True)]
+
+    def holds(starts: Ints, rows: Ints, seen: Seen) -> Bools:
+        return asked.holds([_rows_at(place, starts, rows) for place in places], len(rows), sure, named, seen)
+
+    return holds
 
 
 class Rest:
@@ -91,16 +119,29 @@ class Rest:
         self._columns = columns if columns is not None and _alike(columns) else None
         self._compute = vector(self._expression) if self._columns is not None else None
 
-    def holds(self, places: Sequence[Ints], count: int, sure: Sequence[bool] = ()) -> Bools:
+    def holds(
+        self,
+        places: Sequence[Ints],
+        count: int,
+        sure: Sequence[bool] = (),
+        named: Sequence[Hashable] = (),
+        seen: Seen | None = None,
+    ) -> Bools:
         """For each of `count` cases whether it holds, given for each value the rows it is read at (-1: none).
 
-        `sure` tells of each value whether there is such a row in every case.
+        `sure` tells of each value whether there is such a row in every case. What has been `seen` under the name of a
+        value is not read again.
         """
         if self._compute is None or self._columns is None:
             return self._by_database(places, count)
-        triples = zip(self._columns, places, sure or itertools.repeat(False), strict=False)
-        reads = enumerate(column.of(rows) if there else column.at(rows) for column, rows, there in triples)
-        found = truth(self._compute({f"_v{number}": values for number, values in reads}))
+        read: Seen = {} if seen is None else seen
+        env = {}
+        for number, (column, rows) in enumerate(zip(self._columns, places, strict=True)):
+            name = named[number] if named else number
+            if name not in read:
+                read[name] = column.of(rows) if sure and sure[number] else column.at(rows)
+            env[f"_v{number}"] = read[name]
+        found = truth(self._compute(env))
         return found if found.shape == (count,) else np.broadcast_to(found, (count,))
 
     def _by_database(self, places: Sequence[Ints], count: int) -> Bools:

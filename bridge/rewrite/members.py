@@ -1,0 +1,125 @@
+"""The members of a family of MATCHINGs, which differ in WITHIN and the constants of DEFINE alone: rows of constants."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Self
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.flow import number, of
+from bridge.rewrite.family import constants, kind_of, signature
+
+ALIAS = "_k"
+"""What the table of constants is called."""
+
+EVERY = 0
+"""The number that stands for all members; their own begin with 1."""
+
+Row = Mapping[str, exp.Expr]
+
+
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """A row of `_member`, `_within` and the constants `_k1` … of DEFINE for each; `define` has columns in their place."""
+
+    rows: tuple[Row, ...]
+    define: tuple[query.Definition, ...]
+    kinds: tuple[str, ...]
+    """The types of the constants."""
+    alone: bool
+    """Whether there is one member, and never was another."""
+
+    @classmethod
+    def of(cls, nodes: Mapping[int, query.Match], alone: bool) -> Self:
+        """Those of these numbers, one at least."""
+        some = next(iter(nodes.values()))
+        kinds = tuple(map(kind_of, _constants_of(some)))
+        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, alone)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of a row."""
+        return list(self.rows[0])
+
+    def values(self) -> exp.Values:
+        """The rows as a table."""
+        return exp.Values(expressions=[exp.Tuple(expressions=[v.copy() for v in row.values()]) for row in self.rows])
+
+    def own(self) -> Row:
+        """The constants of the one member, or those of the table."""
+        return self.rows[0] if self.alone else self.of_table(ALIAS)
+
+    def of_table(self, alias: str) -> Row:
+        """The constants as columns of a table that has them."""
+        return {name: of(alias, name) for name in self.names}
+
+    def of_none(self) -> Row:
+        """What a run has that is the same for all members."""
+        unknown = [exp.cast(exp.null(), kind) for kind in ("BIGINT", *self.kinds)]
+        return dict(zip(self.names, [exp.cast(number(EVERY), "BIGINT"), *unknown], strict=True))
+
+    def differ_in(self, symbol: str) -> bool:
+        """Whether constants decide which events a symbol is, or what it assigns."""
+        return any(found.table for expression in _expressions(self.define, symbol) for found in _columns(expression))
+
+
+def shape(node: query.Match) -> tuple[object, ...]:
+    """What the members of a family have in common."""
+    defined = tuple(
+        (definition.symbol, definition.condition is None, *(name for name, _ in definition.assignments))
+        for definition in node.define
+    )
+    expressions = tuple(map(signature, _expressions(node.define)))
+    return "Match", node.input, node.pattern, node.measures, node.partition_by, defined, expressions
+
+
+def _expressions(define: tuple[query.Definition, ...], symbol: str | None = None) -> list[exp.Expr]:
+    """The conditions and assigned values of DEFINE, or of one symbol in it."""
+    found: list[exp.Expr] = []
+    for definition in define:
+        if symbol in (None, definition.symbol):
+            found += [] if definition.condition is None else [definition.condition]
+            found += [value for _, value in definition.assignments]
+    return found
+
+
+def _columns(expression: exp.Expr) -> list[exp.Column]:
+    return list(expression.find_all(exp.Column))
+
+
+def _constants_of(node: query.Match) -> list[exp.Literal]:
+    return [found for expression in _expressions(node.define) for found in constants(expression)]
+
+
+def _row(member: int, node: query.Match) -> Row:
+    whole = {"_member": number(member), "_within": number(node.within)}
+    own = {name: exp.cast(value, "BIGINT") for name, value in whole.items()}
+    return own | {f"_k{place}": _typed(constant) for place, constant in enumerate(_constants_of(node), 1)}
+
+
+def _typed(constant: exp.Literal) -> exp.Expr:
+    """A constant as a value of a type that a column keeps."""
+    return constant.copy() if constant.is_string else exp.cast(constant.copy(), kind_of(constant))
+
+
+def _defined(node: query.Match) -> tuple[query.Definition, ...]:
+    """DEFINE with its constants as columns of the table of constants."""
+    names = iter([f"_k{place}" for place, _ in enumerate(_constants_of(node), 1)])
+
+    def with_columns(expression: exp.Expr) -> exp.Expr:
+        result = expression.copy()
+        for constant in list(constants(result)):
+            constant.replace(of(ALIAS, next(names)))
+        return result
+
+    return tuple(
+        query.Definition(
+            definition.symbol,
+            None if definition.condition is None else with_columns(definition.condition),
+            tuple((name, with_columns(value)) for name, value in definition.assignments),
+        )
+        for definition in node.define
+    )

@@ -1,0 +1,130 @@
+"""MATCHINGs that differ in constants alone share runs until a constant decides; each gives what it gives by itself."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import bridge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from databases import Database
+
+SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:8").split(":")))
+SCHEMA = "a INTEGER, b VARCHAR, c DOUBLE"
+PATTERNS = ("xyu", "x y* u", "(x|u) y", "x", "x* y", "(x y)* u", "(x|y) (y|u)+", "x?y", "x y{{1,3}}")
+CONDITIONS = ("true", "a > 1", "a - z1 = {0}", "a >= {0}", "b = 'v{0}'", "c < {0}.5", "z2 IS NULL OR a <> z2 + {0}")
+ASSIGNED = ("a", "a + {0}", "z1 + 1")
+
+
+def query(random: Random) -> str:
+    """The text of a MATCHING whose constants are still to be filled in."""
+    pattern = random.choice(PATTERNS)
+    defined = []
+    for symbol in random.sample(sorted(set("xyu") & set(pattern)), len(set("xyu") & set(pattern))):
+        condition = random.choice(CONDITIONS)
+        assigned = f" DO z{random.randint(1, 2)} = {random.choice(ASSIGNED)}" if random.random() < 0.7 else ""
+        if condition != "true" or assigned or random.random() < 0.5:
+            defined.append(f"{symbol} AS {condition}{assigned}")
+    defined = defined or ["x AS a > {0}"]
+    keys = "PARTITION BY b " if random.random() < 0.3 else ""
+    return (
+        f"SELECT z1, z2 FROM s MATCHING ({keys}PATTERN {pattern} WITHIN {{1}} MS "
+        f"MEASURES z1:Integer, z2:Integer DEFINE {', '.join(defined)})"
+    )
+
+
+def events(random: Random) -> list[tuple[str, tuple[int, str, float], int]]:
+    found, ts = [], 0
+    for _ in range(10):
+        ts += random.choice((0, 1, 1, 2))
+        found.append(("s", (random.randint(0, 4), f"v{random.randint(0, 3)}", float(random.randint(0, 4))), ts))
+    return found
+
+
+def told(url: str, texts: Sequence[str], pushes: Iterable[Sequence[tuple[str, tuple[int, str, float], int]]]) -> object:
+    """What each query reports, in order."""
+    with bridge.connect(url) as cep:
+        cep.register_stream("s", SCHEMA)
+        found: list[list[tuple[object, ...]]] = [[] for _ in texts]
+        for number, text in enumerate(texts):
+            cep.create_query(f"q{number}", text)
+            cep.add_output_processor(
+                f"q{number}", lambda e, n=number: found[n].append((e.timestamp, *e.payload.values()))
+            )
+        for push in pushes:
+            cep.push_all(push)
+        return found
+
+
+def check(seed: int, url: str) -> None:
+    """A family, singly and in batches, beside each of its members alone."""
+    random = Random(seed)
+    template, pushed = query(random), events(random)
+    texts = [template.format(constant, 3 + constant) for constant in (0, 1, 2, 3)]
+    alone = [told("sqlite://", [text], [pushed])[0] for text in texts]  # type: ignore[index]
+    cut = random.randint(1, len(pushed) - 1)
+    for pushes in ([[event] for event in pushed], [pushed[:cut], pushed[cut:]]):
+        assert told(url, texts, pushes) == alone, (seed, template)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_family_gives_what_its_members_give_alone(seed: int, database: Database) -> None:
+    check(seed, database.fresh())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(1_000, 3_000, 100))
+def test_families_on_many_seeds(start: int, database: Database) -> None:
+    for seed in range(start, start + 100):
+        check(seed, database.fresh())
+
+
+def pair(step: int) -> str:
+    """Two events, the second one by `step` more."""
+    return (
+        "SELECT z1 FROM s MATCHING (PATTERN xy WITHIN 10 MS MEASURES z1:Integer "
+        f"DEFINE x AS true DO z1 = a, y AS a - z1 = {step})"
+    )
+
+
+def test_a_run_begins_once_for_all(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        for step in range(5):
+            cep.create_query(f"q{step}", pair(step))
+        cep.push_event("s", (1, "", 0.0), 1)
+        (begun,) = cep.database.fetch("SELECT COUNT(*), MIN(_member), MAX(_member) FROM cep_runs_s")
+    assert begun == (1, 0, 0)
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_the_others_leave_while_runs_are_the_same_for_all(database: Database, left: int) -> None:
+    """The one that stays gets its matches."""
+    found = []
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        for step in (0, 1):
+            cep.create_query(f"q{step}", pair(step))
+        cep.add_output_processor(f"q{left}", lambda event: found.append((event.timestamp, event.payload["z1"])))
+        cep.push_event("s", (5, "", 0.0), 1)
+        cep.remove_query(f"q{1 - left}")
+        cep.push_event("s", (5 + left, "", 0.0), 2)
+        cep.push_event("s", (5 + 2 * left, "", 0.0), 3)
+    assert found == [(2, 5), (3, 5 + left)]
+
+
+def test_constants_in_the_first_symbol_begin_runs_of_their_own(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        for least in range(3):
+            text = f"PATTERN xy WITHIN 10 MS MEASURES z1:Integer DEFINE x AS a > {least} DO z1 = a, y AS true"
+            cep.create_query(f"q{least}", f"SELECT z1 FROM s MATCHING ({text})")
+        cep.push_event("s", (2, "", 0.0), 1)
+        begun = cep.database.fetch("SELECT _member FROM cep_runs_s ORDER BY _member")
+    assert begun == [(1,), (2,)]

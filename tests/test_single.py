@@ -1,0 +1,125 @@
+"""Events that are pushed alone go by their inbox; nothing else tells them from the events of a batch."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import bridge
+
+if TYPE_CHECKING:
+    from databases import Database
+
+KINDS = "a BIGINT, b VARCHAR, c DOUBLE, d BOOLEAN, e DATE, f TIMESTAMP"
+ROWS: list[tuple[Any, ...]] = [
+    (2**63 - 1, "it's 100%s \\ ?", -0.0, True, datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 4)),
+    (-(2**63) + 1, "cep_value_0_cep", 1e300, False, datetime.date(1, 1, 1), datetime.datetime(2000, 1, 1)),
+    (None, None, None, None, None, None),
+    (0, "", 0.5, None, None, None),
+]
+QUERIES = {
+    "rows": "SELECT * FROM s",
+    "some": "SELECT a, b FROM s WHERE b LIKE '%\\%' OR b LIKE '%?%' OR c < 1",
+    "window": "SELECT b, COUNT(*) AS n, MIN(a) AS least FROM s WINDOW(RANGE 3 MS) GROUP BY b",
+    "count": "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 2 MS)",
+    "pairs": "SELECT x.a AS p, y.a AS r FROM s WINDOW(ROWS 2) AS x, t WINDOW(RANGE 5 MS) AS y WHERE x.d = y.d OR x.d IS NULL",
+    "match": "SELECT z FROM s MATCHING (PATTERN x y WITHIN 9 MS MEASURES z VARCHAR DEFINE x AS true DO z = b)",
+    "onwards": "SELECT COUNT(*) AS n FROM some WINDOW(RANGE 9 MS)",
+}
+
+
+def told(cep: bridge.Bridge, kinds: str = KINDS) -> dict[str, list[Any]]:
+    """What each query reports."""
+    cep.register_stream("s", kinds)
+    cep.register_stream("t", kinds)
+    found: dict[str, list[Any]] = {}
+    for name, text in QUERIES.items():
+        rows = found[name] = []
+        cep.create_query(name, text)
+        cep.add_output_processor(name, lambda event, rows=rows: rows.append((event.timestamp, repr(event.payload))))
+    return found
+
+
+def test_all_types_are_bound_as_a_table_holds_them(database: Database) -> None:
+    events = [(stream, row, ts) for ts, row in enumerate(ROWS * 2) for stream in "st"]
+    with database.connect() as cep:
+        at_once = told(cep)
+        cep.push_all(events)
+        assert cep._runner._singles._known == {}
+    with database.connect() as cep:
+        singly = told(cep)
+        for event in events:
+            cep.push_event(*event)
+        assert cep._runner._singles._known["s"] is not None
+        assert cep._runner._singles._known["t"] is not None
+    assert singly == at_once
+    assert all(at_once.values())
+
+
+def test_decimals_are_what_their_columns_make_of_them(database: Database) -> None:
+    found = []
+    with database.connect() as cep:
+        cep.create_query("q", "SELECT a, a / 2 AS half FROM s[a DECIMAL(9, 2)] WHERE a > 1")
+        cep.add_output_processor("q", lambda event: found.append(tuple(event.payload.values())))
+        for ts, value in enumerate(("5.00", "1.00", "1.25")):
+            cep.push_event("s", [decimal.Decimal(value)], ts)
+    assert found == [(decimal.Decimal("5.00"), 2.5), (decimal.Decimal("1.25"), 0.625)]
+
+
+def test_a_stream_is_asked_for_its_newest_event(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("q", "SELECT a FROM s WHERE a > 1")
+        found: list[Any] = []
+        cep.add_output_processor("q", found.append)
+        for ts in (1, 2):
+            cep.push_event("s", [ts], ts)
+            for _ in range(2):
+                assert list(cep.query("SELECT * FROM s")) == [(ts, ts)]
+        cep.push_events("s", [([3], 3), ([4], 4)])
+        assert sorted(cep.query("SELECT * FROM s")) == [(3, 3), (4, 4)]
+        cep.advance_time(5)
+        assert list(cep.query("SELECT * FROM s")) == []
+    assert [event.payload["a"] for event in found] == [2, 3, 4]
+
+
+def test_what_is_one_question_alone_opens_no_transaction(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    with database.connect() as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("q", "SELECT a FROM s WHERE a > 1")
+        cep.add_output_processor("q", begun.append)
+        cep.push_event("s", [1], 1)
+        begin = type(cep.database).begin
+        monkeypatch.setattr(type(cep.database), "begin", lambda self: (begun.append("BEGIN"), begin(self))[1])
+        cep.push_event("s", [2], 2)
+        assert begun == [bridge.Event({"a": 2}, 2)]
+        cep.create_query("p", "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 3 MS)")
+        begun.clear()
+        cep.push_event("s", [0], 3)
+        assert begun == ["BEGIN"]
+
+
+def test_a_failed_push_leaves_the_event_before(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("q", "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 3 MS)")
+        cep.push_event("s", [1], 1)
+        name = cep.database.fetch("SELECT MAX(ts) FROM cep_window_s")
+        with pytest.raises(bridge.SchemaError):
+            cep.push_event("s", ["x"], 2)
+        assert (name, list(cep.query("SELECT a FROM s"))) == ([(1,)], [(1,)])
+
+
+def test_a_text_that_looks_like_a_mark_is_a_text(database: Database) -> None:
+    found = []
+    with database.connect() as cep:
+        cep.register_stream("s", "b VARCHAR")
+        cep.create_query("q", "SELECT b FROM s WHERE b = 'cep_value_0_cep'")
+        cep.add_output_processor("q", lambda event: found.append(event.payload["b"]))
+        for ts, text in enumerate(("cep_value_0_cep", "?")):
+            cep.push_event("s", [text], ts)
+    assert found == ["cep_value_0_cep"]

@@ -31,7 +31,7 @@ def file_source(path: str | os.PathLike[str], schema: Any = None, timestamp: str
     """
     import pyarrow as pa
 
-    from bridge.intake import arrow_type
+    from bridge.arrow import arrow_type
     from bridge.sources import open_source
 
     try:

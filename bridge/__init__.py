@@ -30,6 +30,7 @@ from bridge.errors import (
     SourceError,
     UnknownName,
 )
+from bridge.files import file_sink, file_source
 from bridge.query import (
     Aggregate,
     Correlate,
@@ -92,5 +93,6 @@ __all__ = [
     "Filter", "InUse", "IntoTable", "LateEvent", "Letter", "Map", "Match", "MultiFilter", "NameTaken", "Now", "OrderError",
     "Output", "ProcessorError", "QueryError",
     "Range", "ReadSQL", "Relation", "Rows", "Schema", "SchemaError", "Script", "SourceError", "Statement", "Stream",
-    "Unbounded", "Union", "UnknownName", "UpdateSQL", "Window", "col", "connect", "lit", "replay", "stream",
+    "Unbounded", "Union", "UnknownName", "UpdateSQL", "Window", "col", "connect", "file_sink", "file_source", "lit", "replay",
+    "stream",
 ]  # fmt: skip

@@ -194,13 +194,16 @@ class _Csv(_Writer):
     def open(self) -> None:
         kinds = [pa.string() if pa.types.is_null(kind) else kind for kind in self.schema.types]
         self.schema = pa.schema(list(zip(self.schema.names, kinds, strict=True)))
-        self._file = arrow_csv.CSVWriter(self.path, self.schema)
+        self._under = self.path.open("wb")
+        self._file = arrow_csv.CSVWriter(self._under, self.schema)
 
     def append(self, table: pa.Table) -> None:
         self._file.write_table(table)
+        self._under.flush()
 
     def end(self) -> None:
         self._file.close()
+        self._under.close()
 
 
 class _Ndjson(_Writer):
@@ -209,12 +212,53 @@ class _Ndjson(_Writer):
 
     def append(self, table: pa.Table) -> None:
         self._file.write(ndjson(table, {}))
+        self._file.flush()
 
     def end(self) -> None:
         self._file.close()
 
 
 _WRITERS: dict[str, type[_Writer]] = {"parquet": _Parquet, "csv": _Csv, "ndjson": _Ndjson}
+
+
+class FileSink:
+    """What `bridge.file_sink` gives: called with Arrow tables of results, it writes them to one file."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._format = Path(path), Path(path).suffix.removeprefix(".").lower()
+        if self._format not in FORMATS:
+            raise SourceError(f"a file of results ends in .csv, .ndjson or .parquet: {path!r} does not")
+        self._writer: _Writer | None = None
+        self._begun = self._closed = False
+
+    def __call__(self, table: pa.Table) -> None:
+        """Writes the results of a push."""
+        if self._closed:
+            raise BridgeError(f"{self._path} is closed: it takes no more results")
+        try:
+            if self._writer is None:
+                place = _partial(self._path) if self._format == "parquet" else self._path
+                self._writer = _WRITERS[self._format](place, table.schema)
+            self._writer.write(table)
+        except OSError as error:
+            if not self._begun:
+                self._writer = None
+            raise SourceError(f"results cannot be written to {self._path}: {error.strerror or error}") from None
+        self._begun = True
+
+    def close(self) -> None:
+        """Ends the file. Closing twice does nothing."""
+        if self._writer is not None and not self._closed:
+            self._writer.close()
+            if self._format == "parquet":
+                os.replace(_partial(self._path), self._path)
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def ndjson(table: pa.Table, first: dict[str, str]) -> str:

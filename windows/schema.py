@@ -19,6 +19,7 @@ from windows.types import (
     TypeMismatch,
     canonical_type,
     decimal_size,
+    is_nested,
     is_text,
     named,
     parts,
@@ -26,7 +27,7 @@ from windows.types import (
     type_of_arrow,
     type_of_value,
 )
-from windows.values import Within, conversion
+from windows.values import UNFIT, Within, conversion, scalar_conversion
 
 __all__ = [
     "TYPES", "Attribute", "Reader", "Schema", "TypeMismatch", "canonical_type", "checker", "decimal_size", "is_reserved",
@@ -187,8 +188,7 @@ def is_reserved(name: str) -> bool:
 def checker(attribute: Attribute) -> Callable[[Any], Any]:
     """A function that checks and converts one value (not None) of this attribute, or raises `TypeMismatch`."""
     name, kind = attribute.name, attribute.type
-    convert = conversion(kind)
-    unfit = f"it is {kind}"
+    convert = conversion(kind) if is_nested(kind) else scalar_conversion(kind)
 
     def check(value: Any) -> Any:
         try:
@@ -196,10 +196,12 @@ def checker(attribute: Attribute) -> Callable[[Any], Any]:
         except Within as error:
             raise TypeMismatch(f"attribute {name!r}, {name}{error.path}: {error.reason}") from None
         except TypeMismatch as error:
-            said = str(error).removeprefix(unfit)
-            is_kind = len(said) < len(str(error))
+            said = str(error).removeprefix(f"it is {kind}")
+            whole = f" is {kind}" if said != str(error) else ": "
+            raise TypeMismatch(f"attribute {name!r}{whole}{said}") from None
+        except UNFIT:
             raise TypeMismatch(
-                f"attribute {name!r} is {kind}{said}" if is_kind else f"attribute {name!r}: {error}"
+                f"attribute {name!r} is {kind}: {value!r} ({type(value).__name__}) does not fit"
             ) from None
 
     return check

@@ -20,6 +20,9 @@ from windows.types import List, Map, Struct, TypeMismatch, decimal_size, shape
 Convert = Callable[[Any], Any]
 """What becomes of a value that is not NULL."""
 
+UNFIT = (TypeError, ValueError, ArithmeticError)
+"""What conversions of scalar values raise."""
+
 _INTEGER_BITS = {"SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 
 
@@ -44,17 +47,22 @@ def conversion(kind: str) -> Convert:
             return _to_list(kind, element)
         case Map(value):
             return _to_map(kind, value)
-    plain = _CONVERSIONS.get(kind) or _to_decimal(*typing.cast("tuple[int, int]", decimal_size(kind)))
+    plain = scalar_conversion(kind)
 
     def convert(value: Any) -> Any:
         try:
             return plain(value)
         except TypeMismatch:
             raise
-        except (TypeError, ValueError, ArithmeticError):
+        except UNFIT:
             raise _unfit(kind, value) from None
 
     return convert
+
+
+def scalar_conversion(kind: str) -> Convert:
+    """The same for a scalar type; what does not fit raises any of `TypeMismatch` and `UNFIT`."""
+    return _CONVERSIONS.get(kind) or _to_decimal(*typing.cast("tuple[int, int]", decimal_size(kind)))
 
 
 def _unfit(kind: str, value: Any) -> TypeMismatch:

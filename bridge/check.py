@@ -21,7 +21,7 @@ from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
 from bridge.types import check_types, family, place, refuse_nested, type_of
 from nfa.pattern import symbols
-from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top
+from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing
 
 if TYPE_CHECKING:
     from windows.databases import Database
@@ -95,12 +95,17 @@ def _(node: query.Window, names: Names) -> Resolved:
         raise QueryError("OFFSET FIRST counts from the first row of all: PARTITION BY is not supported")
     if not isinstance(node.extent, BY_KEY):
         keys = ()  # a time window holds the same rows with and without keys (W2)
-    expiring = not isinstance(node.extent, (Rows, Batch, Session, Top)) and getattr(node.extent, "slide", None) is None
+    expiring = (
+        not isinstance(node.extent, (Rows, Batch, Session, Top, Trailing))
+        and getattr(node.extent, "slide", None) is None
+    )
     return Resolved(query.Window(below.node, _extent(node.extent, below), keys), below.fields, True, expiring)
 
 
 def _extent(extent: Extent, below: Resolved) -> Extent:
     scope = Scope(below.fields)
+    if isinstance(extent, Trailing):
+        return extent if extent.of is None else Trailing(extent.size, extent.count, scalar(extent.of, scope))
     if isinstance(extent, Top):
         order = tuple(_ordered(term, scope) for term in extent.order)
         return Top(extent.count, order, tuple(scalar(key, scope) for key in extent.last_of))
@@ -203,7 +208,7 @@ def _is_known_to_end(node: Node) -> bool:
 def _falls_out(node: Node) -> bool:
     """Whether the newest row may be the first to leave: then it does not tell how long its content lasts."""
     if isinstance(node, query.Window):
-        return isinstance(node.extent, Top)
+        return isinstance(node.extent, (Top, Trailing))
     return any(map(_falls_out, node.inputs_of))
 
 

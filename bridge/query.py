@@ -40,6 +40,7 @@ from windows.window import (
     Rows,
     Session,
     Top,
+    Trailing,
     Unbounded,
     duration,
 )
@@ -113,6 +114,8 @@ class Window(Node):
         held = _checked(extent, self.extent)
         if isinstance(held, Batch):
             held = Batch(scalar(held.start), scalar(held.stop))
+        if isinstance(held, Trailing) and held.of is not None:
+            held = Trailing(held.size, held.count, scalar(held.of))
         if isinstance(held, Top):
             held = Top(held.count, tuple(map(in_order, held.order)), scalars(held.last_of))
         _set(self, extent=held, partition_by=scalars(self.partition_by))
@@ -713,6 +716,8 @@ def extent(source: Extent | str) -> Extent:
     if match := re.fullmatch(rf"FIRST\s+(?:ROWS\s+(\d+)|RANGE\s+{unit})|SESSION\s+{unit}", text):
         rows, size, gap = match.groups()
         return FirstRows(int(rows)) if rows else FirstRange(duration(size)) if size else Session(duration(gap))
+    if match := re.fullmatch(rf"TRAILING\s+{unit}(?:\s+ROWS\s+(\d+))?", text):
+        return Trailing(duration(match[1]), int(match[2]) if match[2] else None)
     if text in ("UNBOUNDED", "NOW"):
         return Unbounded() if text == "UNBOUNDED" else Now()
     raise ValueError(

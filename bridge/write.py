@@ -44,7 +44,7 @@ from bridge.query import (
 )
 from nfa import pattern
 from windows.schema import Schema
-from windows.window import Batch, Extent, Top
+from windows.window import Batch, Extent, Top, Trailing
 
 _CLAUSE_WORDS = (
     "WITHIN",
@@ -186,6 +186,9 @@ def _item(node: Node) -> str:
 def _extent(extent: Extent) -> str:
     if isinstance(extent, Batch):
         return f"START {scalar(extent.start)} STOP {scalar(extent.stop)}"
+    if isinstance(extent, Trailing):
+        of = "" if extent.of is None else f" OF {scalar(extent.of)}"
+        return str(Trailing(extent.size, extent.count)) + of
     if isinstance(extent, Top):
         last_of = f" LAST OF {_scalars(extent.last_of)}" if extent.last_of else ""
         return f"ROWS {extent.count} ORDER BY {_ordered(extent.order)}{last_of}"

@@ -148,17 +148,19 @@ class SeveralState(State):
     """Of parts that are started together."""
 
     running: list[State | None]
+    begun: int | None = None
+    """How many are started, while they are: one may end all before the next is."""
 
     def start(self, begin: Bound) -> None:
         started = [made(self.watch, self, part) for part in self.node.parts]
         self.running = list(started)
-        for state in started:
+        for self.begun, state in enumerate(started, 1):
             if self.alive:
                 state.start(begin)
 
     def quit(self) -> None:
         self.alive = False
-        for state in self.running:
+        for state in self.running[: self.begun]:
             if state is not None:
                 state.quit()
 

@@ -23,7 +23,7 @@ from sqlglot import exp
 from bridge import query as q
 from nfa import pattern as p
 from windows.schema import Schema
-from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
+from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
 
 Moment = tuple[float, int, int]
 Place = tuple[Moment, tuple]
@@ -228,6 +228,8 @@ class Truth:
                 return [windowed(row, NEVER) for row in rows if row.ts < self.begin + size]
             case Session(gap):
                 return [row for part in partitions(rows, key) for row in sessions(part, gap)]
+            case Trailing():
+                return [row for part in partitions(rows, key) for row in self.trailing(input, part, extent)]
             case Top():
                 return [row for part in partitions(rows, key) for row in self.top(input, part, extent)]
             case Range(size, slide, first=True):
@@ -277,6 +279,21 @@ class Truth:
             yield from (windowed(r, row.place) for r in gone)
             inside.sort(key=lambda r: r.place, reverse=True)
         yield from (windowed(r, NEVER) for r in inside)
+
+    def trailing(self, input: q.Node, rows: list[Row], extent: Trailing) -> Iterator[Row]:
+        """W10: the oldest row leaves while it is too far behind the newest, or there are too many."""
+        scope = self.scope(input)
+        of = (lambda row: value(extent.of, scope(row))) if extent.of is not None else (lambda row: row.ts)
+        inside: list[Row] = []
+        for row in rows:
+            inside.append(row)
+            while inside:
+                ends = of(inside[0]), of(row)
+                few = extent.count is None or len(inside) <= extent.count
+                if few and None not in ends and ends[1] - ends[0] < extent.size:
+                    break
+                yield windowed(inside.pop(0), row.place)
+        yield from (windowed(row, NEVER) for row in inside)
 
     # O1 ------------------------------------------------------------------------------------------------------
 

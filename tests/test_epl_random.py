@@ -178,3 +178,16 @@ def test_a_replay_gives_the_live_rows(seed: int) -> None:
     history = [(stream, list(row[1:]), row[0]) for stream, row in events]
     found = bridge.replay(history, f"{streams}; @name('q') {statement}", language="epl", end=1_000)["q"]
     assert [(row.pop("ts"), row) for row in found.to_pylist()] == live, statement
+
+
+@pytest.mark.parametrize(
+    "part", ["not b=B", "b=B until c=A", "every b=B", "b=B -> c=A", "b=B or c=A", "every-distinct(b.v) b=B"]
+)
+@pytest.mark.parametrize("how", ["and", "or"])
+def test_a_part_may_be_false_before_the_next_one_is_started(part: str, how: str) -> None:
+    over = "timer:schedule(iso: 'R1/1960-05-01T10:00:00Z/PT5M')"
+    statement = f"select a.id as i from pattern [every a=A -> ({over} {how} ({part}))]"
+    events = [("A", (1, "a1", 1, "x")), ("A", (2, "a2", 2, "y")), ("B", (3, "b1", 3, "x"))]
+    with bridge.connect("sqlite://") as cep:
+        told = pushed(cep, statement, events, None)
+    assert how == "or" or not told

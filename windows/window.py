@@ -205,9 +205,34 @@ class Top:
         return f"ROWS {self.count} ORDER BY {', '.join(map(ordered, self.order))}{last_of}"
 
 
-Extent = Range | Rows | Unbounded | Now | Batch | FirstRows | FirstRange | Session | Top
+@dataclasses.dataclass(frozen=True)
+class Trailing:
+    """W10: the oldest row leaves while it is `size` or more behind the newest, or there are more than `count`.
 
-BY_KEY = (Rows, Batch, FirstRows, Session, Top)
+    Rows leave as others come, not as time passes; they are behind in ts (milliseconds), or in what `of` gives (EPL's
+    ext_timed, and expr).
+
+    >>> str(Trailing("5 S", 10))
+    'TRAILING 5000 MS ROWS 10'
+    """
+
+    size: int
+    count: int | None = None
+    of: exp.Expr | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", duration(self.size))
+        if self.count is not None:
+            _check_count("ROWS", self.count)
+
+    def __str__(self) -> str:
+        of = "" if self.of is None else f" OF {self.of.sql()}"
+        return f"TRAILING {self.size} MS" + ("" if self.count is None else f" ROWS {self.count}") + of
+
+
+Extent = Range | Rows | Unbounded | Now | Batch | FirstRows | FirstRange | Session | Top | Trailing
+
+BY_KEY = (Rows, Batch, FirstRows, Session, Top, Trailing)
 """Extents that hold other rows with PARTITION BY than without."""
 
 

@@ -21,7 +21,20 @@ from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern, symbols
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
-from windows.window import UNITS, Batch, Extent, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
+from windows.window import (
+    UNITS,
+    Batch,
+    Extent,
+    FirstRange,
+    FirstRows,
+    Now,
+    Range,
+    Rows,
+    Session,
+    Top,
+    Trailing,
+    Unbounded,
+)
 
 Clause = Callable[[Node, Names], Node]
 
@@ -162,11 +175,14 @@ def window(cursor: Cursor) -> Clause:
     """`WINDOW ( [PARTITION BY key, …] RANGE … | ROWS … | UNBOUNDED | NOW | START … STOP … )`."""
     cursor.expect("WINDOW")
     cursor.expect("(")
-    keys = _partition(cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW", "START", "FIRST", "SESSION"))
+    keys = _partition(cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW", "START", "FIRST", "SESSION", "TRAILING"))
     extent = batch(cursor) if cursor.word() == "START" else _extent(cursor)
     cursor.expect(")")
 
     def windowed(node: Node, names: Names) -> Node:
+        if isinstance(extent, Trailing) and extent.of is not None:
+            (of,) = resolved(cursor, [extent.of], names)
+            return Window(node, Trailing(extent.size, extent.count, of), resolved(cursor, keys, names))
         if isinstance(extent, Top):
             order = [
                 exp.Ordered(this=of, desc=term.args["desc"])
@@ -211,6 +227,11 @@ def _extent(cursor: Cursor) -> Extent:
         if cursor.take("FIRST"):
             cursor.expect("RANGE") if cursor.word() != "ROWS" else cursor.expect("ROWS")
             return FirstRows(whole(cursor)) if cursor.word(-1) == "ROWS" else FirstRange(duration(cursor))
+        if cursor.take("TRAILING"):
+            size = duration(cursor)
+            most = whole(cursor) if cursor.take("ROWS") else None
+            of = single(cursor, cursor.until(()), "an expression") if cursor.take("OF") else None
+            return Trailing(size, most, of)
         if cursor.take("SESSION"):
             return Session(duration(cursor))
     except ValueError as error:

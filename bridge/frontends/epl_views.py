@@ -16,16 +16,16 @@ from sqlglot import exp
 
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_expiring import expiring_extent
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Node, Window
-from windows.window import Extent, FirstRange, FirstRows, Range, Rows, Session, Top, Unbounded
+from windows.window import Extent, FirstRange, FirstRows, Range, Rows, Session, Top, Trailing, Unbounded
 
 _INSTEAD = {
     "ext_timed_batch": "WINDOW(RANGE … SLIDE …) of the bridge's own SQL does it",
     "time_order": "events come in the order of their time; lateness= sorts those that do not",
     "time_to_live": "#time has one length for all events",
-    "expr": "#length and #time say what it mostly says",
     "expr_batch": "WINDOW(START … STOP …) of the bridge's own SQL is for batches between conditions",
     "uni": "aggregates say the same",
     "linest": "aggregates of the database are there",
@@ -47,6 +47,8 @@ class View:
 def windowed(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
     """The window of a node whose columns are perhaps called `alias.column`."""
     names, extent = Names(alias, ()), view.extent
+    if isinstance(extent, Trailing) and extent.of is not None:
+        extent = Trailing(extent.size, extent.count, resolved(cursor, [extent.of], names)[0])
     if isinstance(extent, Top):
         terms = zip(resolved(cursor, (term.this for term in extent.order), names), extent.order, strict=True)
         order = tuple(exp.Ordered(this=this, desc=term.args["desc"]) for this, term in terms)
@@ -139,12 +141,18 @@ def _time_batch(cursor: Cursor) -> View:
 
 
 def _external(cursor: Cursor) -> View:
-    """The time of `ext_timed` is an attribute's; ours is every event's own."""
-    if not cursor.take("CURRENT_TIMESTAMP"):
-        cursor.fail("ext_timed is supported with current_timestamp alone: push events with the time they have")
-    cursor.take("(", ")")
-    cursor.expect(",")
-    return View(Range(period(cursor)))
+    """The time of `ext_timed` is an attribute's, or every event's own; events leave as others come."""
+    of = None
+    if cursor.take("CURRENT_TIMESTAMP"):
+        cursor.take("(", ")")
+    else:
+        of = _argument(cursor)
+    cursor.expect(",", " (how long events stay)")
+    return View(Trailing(period(cursor), None, of))
+
+
+def _expiring(cursor: Cursor) -> View:
+    return View(expiring_extent(cursor))
 
 
 def _sort(cursor: Cursor) -> View:
@@ -188,6 +196,7 @@ _VIEWS: dict[str, Callable[[Cursor], View]] = {
     "time": lambda cursor: View(Range(period(cursor))),
     "time_batch": _time_batch,
     "ext_timed": _external,
+    "expr": _expiring,
     "time_accum": lambda cursor: View(Session(period(cursor))),
     "unique": lambda cursor: View(Rows(1), _arguments(cursor, "a key")),
     "firstunique": lambda cursor: View(FirstRows(1), _arguments(cursor, "a key")),
@@ -201,7 +210,7 @@ _EXAMPLES = {name: f"#{name}(5)" for name in _VIEWS} | {
     name: f"#{name}(5 sec)" for name in ("time", "time_batch", "time_accum", "firsttime")
 } | {
     "unique": "#unique(k)", "firstunique": "#firstunique(k)", "sort": "#sort(3, v desc)", "rank": "#rank(k, 3, v desc)",
-    "ext_timed": "#ext_timed(current_timestamp, 5 sec)",
+    "ext_timed": "#ext_timed(current_timestamp, 5 sec)", "expr": "#expr(current_count <= 5)",
 }  # fmt: skip
 
 

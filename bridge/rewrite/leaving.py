@@ -1,8 +1,9 @@
-"""Windows whose rows leave as others come, or stay away: sessions (W8), and the first rows in an order (W9)."""
+"""Windows whose rows leave as others come, or stay away: sessions (W8), the first in an order (W9), the last so far (W10)."""
 
 from __future__ import annotations
 
 import bisect
+import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,11 +12,11 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import OUT, Flow, Selection, named, number, of, over, table, zero
-from bridge.plan import Operator, Purge
+from bridge.plan import Call, Operator, Purge
 from bridge.rewrite.network import Network, add_table
 from bridge.scope import column
 from windows.databases import Database
-from windows.window import NEVER, Top
+from windows.window import NEVER, Top, Trailing
 
 
 def in_sessions(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:
@@ -39,8 +40,42 @@ def in_sessions(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Exp
 
 
 def fallen_out(operator: Operator, content: Selection, flow: Flow, node: query.Window, network: Network) -> Selection:
-    """The content with the row that made each one fall out, as a step notes them in a table of their own."""
-    assert isinstance(node.extent, Top)
+    """The content with the row that made each one fall out of the first rows in an order."""
+    extent = node.extent
+    assert isinstance(extent, Top)
+    order = tuple(Ordering(bool(term.args["desc"])) for term in extent.order)
+    values = [*node.partition_by, *extent.last_of, *(term.this for term in extent.order)]
+    counts = (2 + len(flow.order), len(node.partition_by), len(extent.last_of))
+
+    def step(outs: str, text: str, quoted: str) -> Falling:
+        return Falling(outs, text, quoted, extent.count, counts, order)
+
+    return _noted(operator, content, flow, node, network, values, step)
+
+
+def trailed(operator: Operator, content: Selection, flow: Flow, node: query.Window, network: Network) -> Selection:
+    """The content with the row that each one was too far behind (W10)."""
+    extent = node.extent
+    assert isinstance(extent, Trailing)
+    counts = (2 + len(flow.order), len(node.partition_by))
+    values = [*node.partition_by, extent.of if extent.of is not None else column("ts")]
+
+    def step(outs: str, text: str, quoted: str) -> Trimming:
+        return Trimming(outs, text, quoted, extent.size, extent.count, counts)
+
+    return _noted(operator, content, flow, node, network, values, step)
+
+
+def _noted(
+    operator: Operator,
+    content: Selection,
+    flow: Flow,
+    node: query.Window,
+    network: Network,
+    values: Sequence[exp.Expr],
+    step: Callable[[str, str, str], Call],
+) -> Selection:
+    """The content with the row that put each one out, as a step over these `values` notes them in a table of their own."""
     outs = network.name("outs", node)
     moment = ("ts", "seq", *flow.order)
     shape = exp.select(*(named(zero(), name) for name in (*moment, *OUT)))
@@ -50,14 +85,11 @@ def fallen_out(operator: Operator, content: Selection, flow: Flow, node: query.W
     rows = rows.join(table(outs).as_("o", quoted=True), on=joined, join_type="left")
     never = [exp.Coalesce(this=of("o", name), expressions=[number(NEVER)]) for name in OUT]
     left = rows.select(*(named(value, name) for value, name in zip(never, OUT, strict=True)))
-    ordered = [Ordering(bool(term.args["desc"])) for term in node.extent.order]
-    values = [*node.partition_by, *node.extent.last_of, *(term.this for term in node.extent.order)]
     listed = exp.select(*map(column, moment), *(named(value.copy(), f"_e{at}") for at, value in enumerate(values)))
     here = exp.EQ(this=column(OUT[1]), expression=number(NEVER))
     present = listed.from_(exp.Subquery(this=left).as_("q", quoted=True)).where(here).order_by(*map(column, moment))
     text, quoted = network.database.render(present), network.database.quoted(outs)
-    counts = (len(moment), len(node.partition_by), len(node.extent.last_of))
-    operator.steps.append(Falling(outs, text, quoted, node.extent.count, counts, tuple(ordered)))
+    operator.steps.append(step(outs, text, quoted))
     kept = (
         exp.select(number(1))
         .from_(content.item("w"))
@@ -129,3 +161,45 @@ class Falling:
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The statement whose rows it goes through."""
         return f"-- of these rows, those beyond the first {self.count} go to {self.outs}\n{pretty(self.present)};"
+
+
+@dataclasses.dataclass
+class Trimming:
+    """A step: which of the rows in the window are too far behind those that have come, and by which one's coming.
+
+    `counts`: of the columns, how many are a row's moment, and its partition; the last one is how far it is.
+    """
+
+    table: str
+    present: str
+    outs: str
+    size: int
+    count: int | None
+    counts: tuple[int, int]
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """Note what this push's rows make leave."""
+        left: list[tuple[Any, ...]] = []
+        parts: dict[tuple[Any, ...], collections.deque[tuple[Any, tuple[Any, ...]]]] = {}
+        at, parted = self.counts
+        for row in database.fetch(self.present):
+            moment, key, reached = row[:at], row[at : at + parted], row[at + parted]
+            inside = parts.setdefault(key, collections.deque())
+            inside.append((reached, moment))
+            while inside and not self._holds(inside[0][0], reached, len(inside)):
+                left.append((*inside.popleft()[1], *[*moment, NEVER][: len(OUT)]))
+        if left:
+            database.insert(self.outs, at + len(OUT), left)
+
+    def _holds(self, oldest: Any, newest: Any, count: int) -> bool:
+        """NULL is as far behind as can be."""
+        if oldest is None or newest is None or (self.count is not None and count > self.count):
+            return False
+        return bool(newest - oldest < self.size)
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """The statement whose rows it goes through."""
+        return f"-- of these rows, those {self.size} or more behind go to {self.outs}\n{pretty(self.present)};"

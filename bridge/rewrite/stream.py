@@ -11,7 +11,7 @@ from bridge.flow import Flow, Need, Selection, named, number, over, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.entering import rewrite_first
 from bridge.rewrite.jumping import floor, rewrite_jumping
-from bridge.rewrite.leaving import fallen_out, in_sessions
+from bridge.rewrite.leaving import fallen_out, in_sessions, trailed
 from bridge.rewrite.network import (
     Network,
     add_table,
@@ -24,7 +24,7 @@ from bridge.rewrite.network import (
     row_columns,
 )
 from bridge.scope import column
-from windows.window import NEVER, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
+from windows.window import NEVER, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
 
 
 @rewrite.register
@@ -101,7 +101,7 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
     name = network.name("window", node)
     rows = arrivals.arrivals.select()
     content = Selection.of(table(name), arrivals.arrivals.columns)
-    counted = isinstance(node.extent, (Rows, Top))
+    counted = isinstance(node.extent, (Rows, Top, Trailing))
     add_table(operator, name, rows, (("seq",),) if counted else indexed_by("_expires", rows, network))
     operator.steps.append(Insert(name, rows))
     match node.extent:
@@ -110,6 +110,9 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
             operator.purges.append(_purge_rows(name, content, arrivals))
         case Top():
             content = fallen_out(operator, content, arrivals, node, network)
+            operator.purges.append(_purge_rows(name, content, arrivals))
+        case Trailing():
+            content = trailed(operator, content, arrivals, node, network)
             operator.purges.append(_purge_rows(name, content, arrivals))
         case Session(gap):
             content = in_sessions(content, arrivals, gap, node.partition_by)

@@ -21,7 +21,7 @@ from bridge.sources.layout import layout_of
 from bridge.sources.relations import create_relation
 from bridge.spark.fanout import Fanout, fanout
 from bridge.spark.firsts import with_first_row
-from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.task import Feed, Task
 from windows.schema import Attribute, Schema
 
@@ -119,8 +119,8 @@ class History:
         for number, (name, schema) in enumerate(self.schemas.items()):
             layout = layout_of(name, dict(zip(*_names_and_types(self.tables[name]), strict=True)), schema, "ts", print)
             columns = tuple(f"s{number}c{place}" for place in range(len(layout.columns)))
-            whole = Schema((*schema, Attribute(PLACE, "BIGINT"))) if placed else schema
-            feeds.append(Feed(name, whole, layout, columns, number, PLACE if placed else None))
+            whole = Schema((*schema, *(Attribute(a, "BIGINT") for a in MOMENT))) if placed else schema
+            feeds.append(Feed(name, whole, layout, columns, number, placed))
         return tuple(feeds)
 
     def _events(self) -> pa.Table:

@@ -16,7 +16,7 @@ from bridge import query
 from bridge.errors import QueryError
 from bridge.recognize.clause import PerMatch, RowPattern, Skip
 from bridge.spark.bounded import Bounded, bounded, embedded, numbered
-from bridge.spark.order import FIRST_AT, ORDER, REPORT, SLICE
+from bridge.spark.order import FIRST_AT, FIRST_PLACE, ORDER, REPORT, SLICE
 from bridge.spark.slices import Moment, Report, Search, Share, Slices, cut, joined
 from bridge.spark.task import Feed
 from tests.row_pattern_generate import COLUMNS, generate
@@ -108,7 +108,7 @@ def sliced(database: DuckDB, asked: Bounded, events: pa.Table, slices: Slices) -
     feed = Feed("s", SCHEMA, None, (), 0)  # type: ignore[arg-type]
     times = events.column("ts").to_numpy()
     whole = asked.answer(database, SCHEMA, events, slices.horizons[-1]).table.schema
-    order = [(SLICE, pa.int32()), (REPORT, pa.binary()), (FIRST_AT, pa.int64())]
+    order = [(SLICE, pa.int32()), (REPORT, pa.binary())]
     search = Search(feed, asked, slices, pa.schema([*order, *whole]))
     found, reports = [], []
     for number, (first, horizon) in enumerate(zip(slices.firsts, slices.horizons, strict=True)):
@@ -122,12 +122,12 @@ def sliced(database: DuckDB, asked: Bounded, events: pa.Table, slices: Slices) -
     if shares is None:
         return None
     kept = [counted(asked, table, share) for table, share in zip(found, shares, strict=True)]
-    return pa.concat_tables(kept).drop_columns([SLICE, REPORT, FIRST_AT, *ORDER])
+    return pa.concat_tables(kept).drop_columns([SLICE, REPORT, *ORDER])
 
 
 def counted(asked: Bounded, table: pa.Table, share: Share) -> pa.Table:
     """The results that count, as Spark would choose them."""
-    firsts: list[Moment] = list(zip(table[FIRST_AT].to_pylist(), table[ORDER[2]].to_pylist(), strict=True))
+    firsts: list[Moment] = list(zip(table[FIRST_AT].to_pylist(), table[FIRST_PLACE].to_pylist(), strict=True))
     kept = table.filter(pa.array([share.since <= first < share.until for first in firsts], pa.bool_()))
     for name in numbered(asked, SCHEMA) or ():
         place = kept.schema.get_field_index(name)

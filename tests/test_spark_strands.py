@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import bridge
@@ -82,3 +83,16 @@ def test_explain_tells_why_a_partition_is_not_cut(measure: str, define: str, why
     query = f"SELECT * FROM s MATCH_RECOGNIZE (MEASURES {measure} PATTERN (A B+) WITHIN 9 MS DEFINE {define})"
     replay = Replay({"s": history}, {"q": query}, spark=spark, pieces=5)
     assert not replay.groups()[0].strands.found and why in replay.explain("q")
+
+
+@pytest.mark.parametrize("more", ["", " AND SUM(B.a) > 0"])  # at once, and row by row
+def test_matches_of_one_event_are_in_the_order_of_their_first_rows(more: str, spark: Any, tmp_path: Path):
+    """The files' names are not in the order of time."""
+    parts = {"z": pa.table({"ts": [1, 2], "k": [1, 1], "a": [1, 2]}),
+             "a": pa.table({"ts": [3, 4, 5], "k": [1, 1, 1], "a": [3, 4, 9]})}  # fmt: skip
+    for name, part in parts.items():
+        pq.write_table(part, tmp_path / f"{name}.parquet")
+    query = {"q": "SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES A.a AS x AFTER MATCH SKIP TO NEXT ROW "
+             f"PATTERN (A B+ C) WITHIN 1 S DEFINE C AS a = 9{more})"}  # fmt: skip
+    found = bridge.replay({"s": str(tmp_path / "*.parquet")}, query, engine="spark", spark=spark)["q"].toArrow()
+    assert found.to_pylist() == bridge.replay({"s": pa.concat_tables(parts.values())}, query)["q"].to_pylist()

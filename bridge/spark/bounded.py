@@ -46,11 +46,10 @@ class Answer:
     """The results, with ORDER's columns, and what they were found by.
 
     `times` and `places` are of the rows, partition by partition up to before `ends`; `starts` the first rows of the
-    matches, `first` that of each result's match.
+    matches.
     """
 
     table: pa.Table
-    first: Ints
     starts: Ints
     searches: Searches
     times: Ints
@@ -103,11 +102,11 @@ class Bounded:
         place[by_row] = places[told.row[by_row]]
         each = which.match
         first = found.starts[each]
-        order = [told.time[each], place[each], places[first], np.arange(len(each))]
+        order = [told.time[each], place[each], times[first], places[first], np.arange(len(each))]
         own = [table.column(name) for _, name in self.columns]
         names = [*ORDER, "ts", *(name for name, _ in self.columns)]
         whole = pa.Table.from_arrays([*map(pa.array, order), pa.array(order[0]), *own], names=names)
-        return Answer(whole, first, found.starts, searches, times, places, ends)
+        return Answer(whole, found.starts, searches, times, places, ends)
 
 
 def bounded(node: Node, columns: Iterable[str], streams: Mapping[str, Schema]) -> Bounded | None:

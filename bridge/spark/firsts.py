@@ -11,11 +11,11 @@ from bridge.query import Node
 from bridge.recognize.clause import PerMatch
 from bridge.scope import column
 from bridge.spark.fanout import stateless
-from bridge.spark.order import FIRST, PLACE
+from bridge.spark.order import FIRST, MOMENT
 
 
 def with_first_row(node: Node) -> Node | None:
-    """The query with FIRST and, where it gives rows, PLACE as its last columns: a row of no match is its own first one.
+    """The query with FIRST and, where it gives rows, MOMENT as its last columns: a row of no match is its own first one.
 
     None where it is no MATCH_RECOGNIZE under filters and maps.
     """
@@ -26,12 +26,15 @@ def with_first_row(node: Node) -> Node | None:
         below = with_first_row(node.input)
         if below is None:
             return None
-        hidden = (FIRST,) if _is_a_row_a_match(below) else (FIRST, PLACE)
+        hidden = FIRST if _is_a_row_a_match(below) else (*FIRST, *MOMENT)
         return dataclasses.replace(node, input=below, columns=(*node.columns, *map(_as, hidden)))
     if not isinstance(node, query.MatchRecognize) or not stateless(node.input):
         return None
-    measure = exp.Alias(this=exp.First(this=column(PLACE)), alias=exp.to_identifier(FIRST, quoted=True))
-    pattern = dataclasses.replace(node.pattern, measures=(*node.pattern.measures, measure))
+    first = [
+        exp.Alias(this=exp.First(this=column(of)), alias=exp.to_identifier(name, quoted=True))
+        for of, name in zip(MOMENT, FIRST, strict=True)
+    ]
+    pattern = dataclasses.replace(node.pattern, measures=(*node.pattern.measures, *first))
     return dataclasses.replace(node, input=_placed(node.input), pattern=pattern)
 
 
@@ -42,12 +45,12 @@ def _is_a_row_a_match(node: Node) -> bool:
 
 
 def _placed(node: Node) -> Node:
-    """Filters, maps and unions of streams that give PLACE, too."""
+    """Filters, maps and unions of streams that give MOMENT, too."""
     if isinstance(node, query.Stream):
         return dataclasses.replace(node, schema=None)
     changed = query.rebuilt(node, _placed)
     if isinstance(changed, query.Map):
-        return dataclasses.replace(changed, columns=(*changed.columns, _as(PLACE)))
+        return dataclasses.replace(changed, columns=(*changed.columns, *map(_as, MOMENT)))
     return changed
 
 

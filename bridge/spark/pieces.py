@@ -24,7 +24,7 @@ from bridge.spark.cut import History, comparable, history_of, key_of, numbered, 
 from bridge.spark.events import FILE, ROW, Events, column, open_events
 from bridge.spark.fanout import fanout
 from bridge.spark.firsts import with_first_row
-from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.schemas import as_table, result_schema, spark_schema
 from bridge.spark.sessions import session
 from bridge.spark.strands import FEW_ROWS, NO_STRANDS, WHY_LIVE, Cutter, Joined, Strand, Strands, heavy, kept, why_whole
@@ -332,8 +332,8 @@ class Replay:
         schema = self.streams[next(name for name in self.streams if name.lower() == events.stream.lower())]
         columns = tuple(f"s{number}{column}" for column in events.columns)
         if placed:
-            schema = Schema((*schema, Attribute(PLACE, "BIGINT")))
-        return Feed(events.stream, schema, events.layout, columns, number, PLACE if placed else None)
+            schema = Schema((*schema, *(Attribute(name, "BIGINT") for name in MOMENT)))
+        return Feed(events.stream, schema, events.layout, columns, number, placed)
 
     def _bounds(self, back: int) -> tuple[int, ...]:
         """The first instants of the slices, and the one after the last of all."""

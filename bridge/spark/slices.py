@@ -20,7 +20,7 @@ from bridge.errors import QueryError
 from bridge.recognize.arrow import Bools, Ints
 from bridge.recognize.decided import AT_THE_END
 from bridge.spark.bounded import Answer, Bounded, embedded, look_back
-from bridge.spark.order import FIRST_AT, REPORT, SLICE
+from bridge.spark.order import REPORT, SLICE
 from bridge.spark.task import Feed, pieces
 from nfa.errors import ExhaustedError
 from windows.databases.duckdb import DuckDB
@@ -161,8 +161,8 @@ def cut(quantiles: Sequence[int], last: int, count: int, rows: float, longest: i
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """What is done with each slice of a query's stream; its output is of `schema`: SLICE, REPORT and FIRST_AT, ORDER's
-    columns, then the query's. One row a slice has a report, which is empty where the slice could not be searched so."""
+    """What is done with each slice of a query's stream; its output is of `schema`: SLICE, REPORT, ORDER's columns,
+    then the query's. One row a slice has a report, which is empty where the slice could not be searched so."""
 
     feed: Feed
     asked: Bounded
@@ -172,7 +172,7 @@ class Search:
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Results and report of each slice, as `mapInArrow` wants them."""
         for number, tables in pieces(batches):
-            events = pa.concat_tables([self.feed.placed(table) for table in tables])
+            events = pa.concat_tables([self.feed.with_place(table) for table in tables])
             with embedded() as database:
                 results, told = self.searched(database, number, events)
             yield from results.combine_chunks().to_batches()
@@ -188,14 +188,8 @@ class Search:
             return self.schema.empty_table(), b""
         if len(answer.ends) > 1:  # rows of several partitions
             return self.schema.empty_table(), b""
-        own = {SLICE: np.full(len(answer.first), number), FIRST_AT: answer.times[answer.first]}
-        columns = [
-            pa.array(own[name])
-            if name in own
-            else pa.nulls(len(answer.first), pa.binary())
-            if name == REPORT
-            else answer.table.column(name)
-            for name in self.schema.names
-        ]
+        count = answer.table.num_rows
+        own = {SLICE: pa.array(np.full(count, number)), REPORT: pa.nulls(count, pa.binary())}
+        columns = [own[name] if name in own else answer.table.column(name) for name in self.schema.names]
         results = pa.Table.from_arrays(columns, names=self.schema.names).cast(self.schema)
         return results, report(answer, self.slices, number, look_back(self.asked, schema)).written()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from bridge.spark.bounded import Bounded, numbered
 from bridge.spark.cut import QUANTILES, History, slice_of
 from bridge.spark.events import column
-from bridge.spark.order import FIRST_AT, ORDER, PIECE, PLACE, REPORT, SLICE, TIME
+from bridge.spark.order import FIRST_AT, FIRST_PLACE, ORDER, PIECE, PLACE, REPORT, SLICE, TIME
 from bridge.spark.schemas import spark_schema
 from bridge.spark.slices import Report, Search, Share, Slices, cut, joined
 from bridge.spark.task import Feed
@@ -179,7 +179,7 @@ class Cutter:
         others = [c for c in events.columns if c != PIECE]
         cut_up = events.select(F.explode(F.sequence(first, last)).alias(PIECE), *others)
         placed = cut_up.repartitionById(len(slices), F.col(PIECE)).sortWithinPartitions(PIECE, TIME, PLACE)
-        own = [(SLICE, pa.int32()), (REPORT, pa.binary()), (FIRST_AT, pa.int64())]
+        own = [(SLICE, pa.int32()), (REPORT, pa.binary())]
         schema = pa.schema([*own, *((name, pa.int64()) for name in ORDER), *self.results])
         search = Search(self.feed, self.asked, slices, schema)
         return placed.mapInArrow(search.rows, spark_schema(schema))
@@ -191,7 +191,7 @@ class Cutter:
         rows = [(number, *share.since, *share.until, share.shift) for number, share in enumerate(shares)]
         names = "number int, since long, since_place long, until long, until_place long, shift long"
         own = found.sparkSession.createDataFrame(rows, names)
-        first = F.struct(column(FIRST_AT), column(ORDER[2]))
+        first = F.struct(column(FIRST_AT), column(FIRST_PLACE))
         since, until = F.struct("since", "since_place"), F.struct("until", "until_place")
         both = found.where(column(REPORT).isNull()).join(F.broadcast(own), F.col("number") == column(SLICE))
         own_rows = both.where((first >= since) & (first < until))

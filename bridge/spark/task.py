@@ -28,7 +28,7 @@ from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.relations import copy_table
 from bridge.spark.bounded import ROWS, Bounded
-from bridge.spark.order import AT_THE_END, BY_TIME, FIRST, ORDER, PLACE, STREAM_BITS, TIME
+from bridge.spark.order import AT_THE_END, BY_TIME, FIRST, MOMENT, ORDER, PLACE, STREAM_BITS, TIME
 from bridge.stores.letters import PLACE as LETTER_PLACE
 from bridge.stores.letters import SEQ, VALUE
 from bridge.stores.read import Read
@@ -47,14 +47,14 @@ LETTER: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
-    """One stream of a task: `columns` of the task's events hold what `layout` reads; `place`: an attribute for PLACE."""
+    """One stream of a task: `columns` of the task's events hold what `layout` reads; `placed`: it has MOMENT as attributes."""
 
     name: str
     schema: Schema
     layout: Layout
     columns: tuple[str, ...]
     number: int
-    place: str | None = None
+    placed: bool = False
 
     def table(self, events: pa.Table) -> pa.Table:
         """Its events as the bridge takes them: `ts`, then the attributes."""
@@ -63,13 +63,15 @@ class Feed:
             table = self.layout.conform(raw)
         except Unfit as error:
             raise SourceError(f"the events of {self.name!r}: {error}") from None
-        return table if self.place is None else table.append_column(self.place, events.column(PLACE))
+        if not self.placed:
+            return table
+        return table.append_column(MOMENT[0], events.column(TIME)).append_column(PLACE, events.column(PLACE))
 
-    def placed(self, events: pa.Table) -> pa.Table:
+    def with_place(self, events: pa.Table) -> pa.Table:
         """The same with PLACE, whether it is an attribute or not, of events of several streams."""
         own = events.filter(pa.array(events.column(PLACE).to_numpy() >> STREAM_BITS == self.number))
         table = self.table(own)
-        return table if self.place is not None else table.append_column(PLACE, own.column(PLACE))
+        return table if self.placed else table.append_column(PLACE, own.column(PLACE))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Task:
         if sum(table.num_rows for table in held) <= ROWS:
             for name, asked in self.bounded.items():
                 feed = next(feed for feed in self.feeds if feed.name.lower() == asked.stream.lower())
-                table = pa.concat_tables([feed.placed(chunk) for chunk in held])
+                table = pa.concat_tables([feed.with_place(chunk) for chunk in held])
                 with contextlib.suppress(QueryError, ExhaustedError):
                     yield piece, name, asked.results(feed.schema, table, self.now)
                     del left[name]
@@ -273,14 +275,13 @@ class _Run:
             placed = seq >= self._first
             place[placed] = self._places[seq[placed] - self._first]
         shown = dict(zip(entry.names, own, strict=True))
-        first, alone = shown.pop(FIRST, None), shown.pop(PLACE, None)
-        if first is None:
-            first = pa.array(np.full(len(seq), BY_TIME))
-        elif alone is not None:
-            first = pc.coalesce(first, alone)
+        alone = {c: shown.pop(c) for c in MOMENT if c in shown}
+        first = [shown.pop(c) for c in FIRST if c in shown] or [pa.array(np.full(len(seq), BY_TIME))] * 2
+        if alone:
+            first = [pc.coalesce(own, alone[c]) for own, c in zip(first, MOMENT, strict=True)]
         turn = np.arange(self._turn, self._turn + len(seq))
         self._turn += len(seq)
-        columns = [at, pa.array(place), first, pa.array(turn), at, *shown.values()]
+        columns = [at, pa.array(place), *first, pa.array(turn), at, *shown.values()]
         return pa.Table.from_arrays(columns, names=[*ORDER, "ts", *shown])
 
 

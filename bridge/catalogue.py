@@ -14,6 +14,7 @@ from bridge.algebra import Script
 from bridge.changes import StateTable
 from bridge.check import Resolved, resolve
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
+from bridge.eventtypes import EventTypes
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
@@ -22,7 +23,7 @@ from bridge.scope import Field
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
-from windows.schema import Reader, Schema, is_text
+from windows.schema import Attribute, Reader, Schema, is_text
 
 
 @dataclasses.dataclass
@@ -118,6 +119,9 @@ class Catalogue:
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
         self.tables: dict[str, StateTable] = {}
+        self.variables: dict[str, exp.Expr] = {}
+        """The values of EPL's variables, by their names in lower case."""
+        self.event_types = EventTypes(self.schema, self.known)
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)
 
@@ -129,7 +133,8 @@ class Catalogue:
         if not isinstance(name, str) or not name.strip() or not is_text(name):
             raise SchemaError(f"{name!r} cannot be a name")
         kinds: dict[str, Collection[str]] = {
-            "stream": self.streams, "query": self.queries, "script": self.scripts, "table": self.tables,
+            "stream": [*self.streams, *self.event_types.variants], "query": self.queries, "script": self.scripts,
+            "table": self.tables,
         }  # fmt: skip
         for kind in (kind for kind, known in kinds.items() if name.lower() in known):
             raise NameTaken(f"there is a {kind} {name!r} already")
@@ -151,6 +156,11 @@ class Catalogue:
             hint = nearest(str(name), [entry.name for entry in self.queries.values()])
             raise UnknownName(f"unknown query {name!r}{hint}")
         return entry
+
+    def schema(self, name: str) -> Schema | None:
+        """The attributes of the stream of this name, or the columns of the query."""
+        found = self.stream(name)
+        return None if found is None else Schema(tuple(Attribute(f.name, f.type) for f in found.visible))
 
     def stream(self, name: str) -> Resolved | None:
         """The stream of this name, or the results of the query of this name, as a resolved node."""

@@ -1,4 +1,4 @@
-"""Query objects for state that events change: what an event does to rows, and tables that are changed so (EPL)."""
+"""Query objects for state that events change, and for what leaves it (EPL): tables, named windows, rstream."""
 
 from __future__ import annotations
 
@@ -120,3 +120,22 @@ class Changing(Node):
     def rebuilt(self, change: Callable[[Node], Node]) -> Node:
         """The same over `change`d inputs."""
         return Changing(change(self.input), tuple((change(trigger), one) for trigger, one in self.changes))
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaving(Node):
+    """EPL's rstream: the rows that leave a window, each as it leaves, in the order in which they came.
+
+    >>> from bridge.query import Stream, Window
+    >>> print(Leaving(Window(Stream("s"), "ROWS 5")))
+    SELECT * FROM s WINDOW(ROWS 5) AS THEY LEAVE
+    """
+
+    input: Node
+
+    def __str__(self) -> str:
+        return f"{self.input} AS THEY LEAVE"
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)

@@ -16,9 +16,10 @@ from sqlglot import exp
 from bridge import query
 from bridge.changes import Changing
 from bridge.errors import QueryError, nearest, source_words
+from bridge.frontends.epl_types import is_type
 from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
-from bridge.types import check_types, family, place, type_of
+from bridge.types import check_types, family, place, refuse_nested, type_of
 from nfa.pattern import symbols
 from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top
 
@@ -101,8 +102,8 @@ def _(node: query.Window, names: Names) -> Resolved:
 def _extent(extent: Extent, below: Resolved) -> Extent:
     scope = Scope(below.fields)
     if isinstance(extent, Top):
-        order = (exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"]) for term in extent.order)
-        return Top(extent.count, tuple(order), tuple(scalar(key, scope) for key in extent.last_of))
+        order = tuple(_ordered(term, scope) for term in extent.order)
+        return Top(extent.count, order, tuple(scalar(key, scope) for key in extent.last_of))
     if not isinstance(extent, Batch):
         return extent
     return Batch(condition_of(extent.start, scope, "START"), condition_of(extent.stop, scope, "STOP"))
@@ -229,7 +230,7 @@ def _(node: query.Correlate, names: Names) -> Resolved:
 def _(node: query.Arrange, names: Names) -> Resolved:
     below = streaming(node.input, names)
     scope = Scope(below.fields)
-    order = tuple(exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"]) for term in node.order_by)
+    order = tuple(_ordered(term, scope) for term in node.order_by)
     last_of = None if node.last_of is None else tuple(scalar(key, scope) for key in node.last_of)
     resolved = dataclasses.replace(node, input=below.node, order_by=order, last_of=last_of)
     return Resolved(resolved, below.fields, windowed=False)
@@ -343,6 +344,11 @@ def _renamed(part: Resolved, head: Sequence[Field]) -> Node:
     return query.Map(part.node, tuple(exp.alias_(column(mine.name), its.name, quoted=True) for mine, its in pairs))
 
 
+def _ordered(term: exp.Ordered, scope: Scope) -> exp.Ordered:
+    refuse_nested(term, scope.type_of)
+    return exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"])
+
+
 def _group(key: exp.Expr, columns: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
     return scalar(without_aliases(key, columns, scope), scope)
 
@@ -376,6 +382,14 @@ def _renews_by_key(extent: Extent) -> bool:
 
 def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
     return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
+
+
+def without_types(resolved: Resolved, names: Names) -> Resolved:
+    """The results without the types of events that a statement of EPL has asked for."""
+    listed = [field.name for field in resolved.visible if not is_type(field.name)]
+    if len(listed) == len(resolved.visible):
+        return resolved
+    return resolve(query.Map(resolved.node, tuple(map(column, listed))), names)
 
 
 def streaming(node: Node, names: Names) -> Resolved:

@@ -105,11 +105,17 @@ def run(
 @click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
 @click.option("--relation", multiple=True, metavar="NAME=FILE", help=RELATION_HELP)
 @click.option("--datastore", multiple=True, metavar="NAME=URL", help=DATASTORE_HELP)
+@click.option(
+    "--db", default="duckdb://", show_default=True, help="The database whose tables a script reads and writes."
+)
 @click.option("--pieces", type=click.IntRange(1), help="Cut the history into so many pieces, on Spark.")
+@click.option(
+    "--run", "run_name", metavar="NAME", help="What this run writes, on Spark, is written once under this name."
+)
 @click.option("--explain", "told", is_flag=True, help="Show how Spark would compute the queries; compute nothing.")
 def replay(
     queries: str, events: tuple[str, ...], engine: str, out: str | None, timestamp: tuple[str, ...], until: str | None,
-    relation: tuple[str, ...], datastore: tuple[str, ...], pieces: int | None, told: bool,
+    relation: tuple[str, ...], datastore: tuple[str, ...], db: str, pieces: int | None, run_name: str | None, told: bool,
 ) -> None:  # fmt: skip
     """Replay a history through the queries of a file, here or on Spark; the results are Parquet files by query.
 
@@ -118,23 +124,26 @@ def replay(
     """
     if out is None and not told:
         raise click.UsageError("name the directory of the results with --out")
-    if engine != "spark" and (pieces or told):
-        raise click.UsageError("--pieces and --explain are about --engine spark")
+    if engine != "spark" and (pieces or told or run_name):
+        raise click.UsageError("--pieces, --run and --explain are about --engine spark")
     with _ending():
         from bridge.replay import with_relations
 
         script = _script(queries)
         relations, stores = _relations(relation), _pairs("datastore", datastore, "NAME=URL")
-        with bridge.connect() as cep, with_relations(cep, relations):
+        with bridge.connect(db) as cep, with_relations(cep, relations):
             named = _named(events, script, cep)
         stamps = _stamps(timestamp, named)
         end = None if until is None else _time(until)
+        options: dict[str, Any] = {
+            "timestamp": stamps, "end": end, "relations": relations, "stores": stores, "database": db,
+        }  # fmt: skip
         if engine == "spark":
             from bridge.spark.command import run_on_spark
 
-            run_on_spark(named, script, out, told, timestamp=stamps, end=end, pieces=pieces, relations=relations)
+            run_on_spark(named, script, out, told, run_name, pieces=pieces, **options)
         else:
-            found = bridge.replay(named, script, timestamp=stamps, end=end, out=out, relations=relations, stores=stores)
+            found = bridge.replay(named, script, out=out, **options)
             counted = ", ".join(f"{name} {table.num_rows:,}" for name, table in found.items())
             click.echo(f"results: {counted}", err=True)
 

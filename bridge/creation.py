@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from sqlglot import exp
 
 import bridge.state
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
@@ -15,24 +19,27 @@ from bridge.changes import StateTable
 from bridge.check import WINDOWS, resolve
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.epl_changes import ChangeRows, CreateTable
+from bridge.frontends.epl_schema import CreateSchema, CreateVariant
+from bridge.frontends.epl_variables import CreateVariable
 from bridge.frontends.epl_windows import CreateWindow
 from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.named import NamedWindows
 from bridge.query import Node
 from bridge.runner import Runner
-from bridge.stores.order import written
+from bridge.stores.order import met, written
 from windows.schema import Schema
 
-Asked = Statement | CreateWindow | CreateTable | ChangeRows
+Asked = Statement | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
 """What a statement asks for."""
 
 Definition = Node | Script | Sequence[Asked]
 """A query, a script of outputs, or statements one after the other."""
 
 
-def parse_as(language: str, text: str) -> Definition:
-    """The query objects of a text in this language."""
-    readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": _epl, "cpl": _cpl}
+def parse_as(language: str, text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Definition:
+    """The query objects of a text in this language; `variables` are the values that EPL may name."""
+    epl = functools.partial(_epl, variables=variables)
+    readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": epl, "cpl": _cpl}
     if language not in readers:
         raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
     return readers[language](text)
@@ -44,10 +51,10 @@ def _sql(text: str) -> Node:
     return parse(text)
 
 
-def _epl(text: str) -> Definition:
+def _epl(text: str, variables: Mapping[str, exp.Expr]) -> Definition:
     from bridge.frontends.epl import parse
 
-    return parse(text)
+    return parse(text, variables)
 
 
 def _cpl(text: str) -> Script:
@@ -78,9 +85,10 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
     script = definition if isinstance(definition, Script) else Script((), (Output(name, definition),))
     known, made = set(catalogue.streams), list[str]()
     back = runner.network.remember()
-    trees = [*(entry.resolved.node for entry in catalogue.queries.values()), *script.queries.values()]
+    before = [entry.resolved.node for entry in catalogue.queries.values()]
     try:
-        runner.network.written = written(trees, runner.database)
+        runner.network.written = runner.expected | written([*before, *script.queries.values()], runner.database)
+        _refuse_late_writes(script, before, runner)
         with runner.transaction():
             for stream, schema in script.streams:
                 _declare(stream, schema, runner)
@@ -98,6 +106,18 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
         catalogue.scripts[name.lower()] = ScriptEntry(name, script, tuple(made), tuple(streams))
 
 
+def _refuse_late_writes(script: Script, before: Sequence[Node], runner: Runner) -> None:
+    """What was created before must not see at an event what the event itself has written."""
+    late = [node for tree in before for node in objects.walk(tree) if node in runner.network.read_late]
+    table = met(script.queries.values(), late, runner.database) if late else None
+    if table is not None:
+        raise QueryError(
+            f"this writes {table!r}, which a query reads that was created before: create what writes first, or the two in "
+            "one script",
+            words=[table],
+        )
+
+
 def _create_statements(
     name: str,
     statements: Sequence[Asked],
@@ -109,13 +129,14 @@ def _create_statements(
     catalogue = runner.catalogue
     streams, queries = set(catalogue.streams), set(catalogue.queries)
     known, tables = dict(windows.known), dict(windows.tables)
-    back = runner.network.remember()
+    back, forget = runner.network.remember(), catalogue.event_types.remember()
     try:
         with runner.transaction():
             for statement in statements:
                 _create_statement(statement, name, text, runner, windows)
     except Exception:
         back()
+        forget()
         windows.known, windows.tables = known, tables
         made = set(catalogue.tables) - set(tables)
         runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams, made)
@@ -127,6 +148,20 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
     catalogue = runner.catalogue
     if isinstance(statement, CreateStream):
         runner.add_stream(catalogue.free(statement.name), statement.schema)
+        return
+    if isinstance(statement, CreateSchema):
+        runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
+        return
+    if isinstance(statement, CreateVariable):
+        if statement.name.lower() in catalogue.variables:
+            raise NameTaken(f"there is a variable {statement.name!r} already")
+        catalogue.variables[statement.name.lower()] = statement.value
+        return
+    if isinstance(statement, CreateVariant):
+        catalogue.event_types.create_variant(dataclasses.replace(statement, name=catalogue.free(statement.name)))
+        return
+    if isinstance(statement, CreateQuery) and statement.name in catalogue.event_types:
+        catalogue.event_types.insert(statement.name, statement.node)
         return
     if isinstance(statement, CreateWindow):
         resolve(objects.Stream(statement.like), catalogue)
@@ -154,6 +189,8 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
         return  # a statement inserts into a stream of its own name
     _register_inline(statement.node, runner)
     node = windows.inserted(statement) or windows.put(statement.node)
+    if isinstance(statement, Query) and statement.text in catalogue.event_types:
+        node = catalogue.event_types.inserted(statement.text)
     runner.add_query(catalogue.free(called), node, text)
 
 

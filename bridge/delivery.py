@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from bridge.arrow import arrow_type, values_of
 from bridge.catalogue import Processor, QueryEntry
 from bridge.errors import ProcessorError
-from bridge.intake import arrow_type
 
 
 class Event(NamedTuple):
@@ -91,7 +91,7 @@ def events_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
 
         return [arrow_table(entry.fields, rows)]
     if not isinstance(rows, list):  # Arrow: this processor came while the results were under way
-        rows = [tuple(row.values()) for row in rows.to_pylist()]
+        rows = list(zip(*map(values_of, rows.columns), strict=True))
     names, new = entry.names, tuple.__new__  # made for every result: without what Event(…) and strict=True would cost
     return [new(Event, (dict(zip(names, row[1:])), row[0])) for row in rows]  # noqa: B905
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,7 +36,10 @@ from bridge.rewrite.aggregate import per_jump
 from bridge.rewrite.correlate import present
 from bridge.rewrite.network import Network
 from bridge.rows import Rows
+from bridge.scope import Field
+from bridge.stores.values import converted
 from windows.databases import Database, Refused
+from windows.types import is_nested
 from windows.window import NEVER
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
     with asked.pointing(sql), _answered(sql, database, asked.rendered) as text:
         if not isinstance(text, str):
             return Rows(text.column_names, None, text)
-        return _rows(asked.rendered(text), database)
+        return _rows(asked.rendered(text), database, asked.answered)
 
 
 def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str:
@@ -129,8 +132,12 @@ def _answered(
     return answered(sql, database, rendered)
 
 
-def _rows(text: str, database: Database) -> Rows:
+def _rows(text: str, database: Database, nested: Mapping[str, str]) -> Rows:
     columns = database.columns_of(text)
+    decoders = [database.decoder(nested[name]) if name in nested else None for name in columns]
+    if any(decoders):  # JSON here
+        rows = [tuple(converted(row, decoders)) for row in database.fetch(text)]
+        return Rows(columns, rows, nested=nested)
     arrow = database.arrow(text)
     return Rows(columns, database.fetch(text)) if arrow is None else Rows(columns, None, arrow)
 
@@ -145,6 +152,10 @@ class _Asked:
     ctes: set[str] = dataclasses.field(default_factory=set)
     columns: list[str] = dataclasses.field(default_factory=list)
     """Of what its names stand for, as far as they are known."""
+    nested: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The types of those that hold nested values."""
+    answered: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of the answer's columns those that are such a column, and their types."""
 
     @contextlib.contextmanager
     def pointing(self, sql: object) -> Iterator[None]:
@@ -181,6 +192,7 @@ class _Asked:
             if content is not None:
                 alias = item.alias or item.name
                 item.replace(exp.Subquery(this=content.transform(database.adapt)).as_(alias, quoted=True))
+        self.answered = dict(self._nested_in(tree))
         return tree.sql(database.dialect)
 
     def _windows(self, sql: str) -> tuple[str, dict[int, query.Window]]:
@@ -208,12 +220,26 @@ class _Asked:
             return self._select(self._window(kept))
         if name.lower() in ctes:
             return None
+        if found := self.catalogue.stream(name):
+            self._typed(found.visible)
         if entry := self.catalogue.queries.get(name.lower()):
             return self._select(snapshot(entry.resolved.node, self, entry))
         if stream := self.catalogue.streams.get(name.lower()):
             flow = self.network.rewrite(query.Stream(stream.name), Need.RESULT)
             return self._select(flow)
         return None
+
+    def _nested_in(self, tree: exp.Expr) -> Iterator[tuple[str, str]]:
+        """The columns of an answer that are nested ones as they are."""
+        for item in tree.selects if isinstance(tree, exp.Query) else []:
+            of = item.this if isinstance(item, exp.Alias) else item
+            if of.is_star:
+                yield from self.nested.items()
+            elif isinstance(of, exp.Column) and of.name in self.nested:
+                yield item.alias_or_name, self.nested[of.name]
+
+    def _typed(self, fields: Iterable[Field]) -> None:
+        self.nested |= {field.name: field.type for field in fields if is_nested(field.type)}
 
     def _select(self, flow: Flow) -> exp.Expr:
         names = [name for name in flow.names if name not in flow.hidden]
@@ -222,7 +248,9 @@ class _Asked:
 
     def _window(self, node: query.Window) -> Flow:
         """The content of the oldest window of this kind; a window is kept where a query has one."""
-        resolved = resolve(node, self.catalogue).node
+        found = resolve(node, self.catalogue)
+        self._typed(found.visible)
+        resolved = found.node
         kept = self.network.kept(resolved)
         if not kept:
             raise QueryError(

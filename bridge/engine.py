@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from sqlglot import exp
+
 from bridge import query as objects
 from bridge.algebra import Script
 from bridge.catalogue import Processor
@@ -127,7 +129,7 @@ class Bridge:
             create(name, [CreateTable(definition)], "", self._runner, self._windows)
             return
         self._catalogue.free(name)
-        parsed = _parsed(definition, language)
+        parsed = _parsed(definition, language, self._catalogue.variables)
         with _pointing(definition, language):
             create(name, parsed, _text_of(definition), self._runner, self._windows)
 
@@ -499,12 +501,12 @@ class Bridge:
             self.advance_time(max(ts, self._runner.now))
 
 
-def _parsed(definition: objects.Node | Script | str, language: str) -> Definition:
+def _parsed(definition: objects.Node | Script | str, language: str, variables: Mapping[str, exp.Expr]) -> Definition:
     if isinstance(definition, (objects.Node, Script)):
         return definition
     if not isinstance(definition, str):
         raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
-    return parse_as(language, definition)
+    return parse_as(language, definition, variables)
 
 
 def _text_of(definition: objects.Node | Script | str) -> str:

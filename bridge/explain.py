@@ -15,6 +15,7 @@ from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.catalogue import Catalogue, QueryEntry, ScriptEntry
 from bridge.changes import ChangeTable, Changing
 from bridge.flow import table
+from bridge.paths import shown
 from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
 from bridge.reports import FEW
@@ -72,15 +73,15 @@ def _title(node: Node) -> str:
             keys = f" PARTITION BY {_list(node.partition_by)}" if node.partition_by else ""
             return f"Window {node.extent}{keys}"
         case query.Filter():
-            return f"Filter {node.condition.sql()}"
+            return f"Filter {shown(node.condition)}"
         case query.Map():
             return f"Map {_list(node.columns)}"
         case query.Aggregate():
             keys = f" GROUP BY {_list(node.group_by)}" if node.group_by else ""
-            having = f" HAVING {node.having.sql()}" if node.having is not None else ""
+            having = f" HAVING {shown(node.having)}" if node.having is not None else ""
             return f"Aggregate {_list(node.columns)}{keys}{having}{_emitted(node)}"
         case query.Correlate():
-            return "Correlate" + (f" {node.condition.sql()}" if node.condition is not None else "")
+            return "Correlate" + (f" {shown(node.condition)}" if node.condition is not None else "")
         case query.Match():
             keys = f" PARTITION BY {_list(node.partition_by)}" if node.partition_by else ""
             return f"Match {node.pattern} WITHIN {node.within} MS{keys} MEASURES {node.measures}"
@@ -100,7 +101,7 @@ def _title(node: Node) -> str:
         case query.EagerMatch():
             return f"{node.pattern} {node.reporting}"
         case query.Lookup():
-            asked = "" if node.condition is None else f" {node.condition.sql()}"
+            asked = "" if node.condition is None else f" {shown(node.condition)}"
             return f"Lookup {node.name}{asked}"
         case query.Arrange() | query.Throttle() | query.Prior():
             return f"{type(node).__name__} {str(node).rpartition(' (')[2][:-1]}"
@@ -113,7 +114,7 @@ def _emitted(node: query.Aggregate) -> str:
 
 
 def _list(expressions: tuple[exp.Expr, ...]) -> str:
-    return ", ".join(expression.sql() for expression in expressions)
+    return ", ".join(shown(expression) for expression in expressions)
 
 
 def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:

@@ -9,10 +9,12 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bridge.arrow import arrow_type, conformed, values_of
 from bridge.catalogue import StreamEntry
 from bridge.errors import OrderError, SchemaError
 from windows.databases import Database
-from windows.schema import Attribute, TypeMismatch, decimal_size
+from windows.schema import Attribute, TypeMismatch
+from windows.types import is_nested
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +46,7 @@ class Batch:
         """The rows, whichever form they have."""
         if self.table is None:
             return self.rows
-        return list(zip(*(column.to_pylist() for column in self.table.columns), strict=True))
+        return list(zip(*map(values_of, self.table.columns), strict=True))
 
     def named(self) -> pa.Table | None:
         """The Arrow table with the names of the inbox's columns, where the batch is one."""
@@ -182,19 +184,6 @@ def as_arrow(events: Any) -> Iterator[pa.Table] | None:
     raise SchemaError(f"push_events takes an Arrow table, a record batch, a reader or a frame, not {name}")
 
 
-def arrow_type(type_name: str) -> Any:
-    """The Arrow type of an attribute type; text where only the database knows it."""
-    import pyarrow as pa
-
-    size = decimal_size(type_name)
-    if size:
-        return pa.decimal128(*size)
-    return {
-        "BOOLEAN": pa.bool_(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64(),
-        "DOUBLE": pa.float64(), "VARCHAR": pa.string(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
-    }.get(type_name)  # fmt: skip
-
-
 def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: str, size: int) -> Iterator[Chunk]:
     before = 0
     for whole in tables:
@@ -223,7 +212,7 @@ class _Columns:
         numbers = pa.array(ranks + (seq + 1))
         table = self.table.add_column(1, "seq", numbers)
         if any(self.stream.encoders):
-            rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+            rows = zip(*map(values_of, table.columns), strict=True)
             encoded = [(ts, number, *self._encoded(values)) for ts, number, *values in rows]
             return [Batch(self.stream, rows=encoded)], count, first, last
         return [Batch(self.stream, table=table)], count, first, last
@@ -309,6 +298,8 @@ def _cast(column: Any, attribute: Attribute, before: int) -> Any:
     wanted = arrow_type(attribute.type)
     column = _decoded(column)
     kind = column.type
+    if is_nested(attribute.type) or pa.types.is_nested(kind):
+        return _nested(column, attribute, before)
     families = (_is_text, pa.types.is_boolean, pa.types.is_temporal)
     if not pa.types.is_null(kind) and any(test(kind) != test(wanted) for test in families):
         raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
@@ -323,6 +314,19 @@ def _cast(column: Any, attribute: Attribute, before: int) -> Any:
     except pa.ArrowInvalid as error:
         row = before + wrong + 1
         raise SchemaError(f"row {row}: attribute {attribute.name!r} is {attribute.type}: {error}") from None
+
+
+def _nested(column: Any, attribute: Attribute, before: int) -> Any:
+    """The column in a nested type; the error says which row is wrong."""
+    try:
+        return conformed(column, attribute)
+    except TypeMismatch:
+        for place in range(len(column)):
+            try:
+                conformed(column.slice(place, 1), attribute)
+            except TypeMismatch as error:
+                raise SchemaError(f"row {before + place + 1}: {error}") from None
+        raise
 
 
 def _converted(column: Any, wanted: Any) -> Any:

@@ -36,6 +36,15 @@ OF_EVENT = "of_event"
 """Marks the LAST of an aggregate that stands for a value of the event itself."""
 
 
+EVER = "ever"
+"""Marks aggregates over all events that ever came, whatever the window holds."""
+
+
+def is_ever(node: Aggregate) -> bool:
+    """Whether it asks for aggregates over all events that ever came."""
+    return any(EVER in part.meta for column in node.columns for part in column.walk())
+
+
 def tells_more(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
     """Whether EPL tells more of an aggregate than the group of each event that enters: what leaves is told, too."""
     if isinstance(window.extent, (Unbounded, FirstRows, FirstRange)):
@@ -194,6 +203,8 @@ class NamedWindows:
                 words=[below.name],
             )
         known = self.known[below.name.lower()]
+        if is_ever(node) and (known.changes or not isinstance(known.window.extent, Unbounded)):
+            raise QueryError(f"firstever, lastever and countever are not supported over the window {below.name!r}")
         if is_per_event(node) and not known.only_deletes:
             raise QueryError(
                 f"values of single events beside aggregates over the window {below.name!r} are not supported: events "

@@ -95,11 +95,12 @@ class Script:
                 cep.register_stream(name, schema)
         for table in self.tables:
             cep.create_query(table.name, table)
-        for name, (node, text) in self.queries.items():
-            try:
-                cep.create_query(name, node)
-            except QueryError as error:
-                raise (retold(error, self.language).within(text) if text is not None else error) from None
+        with cep._runner.expecting(node for node, _ in self.queries.values()):
+            for name, (node, text) in self.queries.items():
+                try:
+                    cep.create_query(name, node)
+                except QueryError as error:
+                    raise (retold(error, self.language).within(text) if text is not None else error) from None
 
 
 def replay(
@@ -118,6 +119,7 @@ def replay(
     into: Bridge | None = None,
     spark: Any = None,
     pieces: int | None = None,
+    run: str | None = None,
 ) -> dict[str, Any]:
     """Runs queries over history, with the results that pushing it would have had; gives them by query.
 
@@ -131,8 +133,10 @@ def replay(
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
-    or, with `out`, in directories of Parquet. `database` is not used then: executors have a DuckDB each. `pieces` is the
-    number of pieces, where it is not to be found out; the local engine has none.
+    (at once where slices of one partition have to be joined) or, with `out`, in directories of Parquet. Executors have a
+    DuckDB each; `database` has the tables that a script reads and writes, and what it writes there, or to data stores, is
+    written once for each name of a `run`. `pieces` is the number of pieces, where it is not to be found out; the local
+    engine has none.
 
     With `into`, an open bridge, the queries are created there and stay, as if the history had been pushed: what waits for
     later events goes on waiting. Processors that are added then get what comes after, without a gap or a double. `end` is
@@ -152,13 +156,16 @@ def replay(
             raise QueryError(
                 "create table is not supported on Spark, where events are not taken one after the other: engine='local'"
             )
-        if stores:
-            raise BridgeError("data stores are read and written where the bridge is: use engine='local'")
-        options = {"timestamp": timestamp, "schemas": schemas, "relations": relations, "end": end, "pieces": pieces}
+        options = {
+            "timestamp": timestamp, "schemas": schemas, "relations": relations, "stores": stores, "database": database,
+            "end": end, "pieces": pieces, "run": run,
+        }  # fmt: skip
         directory = None if out is None else os.fspath(out)
         return on_spark(source, Script.of(queries, language=language), out=directory, into=into, spark=spark, **options)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
+    if run is not None:
+        raise BridgeError("the local engine writes in the transactions of its pushes: run=… is for engine='spark'")
     if pieces is not None:
         raise BridgeError("the local engine reads the history in one piece: pieces=… is for engine='spark'")
     _refuse_unnamed(source)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from bridge.arrow import values_of
 from bridge.catalogue import Processor
 from bridge.engine import Bridge
 from bridge.errors import BridgeError, SourceError
@@ -240,7 +241,7 @@ def _texts(column: Any) -> list[str]:
         write = functools.partial(json.dumps, ensure_ascii=False)
     elif not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
         write = _other
-    return ["null" if value is None else write(value) for value in column.to_pylist()]
+    return ["null" if value is None else write(value) for value in values_of(column)]
 
 
 def _other(value: Any) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import decimal
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from bridge.intake import arrow_type
+from bridge.arrow import arrow_type, is_nested, nested_array, values_of
 from bridge.scope import Field
 
 if TYPE_CHECKING:
@@ -47,9 +48,14 @@ class Rows(Sequence[Row]):
     """The rows of an answer, in order, with `.columns`."""
 
     def __init__(
-        self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]] | None, arrow: pa.Table | None = None
+        self,
+        columns: Sequence[str],
+        rows: Sequence[tuple[Any, ...]] | None,
+        arrow: pa.Table | None = None,
+        nested: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.columns = tuple(columns)
+        self._nested = nested
         self._tuples = rows
         self._arrow = arrow
 
@@ -59,7 +65,7 @@ class Rows(Sequence[Row]):
         tuples = self._tuples
         if tuples is None:
             assert self._arrow is not None
-            tuples = list(zip(*(column.to_pylist() for column in self._arrow.columns), strict=True))
+            tuples = list(zip(*map(values_of, self._arrow.columns), strict=True))
         return [Row.of(self.columns, row) for row in tuples]
 
     def __len__(self) -> int:
@@ -85,7 +91,9 @@ class Rows(Sequence[Row]):
             return self._arrow
         import pyarrow as pa
 
-        arrays = [pa.array([row[place] for row in self._rows]) for place in range(len(self.columns))]
+        columns = [(name, [row[place] for row in self._rows]) for place, name in enumerate(self.columns)]
+        nested = self._nested
+        arrays = [nested_array(found, nested[name]) if name in nested else pa.array(found) for name, found in columns]
         return pa.Table.from_arrays(arrays, names=list(self.columns))
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -110,7 +118,8 @@ def arrow_table(fields: Sequence[Field], rows: Any) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in range(len(fields) + 1)]
     arrays = [pa.array(columns[0], pa.int64())]
     for field, values in zip(fields, columns[1:], strict=True):
-        arrays.append(_array(values, arrow_type(field.type)))
+        nested = is_nested(field.type)
+        arrays.append(nested_array(values, field.type) if nested else _array(values, arrow_type(field.type)))
     return pa.Table.from_arrays(arrays, names=["ts", *(field.name for field in fields)])
 
 

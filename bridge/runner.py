@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
 from bridge.changes import StateTable
-from bridge.check import Resolved, streaming
+from bridge.check import Resolved, streaming, without_types
 from bridge.errors import QueryError
 from bridge.flow import Flow, ascending, table
 from bridge.intake import Batch
@@ -22,7 +22,7 @@ from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
 from bridge.single import Singles
-from bridge.stores.order import conflicts, uses
+from bridge.stores.order import conflicts, uses, written
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
 
@@ -62,6 +62,8 @@ class Runner:
         self.reports = Reports()
         self.told: tuple[str, ...] = ("ts",)
         """What results say of their time and place before their columns."""
+        self.expected: frozenset[str] = frozenset()
+        """Tables that queries will write which are still to be created."""
         self.now = BEGINNING
         self.seq = 0
         self._tables: list[str] = []
@@ -101,6 +103,7 @@ class Runner:
 
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
+        self.catalogue.event_types.forget(entry.name)
         self._filled = self._filled - {entry.inbox}
         self._take_back()
         with self.transaction():
@@ -117,7 +120,7 @@ class Runner:
 
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
-        resolved = streaming(node, self.catalogue)
+        resolved = without_types(streaming(self.catalogue.event_types.put(node), self.catalogue), self.catalogue)
         back = self.network.remember()
         self._forget_works()
         try:
@@ -136,6 +139,16 @@ class Runner:
                 raise QueryError(
                     f"two statements that time alone drives cannot both use the table {state!r}: one of them, and events"
                 )
+
+    @contextlib.contextmanager
+    def expecting(self, trees: Iterable[Node]) -> Iterator[None]:
+        """Trees that are created one by one, but belong together, as those of a script."""
+        with contextlib.suppress(QueryError):  # which is told when the query is created
+            self.expected = written(trees, self.database)
+        try:
+            yield
+        finally:
+            self.expected = frozenset()
 
     def _planned(self, name: str, resolved: Resolved, text: str) -> QueryEntry:
         known = {id(operator): len(operator.tables) for operator in self.network.operators}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
+from bridge.paths import with_parts
 from bridge.types import UNKNOWN, check_types, place, type_of
 from windows.schema import is_reserved
 
@@ -93,8 +94,12 @@ def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.
         found.meta["type"] = field.type
         return found
 
-    check_types(expression, scope.type_of)
-    result = expression.transform(normal)
+    def found(of: exp.Column) -> tuple[exp.Expr, str]:
+        return normal(of), scope.type_of(of)
+
+    whole = with_parts(expression, found)
+    check_types(whole, scope.type_of)
+    result = whole.transform(normal)
     while isinstance(result, exp.Paren):
         result = result.this
     return result

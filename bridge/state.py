@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from bridge.changes import Action, Change, ChangeTable, Changing
+from bridge.changes import Action, Change, ChangeTable, Changing, Leaving
 from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError, nearest
 from bridge.frontends.epl_changes import INITIAL
@@ -36,6 +36,12 @@ def _(node: Changing, names: Names) -> Resolved:
         by = streaming(trigger, names)
         changes.append((by.node, checked(change, by.visible, below.visible, "the window")))
     return Resolved(Changing(below.node, tuple(changes)), below.visible, windowed=True)
+
+
+@resolve.register
+def _(node: Leaving, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    return Resolved(Leaving(below.node), below.fields, windowed=False)
 
 
 def checked(change: Change, event: Fields, row: Fields, what: str) -> Change:

@@ -8,7 +8,9 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from bridge.errors import QueryError
+from bridge.paths import is_part, kind_of, shown
 from windows.schema import TypeMismatch, canonical_type, decimal_size
+from windows.types import is_nested
 
 UNKNOWN = "UNKNOWN"
 """The type of what only the database knows, such as the result of one of its own functions."""
@@ -21,6 +23,9 @@ _FAMILIES = {
     "BOOLEAN": "boolean", "DATE": "time", "TIMESTAMP": "time",
 }  # fmt: skip
 _SAME_TYPE = (exp.First, exp.Last, exp.Min, exp.Max, exp.Paren, exp.Neg, exp.Abs, exp.Distinct)
+_NESTED = (exp.DataType.Type.STRUCT, exp.DataType.Type.ARRAY, exp.DataType.Type.LIST, exp.DataType.Type.MAP)
+_EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
+_OF_SCALARS = (exp.Min, exp.Max, exp.DPipe, exp.Cast, exp.Like)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
@@ -36,6 +41,8 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
         return type_of(expression.this, column_type)
     if isinstance(expression, exp.Column):
         return column_type(expression)
+    if isinstance(expression, exp.Cast) and is_part(expression.this):
+        return kind_of(expression)
     if isinstance(expression, _SAME_TYPE):
         below = expression.expressions[0] if isinstance(expression, exp.Distinct) else expression.this
         return type_of(below, column_type)
@@ -61,13 +68,24 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
             _families_are(node, [node.this, node.expression], ("boolean",), column_type)
         elif isinstance(node, exp.Not):
             _families_are(node, [node.this], ("boolean",), column_type)
+        elif isinstance(node, _OF_SCALARS) and not is_part(node.this):
+            refuse_nested(node, column_type)
         elif isinstance(node, (exp.Sum, exp.Avg, exp.Stddev)) and not isinstance(node.this, exp.Distinct):
             _families_are(node, [node.this], ("number",), column_type)
 
 
 def family(type_name: str) -> str | None:
-    """What a type can be compared with: number, text, boolean, time; None where that is not known."""
+    """What a type can be compared with: number, text, boolean, time, its own kind; None where that is not known."""
+    if is_nested(type_name):
+        return type_name
     return "number" if decimal_size(type_name) else _FAMILIES.get(type_name)
+
+
+def refuse_nested(node: exp.Expr, column_type: TypeOf) -> None:
+    """Refuses what is not one value, where databases differ: text of an object, an order of lists."""
+    for operand in (node.this, node.args.get("expression")):
+        if isinstance(operand, exp.Expr) and is_nested(found := type_of(operand, column_type)):
+            raise QueryError(f"{shown(operand)} is {found}: name a part of it", position=place(node))
 
 
 def place(expression: exp.Expr) -> int | None:
@@ -82,12 +100,16 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
     def typed(node: exp.Expr) -> exp.Expr:
         if isinstance(node, (exp.Column, exp.First, exp.Last)):
             known = type_of(node, column_type)
-            return exp.null() if known == UNKNOWN else exp.cast(exp.null(), known)
+            return exp.null() if known == UNKNOWN else exp.cast(exp.null(), exp.DataType.build(known, dialect="duckdb"))
         return node
 
     annotated = annotate_types(expression.transform(typed))
     try:
-        return canonical_type(annotated.type.sql()) if annotated.type else UNKNOWN
+        return (
+            canonical_type(annotated.type.sql("duckdb" if annotated.type.is_type(*_NESTED) else ""))
+            if annotated.type
+            else UNKNOWN
+        )
     except TypeMismatch:
         return UNKNOWN
 
@@ -112,9 +134,11 @@ def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: list[exp.Exp
         second = type_of(other, column_type)
         kinds = family(first), family(second)
         date_text = "time" in kinds and any(isinstance(side, exp.Literal) and side.is_string for side in (left, other))
+        if is_nested(first) and not isinstance(node, _EQUATIONS):
+            raise QueryError(f"{shown(left)} is {first}: name a part of it", position=place(node))
         if None not in kinds and kinds[0] != kinds[1] and not date_text:
             raise QueryError(
-                f"{left.sql()} is {first}, {other.sql()} is {second}: they cannot be {verb} "
+                f"{shown(left)} is {first}, {shown(other)} is {second}: they cannot be {verb} "
                 f"(CAST(… AS {first}) says what is meant)",
                 position=place(node),
             )
@@ -125,5 +149,5 @@ def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, .
         found = type_of(operand, column_type)
         if family(found) not in (None, *wanted):
             raise QueryError(
-                f"{operand.sql()} is {found}; {node.key.upper()} wants a {wanted[0]}", position=place(node)
+                f"{shown(operand)} is {found}; {node.key.upper()} wants a {wanted[0]}", position=place(node)
             )

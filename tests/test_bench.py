@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from benchmarks import epl
 from bridge.bench.experiment import DifferenceError, Settings, check, first_difference
 from bridge.bench.paper import Paper
 from bridge.bench.peers import Peer
@@ -116,6 +117,11 @@ def test_a_difference_is_told_before_anything_is_measured(monkeypatch: pytest.Mo
         DifferenceError, match=r"α aggregation, Count = 2, sqlite:// paper: alpha_1 reports \(800, -1\)"
     ):
         check(settings, silent)
+
+
+@pytest.mark.parametrize("pair", list(epl.in_epl()), ids=lambda pair: pair[0].key)
+def test_the_queries_in_epl_tell_the_rows_of_the_paper(pair: tuple[Workload, Workload]) -> None:
+    epl.check(*pair, 2, Ours("sqlite://", 1))
 
 
 def test_lacking_rows_are_a_difference() -> None:

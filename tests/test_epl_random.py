@@ -14,6 +14,7 @@ import pytest
 import bridge
 from bridge.errors import BridgeError
 from bridge.recognize import eager, temporal
+from bridge.single import Single
 from tests import epl_events, epl_generate
 from tests.epl_rows import Row, reported
 from tests.oracles.esper import generate
@@ -54,7 +55,12 @@ def pushed(
 
 def _fail(cep: bridge.Bridge, rows: list[Any]) -> None:
     """A push that the database refuses when the operators have done their work."""
-    with mock.patch.object(cep._runner.reports, "read", side_effect=Refused("on purpose")), pytest.raises(BridgeError):
+    refused = {"side_effect": Refused("on purpose")}
+    with (
+        mock.patch.object(cep._runner.reports, "read", **refused),
+        mock.patch.object(Single, "run", **refused),
+        pytest.raises(BridgeError),
+    ):
         cep.push_all(rows)
 
 

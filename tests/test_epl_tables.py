@@ -223,3 +223,18 @@ def test_what_is_not_there_of_windows_that_events_change() -> None:
             with pytest.raises(QueryError, match=reason):
                 cep.create_query("x", f"{text}", language="epl")
                 cep.create_query("y", "select sum(v) as t from W", language="epl")
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 6))
+def test_what_leaves_does_not_depend_on_the_pushes(seed: int) -> None:
+    chance = random.Random(seed)
+    window = chance.choice(
+        ("#length(2)", "#time(4 milliseconds)", "#unique(k)", "#sort(2, v)", "#time_accum(3 milliseconds)")
+    )
+    text = chance.choice(
+        (
+            f"select rstream id, v from A{window} where v > 1",
+            "select id, v from A#time(5 milliseconds) output snapshot every 3 milliseconds",
+        )
+    )
+    all_ways(text, [("A", row) for row in epl_generate.events(chance, 14)], seed)

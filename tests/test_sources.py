@@ -338,7 +338,7 @@ def test_a_schema_is_inferred_from_the_file(tmp_path: Path, name: str) -> None:
 
 def test_columns_that_can_be_no_attribute_are_left_out_with_a_note(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"ts": [1], "a": [2], "l": [[1]], "seq": [3]}), path)
+    pq.write_table(pa.table({"ts": [1], "a": [2], "l": pa.array([1], pa.duration("s")), "seq": [3]}), path)
     rows, notes = _notes(path, None)
     assert rows == [{"ts": 1, "a": 2}]
     assert [note.split(": ", 1)[1][:27] for note in notes] == [

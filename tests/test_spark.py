@@ -124,12 +124,6 @@ def test_epl_gives_the_local_rows(name: str, spark: Any, history: Any):
     assert found.to_pylist() == local.to_pylist()
 
 
-def test_what_writes_into_tables_is_refused(spark: Any, history: Any):
-    script = "CREATE STREAMSCHEMA s WITH k integer, a integer; INSERT INTO TABLE t SELECT k, a FROM s"
-    with pytest.raises(BridgeError, match="reads or writes a data store"):
-        bridge.replay({"s": history["s"]}, script, engine="spark", spark=spark, language="cpl")
-
-
 def test_matches_over_another_querys_results_give_the_local_rows(spark: Any, history: Any):
     queries = {
         "some": "SELECT k, a FROM s WHERE a > 5",

@@ -13,8 +13,8 @@ import pytest
 
 import bridge
 from bridge import query
+from bridge.arrow import arrow_type
 from bridge.errors import QueryError
-from bridge.intake import arrow_type
 from bridge.spark.bounded import bounded
 from bridge.spark.order import ORDER, PLACE
 from nfa.errors import ExhaustedError

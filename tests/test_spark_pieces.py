@@ -14,7 +14,7 @@ from test_differential import LONG, same_rows
 
 import bridge
 from bridge import query as q
-from bridge.intake import arrow_type
+from bridge.arrow import arrow_type
 from bridge.replay import Script
 from bridge.rows import arrow_table
 from bridge.sources.layout import layout_of

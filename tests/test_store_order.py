@@ -73,3 +73,39 @@ def billed(database: Any, batch: int) -> list[list[tuple[Any, ...]]]:
 def test_bills_of_batches_are_those_of_single_events(database: Any) -> None:
     singly = billed(database, 1)
     assert billed(database, 80) == singly and len(singly[0]) > 4
+
+
+READER = "CREATE SQL due_of AS SELECT due FROM t WHERE id = ?; INSERT INTO before SELECT a, due FROM s ON SQL due_of, d, a, due"
+WRITER = "CREATE SQL charge AS UPDATE t SET due = due + 1 WHERE id = ?; INSERT INTO charged SELECT a FROM s ON SQL charge, c, a"
+
+
+def with_bills(cep: bridge.Bridge) -> bridge.Bridge:
+    cep.database.execute("DROP TABLE IF EXISTS t")
+    cep.database.execute("CREATE TABLE t (id INTEGER, due INTEGER)")
+    cep.database.execute("INSERT INTO t VALUES (7, 0)")
+    return cep
+
+
+def test_who_reads_late_is_not_written_by_one_who_comes_after(database: Any) -> None:
+    with with_bills(database.connect()) as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("reader", READER, language="cpl")
+        with pytest.raises(bridge.QueryError, match=r"this writes 't', which a query reads .*one script \(line 1, col"):
+            cep.create_query("writer", WRITER, language="cpl")
+        cep.remove_query("reader")
+        cep.create_query("writer", WRITER, language="cpl")
+        cep.create_query("reader", READER, language="cpl")
+
+
+def test_a_replay_reads_what_the_script_reads_live(database: Any) -> None:
+    script = f"CREATE STREAMSCHEMA s WITH a integer; {READER}; {WRITER}"
+    events = [("s", {"a": 7}, ts) for ts in range(4)]
+    live: list[dict[str, Any]] = []
+    with with_bills(database.connect()) as cep:
+        cep.create_query("script", script, language="cpl")
+        cep.add_output_processor("before", lambda event: live.append({"ts": event.timestamp, **event.payload}))
+        cep.push_all(events)
+    assert [row["due"] for row in live] == [0, 1, 2, 3]
+    home = with_bills(database.connect()).database
+    assert bridge.replay(events, script, language="cpl", database=home)["before"].to_pylist() == live
+    home.close()

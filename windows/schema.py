@@ -5,12 +5,33 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
-import operator
 import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+from windows.types import (
+    TYPES,
+    List,
+    Map,
+    Struct,
+    TypeMismatch,
+    canonical_type,
+    decimal_size,
+    is_text,
+    named,
+    parts,
+    quoted,
+    type_of_arrow,
+    type_of_value,
+)
+from windows.values import Within, conversion
+
+__all__ = [
+    "TYPES", "Attribute", "Reader", "Schema", "TypeMismatch", "canonical_type", "checker", "decimal_size", "is_reserved",
+    "is_text", "quoted", "type_of_arrow", "type_of_value",
+]  # fmt: skip
 
 _RESERVED = re.compile(
     r"ts|seq|_place|_expires|_out|_out_ts|_out_place|_zero|_rank|_number|_jump|_boundary|_before|_first|_first_seq|_state"
@@ -20,20 +41,6 @@ _RESERVED = re.compile(
 )
 """Names of the bridge's own columns: an event's time and number, and what windows and operators add to rows."""
 
-TYPES = {
-    "BOOLEAN": "BOOL LOGICAL",
-    "SMALLINT": "SHORT INT2 INT16",
-    "INTEGER": "INT INT4 INT32",
-    "BIGINT": "LONG INT8 INT64",
-    "DOUBLE": "FLOAT REAL FLOAT8 FLOAT64 DOUBLE_PRECISION",
-    "VARCHAR": "STRING TEXT CHAR CHARACTER NVARCHAR STR",
-    "DATE": "",
-    "TIMESTAMP": "DATETIME",
-}
-"""The attribute types and the other names under which they are accepted; `DECIMAL(p, s)` is the ninth."""
-
-_ALIASES = {alias: name for name, aliases in TYPES.items() for alias in (name, *aliases.split())}
-_INTEGER_BITS = {"SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 _PYTHON_TYPES: dict[Any, str] = {
     bool: "BOOLEAN",
     int: "BIGINT",
@@ -45,13 +52,9 @@ _PYTHON_TYPES: dict[Any, str] = {
 }
 
 
-class TypeMismatch(ValueError):
-    """A value, type or name that does not fit a schema; the bridge raises it as its own `SchemaError`."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """One named and typed attribute; `type` is a key of `TYPES` or `DECIMAL(p, s)`.
+    """One named and typed attribute; `type` is a key of `TYPES`, `DECIMAL(p, s)`, or nested of such (`windows.types`).
 
     >>> Attribute("price", "double")
     Attribute(name='price', type='DOUBLE')
@@ -89,7 +92,13 @@ class Schema:
 
     @classmethod
     def of(cls, source: Any) -> Schema:
-        """A schema from a mapping name → type, a text `"a INTEGER, b VARCHAR"`, a dataclass, or a pyarrow schema."""
+        """A schema from a mapping name → type, a text `"a INTEGER, b VARCHAR"`, a dataclass, or a pyarrow schema.
+
+        Nested types are `STRUCT(…)`, `T[]` and `MAP(VARCHAR, T)`, or a mapping, a list of one type, `list[T]`, `dict[str, T]`.
+
+        >>> str(Schema.of({"name": str, "address": {"street": str, "tags": [str]}}))
+        'name VARCHAR, address STRUCT(street VARCHAR, tags VARCHAR[])'
+        """
         if isinstance(source, Schema):
             return source
         if isinstance(source, str):
@@ -170,163 +179,50 @@ class Reader:
                 raise TypeMismatch(f"unknown attribute {name!r}; the schema is ({self.schema})")
 
 
-def canonical_type(text: str) -> str:
-    """The one spelling of a type's name: `Integer` → `INTEGER`, `varchar(20)` → `VARCHAR`.
-
-    >>> canonical_type("decimal(10,2)")
-    'DECIMAL(10, 2)'
-    """
-    match = re.fullmatch(r"\s*(\w+(?:\s+precision)?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", text, re.IGNORECASE)
-    word = re.sub(r"\s+", "_", match[1].upper()) if match else ""
-    if match and word in ("DECIMAL", "NUMERIC"):
-        precision, scale = int(match[2] or 18), int(match[3] or (0 if match[2] else 3))
-        if not 1 <= precision <= 38 or scale > precision:
-            raise TypeMismatch(f"{text.strip()}: a DECIMAL has 1 to 38 digits, the scale among them")
-        return f"DECIMAL({precision}, {scale})"
-    if match and word in _ALIASES and (match[2] is None or _ALIASES[word] == "VARCHAR"):
-        return _ALIASES[word]
-    raise TypeMismatch(f"unknown type {text!r}; the types are {', '.join(TYPES)}, DECIMAL(p, s)")
-
-
-def quoted(name: str) -> str:
-    """`name` as SQL writes it: as it is where that is safe, else in double quotes."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
-
-
 def is_reserved(name: str) -> bool:
     """Whether the bridge has columns of this name, so that no attribute and no result can be called so."""
     return _RESERVED.fullmatch(name) is not None
 
 
-def is_text(value: str) -> bool:
-    """Whether every database can hold it as a name: no lone surrogate, no NUL."""
-    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-def decimal_size(type_name: str) -> tuple[int, int] | None:
-    """Precision and scale of `DECIMAL(p, s)`, None for any other type."""
-    match = re.fullmatch(r"DECIMAL\((\d+), (\d+)\)", type_name)
-    return (int(match[1]), int(match[2])) if match else None
-
-
 def checker(attribute: Attribute) -> Callable[[Any], Any]:
     """A function that checks and converts one value (not None) of this attribute, or raises `TypeMismatch`."""
     name, kind = attribute.name, attribute.type
-    convert = _CONVERSIONS.get(kind) or _to_decimal(*typing.cast("tuple[int, int]", decimal_size(kind)))
+    convert = conversion(kind)
+    unfit = f"it is {kind}"
 
     def check(value: Any) -> Any:
         try:
             return convert(value)
+        except Within as error:
+            raise TypeMismatch(f"attribute {name!r}, {name}{error.path}: {error.reason}") from None
         except TypeMismatch as error:
-            raise TypeMismatch(f"attribute {name!r}: {error}") from None
-        except (TypeError, ValueError, ArithmeticError):
+            said = str(error).removeprefix(unfit)
+            is_kind = len(said) < len(str(error))
             raise TypeMismatch(
-                f"attribute {name!r} is {kind}: {value!r} ({type(value).__name__}) does not fit"
+                f"attribute {name!r} is {kind}{said}" if is_kind else f"attribute {name!r}: {error}"
             ) from None
 
     return check
 
 
-def _to_boolean(value: Any) -> bool:
-    if _is_boolean(value):
-        return bool(value)
-    raise TypeError
-
-
-def _is_boolean(value: Any) -> bool:
-    """Whether it is Python's or NumPy's."""
-    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
-
-
-def _to_integer(bits: int) -> Callable[[Any], int]:
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-
-    def convert(value: Any) -> int:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-        if not low <= number <= high:
-            raise TypeMismatch(f"{number} is out of range for {bits} bits ({low} to {high})")
-        return number
-
-    return convert
-
-
-def _to_double(value: Any) -> float:
-    if _is_boolean(value) or isinstance(value, (str, bytes, bytearray)):
-        raise TypeError
-    return float(value)
-
-
-def _to_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    value.encode()  # a lone surrogate is no text: refused here, not by the database later
-    return str(value)
-
-
-def _to_decimal(precision: int, scale: int) -> Callable[[Any], decimal.Decimal]:
-    unit = decimal.Decimal(1).scaleb(-scale)
-    context = decimal.Context(prec=precision, traps=[decimal.InvalidOperation, decimal.Inexact])
-
-    def convert(value: Any) -> decimal.Decimal:
-        if isinstance(value, bool):
-            raise TypeError
-        number = value if isinstance(value, decimal.Decimal) else decimal.Decimal(str(value))
-        if not number.is_finite():
-            raise TypeMismatch(f"DECIMAL has no {value}")
-        return number.quantize(unit, context=context)
-
-    return convert
-
-
-def _to_date(value: Any) -> datetime.date:
-    if isinstance(value, str):
-        return datetime.date.fromisoformat(value)
-    if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
-        raise TypeError
-    return value
-
-
-def _to_timestamp(value: Any) -> datetime.datetime:
-    moment = datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
-    if not isinstance(moment, datetime.datetime):
-        raise TypeError
-    return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
-
-
-_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "BOOLEAN": _to_boolean,
-    **{name: _to_integer(bits) for name, bits in _INTEGER_BITS.items()},
-    "DOUBLE": _to_double,
-    "VARCHAR": _to_text,
-    "DATE": _to_date,
-    "TIMESTAMP": _to_timestamp,
-}
-
-
-_NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s*(:)?')
-_TYPE = re.compile(r"\s*([^\W\d][^,(]*(?:\([^)]*\))?)\s*(?:(,)|$)")
-
-
 def _attributes_of_text(text: str) -> Iterator[Attribute]:
     """`a INTEGER, "b c" DECIMAL(10, 2)` (a colon may stand between name and type)."""
-    position, more = 0, True
-    while more:
-        name = _NAME.match(text, position)
-        kind = _TYPE.match(text, name.end()) if name else None
-        if not name or not kind:
-            raise TypeMismatch(
-                f"a schema reads 'name TYPE, name TYPE, ...'; not understood: {text[position:].strip()!r}"
-            )
-        yield Attribute(name[1].replace('""', '"') if name[1] else name[2], kind[1])
-        position, more = kind.end(), kind[2] is not None
+    return (Attribute(*named(part)) for part in parts(text))
 
 
 def _type_name(kind: Any) -> str:
     """The type of a mapping's value or a dataclass field: a text, a Python type (also `int | None`), an Arrow type."""
     if isinstance(kind, str):
         return kind
+    if isinstance(kind, Mapping):
+        return str(Struct(tuple((name, canonical_type(_type_name(part))) for name, part in kind.items())))
+    if isinstance(kind, list) and len(kind) == 1:
+        return str(List(_type_name(kind[0])))
+    if dataclasses.is_dataclass(kind):
+        return str(Struct(tuple((a.name, a.type) for a in Schema.of(kind))))
+    if typing.get_origin(kind) in (list, dict):
+        of, inner = (List, 0) if typing.get_origin(kind) is list else (Map, 1)
+        return str(of(_type_name(typing.get_args(kind)[inner])))
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         options = [option for option in typing.get_args(kind) if option is not type(None)]
         return _type_name(options[0]) if len(options) == 1 else _type_name(None)
@@ -335,36 +231,3 @@ def _type_name(kind: Any) -> str:
     if type(kind).__module__.startswith("pyarrow"):
         return type_of_arrow(kind)
     raise TypeMismatch(f"unknown type {kind!r}")
-
-
-def type_of_value(value: Any) -> str | None:
-    """The attribute type of a Python value; None for NULL, and for what is of no such type.
-
-    >>> type_of_value(True), type_of_value(1), type_of_value(datetime.date(2024, 2, 29)), type_of_value(None)
-    ('BOOLEAN', 'BIGINT', 'DATE', None)
-    """
-    kinds = {
-        bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR", datetime.date: "DATE",
-        datetime.datetime: "TIMESTAMP", decimal.Decimal: "DECIMAL(38, 10)",
-    }  # fmt: skip
-    return kinds.get(type(value))
-
-
-def type_of_arrow(kind: Any) -> str:
-    """The attribute type that holds every value of an Arrow type."""
-    text = str(kind)
-    if text.startswith("dictionary"):
-        return type_of_arrow(kind.value_type)
-    if text.startswith("decimal"):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    if text.startswith("timestamp"):
-        return "TIMESTAMP"
-    names = {
-        "bool": "BOOLEAN", "int8": "SMALLINT", "int16": "SMALLINT", "uint8": "SMALLINT", "int32": "INTEGER",
-        "uint16": "INTEGER", "int64": "BIGINT", "uint32": "BIGINT", "halffloat": "DOUBLE", "float": "DOUBLE",
-        "double": "DOUBLE", "string": "VARCHAR", "large_string": "VARCHAR", "string_view": "VARCHAR",
-        "date32[day]": "DATE", "null": "VARCHAR",
-    }  # fmt: skip
-    if text in names:
-        return names[text]
-    raise TypeMismatch(f"no attribute type for the Arrow type {text}")

@@ -7,11 +7,12 @@ sqlglot, so every place that is ever pointed at is an offset of the text as it w
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 import sqlglot
-from sqlglot import Token, TokenType
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
@@ -46,6 +47,9 @@ class Cursor:
       WITHIN 500 MS -- half a second
              ^
     """
+
+    variables: Mapping[str, exp.Expr] = MappingProxyType({})
+    """The values that a text of EPL may name, by their names in lower case."""
 
     def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
         self.text = text

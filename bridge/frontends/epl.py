@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from sqlglot import exp
 
-from bridge.changes import ChangeTable
+from bridge.changes import ChangeTable, Leaving
 from bridge.errors import QueryError
+from bridge.eventtypes import EventTypes
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
@@ -21,14 +23,19 @@ from bridge.frontends.epl_changes import VERBS, ChangeRows, CreateTable, change_
 from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
-from bridge.frontends.epl_output import aggregates, single_events, told
+from bridge.frontends.epl_output import aggregates, at_ticks, leaving, single_events, told
+from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
+from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
+from bridge.frontends.epl_types import named, with_types
+from bridge.frontends.epl_values import named as named_by_variable
+from bridge.frontends.epl_variables import CreateVariable, create_variable
 from bridge.frontends.epl_windows import CreateWindow, create_window, trigger
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
-from bridge.frontends.scalars import Names, position_of, resolved
+from bridge.frontends.scalars import Names, resolved
 from bridge.frontends.select import joined
 from bridge.named import NamedWindows
 from bridge.query import (
@@ -45,11 +52,12 @@ from bridge.query import (
     TemporalMatch,
     Throttle,
     Window,
+    unfiltered,
     walk,
 )
-from windows.schema import Attribute, Schema, TypeMismatch
+from windows.schema import Schema
 
-Statement = Plain | CreateWindow | CreateTable | ChangeRows
+Statement = Plain | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
 
 
 _REFUSED = {
@@ -69,26 +77,26 @@ _STATEMENTS = {
 }
 _CREATED = {
     "CONTEXT": "contexts are not supported: group by, or partition by in match_recognize, keeps keys apart",
-    "VARIABLE": "create variable is not supported: write the value",
-    "CONSTANT": "create variable is not supported: write the value",
     "EXPRESSION": "declared expressions are not supported",
     "INDEX": "create index is not supported: tables have the indexes that the statements want",
     "DATAFLOW": "data flows are not supported",
     "INLINED_CLASS": "inlined classes are not supported: functions are the database's",
-    "VARIANT": "variant schemas are not supported: a stream has events of one type",
     "MAP": "create schema without map: rows are rows",
     "OBJECTARRAY": "create schema without objectarray: rows are rows",
 }
 _ANNOTATIONS = ("NAME", "PUBLIC", "PRIVATE", "PROTECTED", "DESCRIPTION", "TAG", "BUSEVENTTYPE", "EVENTREPRESENTATION")
 
 
-def parse(text: str) -> Sequence[Statement]:
+def parse(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Sequence[Statement]:
     """What a statement comes to: streams to register, queries with a name of their own, and the one without.
+
+    `variables` are the values that it may name, by their names in lower case.
 
     >>> [type(found).__name__ for found in parse("insert into High select * from S where v > 9")]
     ['CreateQuery', 'Query']
     """
-    with _reading(text) as cursor:
+    with _reading(text, variables) as cursor:
+        refuse_where(cursor)
         _annotations(cursor)
         found = _statement(cursor)
         cursor.take(";")
@@ -106,15 +114,19 @@ def script(text: str) -> list[Plain | CreateTable]:
     ['S', 'high', 'T']
     """
     found: list[Plain | CreateTable] = []
-    windows = NamedWindows()
+    windows, streams = NamedWindows(), dict[str, Schema]()
+    types = EventTypes(lambda name: streams.get(name.lower()), lambda: list(streams))
     with _reading(text) as cursor:
+        refuse_where(cursor)
         while cursor.peek():
             if cursor.take(";"):
                 continue
             position = cursor.position
             name = _annotations(cursor)
             several = _statement(cursor)
-            found += _called(list(_windowed(windows, several, found)), name)
+            values = {one.name.lower(): one.value for one in several if isinstance(one, CreateVariable)}
+            cursor.variables = {**cursor.variables, **values}
+            found += _called(list(_plain(windows, types, streams, several, found)), name)
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
@@ -123,10 +135,15 @@ def script(text: str) -> list[Plain | CreateTable]:
     return found
 
 
-def _windowed(
-    windows: NamedWindows, statements: Sequence[Statement], before: Sequence[Plain | CreateTable]
+def _plain(
+    windows: NamedWindows,
+    types: EventTypes,
+    streams: dict[str, Schema],
+    statements: Sequence[Statement],
+    before: Sequence[Plain | CreateTable],
 ) -> Iterator[Plain | CreateTable]:
-    """The statements with named windows and tables put in where they are read; what changes a table gets a name."""
+    """The statements with named windows and tables put in where they are read, and the schemas that schemas name; what
+    changes a table gets a name."""
     for statement in statements:
         if isinstance(statement, CreateWindow):
             windows.create(statement.name, statement.window, statement.like)
@@ -136,6 +153,17 @@ def _windowed(
         elif isinstance(statement, ChangeRows):
             if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
                 yield CreateQuery(_free(f"{statement.change.verb} {statement.target}", before), node, statement.text)
+        elif isinstance(statement, CreateSchema):
+            streams[statement.name.lower()] = types.declare(statement)
+            yield CreateStream(statement.name, streams[statement.name.lower()])
+        elif isinstance(statement, CreateVariable):
+            continue  # the statements after it have its value
+        elif isinstance(statement, CreateVariant):
+            types.create_variant(statement)
+        elif isinstance(statement, CreateQuery) and statement.name in types:
+            types.insert(statement.name, statement.node)
+        elif isinstance(statement, Query) and isinstance(statement.node, Stream) and statement.text in types:
+            yield dataclasses.replace(statement, node=types.put(types.inserted(statement.node.name)))
         elif isinstance(statement, CreateStream):
             yield statement
         elif isinstance(statement, CreateQuery) and windows.is_table(statement.name):
@@ -146,7 +174,8 @@ def _windowed(
             windows.insert(statement.name, statement.node)
             yield statement
         else:
-            yield dataclasses.replace(statement, node=windows.inserted(statement) or windows.put(statement.node))
+            node = windows.inserted(statement) or windows.put(statement.node)
+            yield dataclasses.replace(statement, node=types.put(node))
 
 
 def _free(name: str, before: Sequence[object]) -> str:
@@ -176,9 +205,9 @@ def _called(statements: Sequence[Plain | CreateTable], name: str | None) -> Iter
 
 
 @contextlib.contextmanager
-def _reading(text: str) -> Iterator[EplCursor]:
+def _reading(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Iterator[EplCursor]:
     try:
-        cursor = EplCursor(text, RESERVED)
+        cursor = EplCursor(text, RESERVED, variables)
         if not cursor.tokens:
             cursor.fail("the text is empty: a statement reads select … from …")
         yield cursor
@@ -232,42 +261,23 @@ def _created(cursor: Cursor) -> Statement:
         return create_window(cursor)
     if cursor.word() == "TABLE":
         return create_table(cursor)
-    cursor.take("JSON")
-    cursor.expect("SCHEMA")
-    name = cursor.name("a name for the events")
-    cursor.take("AS")
-    cursor.expect("(", " (attributes with their types; other events and classes cannot be copied)")
-    attributes = [_attribute(cursor)]
-    while cursor.take(","):
-        attributes.append(_attribute(cursor))
-    cursor.expect(")")
-    if cursor.word() in ("INHERITS", "STARTTIMESTAMP", "ENDTIMESTAMP", "COPYFROM"):
-        cursor.fail(
-            f"{cursor.word().lower()} is not supported: a stream has events of one type, with a ts of their own"
-        )
-    try:
-        return CreateStream(name, Schema(tuple(attributes)))
-    except TypeMismatch as error:
-        cursor.fail(str(error))
-
-
-def _attribute(cursor: Cursor) -> Attribute:
-    name = cursor.name("an attribute")
-    position = cursor.position
-    kind = cursor.name("the type of an attribute")
-    if cursor.word() in ("[", "."):
-        cursor.fail("arrays and classes are not supported as types: attributes are flat")
-    return Attribute(name, epl_scalars.type_named(cursor, kind, position))
+    if cursor.word() in ("VARIABLE", "CONSTANT"):
+        return create_variable(cursor)
+    return create_variant(cursor) if cursor.word() == "VARIANT" else create_schema(cursor)
 
 
 def _inserted(cursor: Cursor) -> Sequence[Statement]:
-    if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM"):
-        cursor.fail(f"insert {cursor.word().lower()} is not supported: only what is new is inserted")
+    if cursor.word() == "IRSTREAM":
+        cursor.fail("insert irstream is not supported: what is new and what leaves are two statements")
+    leaves, position = cursor.word() == "RSTREAM", cursor.position
+    cursor.at += cursor.word() in ("ISTREAM", "RSTREAM")
     cursor.expect("INTO")
     name = cursor.name("a stream to insert into")
     columns = _column_names(cursor) if cursor.word() == "(" else []
     start = cursor.at
     node = _select(cursor)
+    if leaves != any(isinstance(below, Leaving) for below in walk(node)):
+        cursor.fail("insert rstream into … select rstream …: both say that what leaves is inserted", position)
     if columns:
         node = _renamed(cursor, node, columns)
     return [CreateQuery(name, node, cursor.slice(Region(start, cursor.at))), Query(Stream(name), name)]
@@ -298,12 +308,17 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 
 def _select(cursor: Cursor, by: Item | None = None) -> Node:
     """`select … from …`; the events of `by` ask for it, where there is one."""
+    start = cursor.at
+    node = _selected(cursor, by)
+    asks_types = any(token.text.lower() == "typeof" for token in cursor.tokens[start : cursor.at])
+    return with_types(node) if asks_types else node
+
+
+def _selected(cursor: Cursor, by: Item | None) -> Node:
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
     which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
     position = cursor.position
     cursor.at += bool(which)
-    if which == "RSTREAM":
-        cursor.fail("rstream is not supported: only what is new is reported", position)
     distinct = cursor.take("DISTINCT")
     start = cursor.at
     region = cursor.until(STOPS)
@@ -311,22 +326,28 @@ def _select(cursor: Cursor, by: Item | None = None) -> Node:
     subqueries = Subqueries(cursor, priors.taken)
     columns = subqueries.listed(region, "a list of columns")
     _refuse_unnamed(cursor, columns, subqueries, priors)
-    _refuse_events(cursor, Region(start, cursor.at), columns)
     cursor.expect("FROM")
     joins = read_joins(cursor) if by is None else asked_by(cursor, by, columns)
     node, names = _source(cursor, joins)
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
     if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
-        cursor.fail("irstream is not supported here: only what is new is reported", position)
+        cursor.fail(
+            "irstream is not supported here: select rstream, in a statement of its own, tells what leaves", position
+        )
+    if which == "RSTREAM":
+        node = leaving(cursor, node, position)
     where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     if isinstance(node, Correlate):
         on = resolved(cursor, joins.conditions, names)
         on, where = (on, where) if node.outer or subqueries.found else (on + where, ())
         node = dataclasses.replace(node, condition=joined(on) if on else None)
+    if which == "RSTREAM" and (subqueries.found or priors.found):
+        cursor.fail("rstream with a sub-query, prev or prior is not supported: insert into names these", position)
     node = subqueries.over(priors.over(node, names), names)
     if where:
         node = Filter(node, joined(where))
-    return _projected(cursor, node, resolved(cursor, columns, names), names, distinct)
+    listed = tuple(map(as_written, resolved(cursor, (named_by_variable(named(column)) for column in columns), names)))
+    return _projected(cursor, node, listed, names, distinct)
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
@@ -352,9 +373,21 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)
     _refuse_next(cursor)
-    if keys or any(column.find(exp.AggFunc) for column in (*columns, *having)):
+    aggregating = any(column.find(exp.AggFunc) for column in (*columns, *having))
+    ticking = asked.pace is not None and asked.pace.kind == "snapshot"
+    if ticking and asked.pace is not None:
+        if aggregating and not keys:
+            cursor.fail(
+                "output snapshot of aggregates without groups is not supported: they would be told of empty windows, too",
+                asked.pace.position,
+            )
+        node, asked = at_ticks(cursor, node, asked.pace), dataclasses.replace(asked, pace=None)
+    if keys or aggregating:
         _refuse_lookups(cursor, node, columns, position)
+        if isinstance(unfiltered(node), Leaving):
+            cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
+        found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
@@ -368,14 +401,6 @@ def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueri
         inside = [one.name for one in column.find_all(exp.Column) if one.name in places]
         if inside and not isinstance(column, exp.Alias):
             cursor.fail("a column with a sub-query, prev or prior is named: … as x", places[inside[0]])
-
-
-def _refuse_events(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
-    for column in columns:
-        if isinstance(column, exp.Column) and column.table and isinstance(column.this, exp.Star):
-            continue
-        for node in column.find_all(exp.Dot):
-            cursor.fail("nested properties are not supported: attributes are flat", position_of(node))
 
 
 def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import position_of
-from bridge.named import OF_EVENT, tells_more
+from bridge.named import OF_EVENT, is_ever, tells_more
 from bridge.query import Aggregate, Correlate, Node, Window, unfiltered
 from windows.window import Top, Unbounded
 
@@ -38,6 +38,12 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
         return _plain(node, asked) if not asked.is_per_event else _per_event(node, asked)
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
+    if not isinstance(window.extent, Unbounded) and is_ever(_plain(node, asked)):
+        cursor.fail(
+            "firstever, lastever and countever are supported without a window, and over #keepall: insert into names what "
+            "a window gives",
+            next((at for column in asked.columns if (at := position_of(column)) is not None), position),
+        )
     if not asked.is_per_event:
         return dataclasses.replace(_plain(node, asked), every_change=tells_more(window, node is not window, asked.keys))
     if isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:

@@ -11,9 +11,11 @@ from typing import NamedTuple, cast
 
 from sqlglot import exp
 
+from bridge import paths
 from bridge.errors import nearest
 from bridge.frontends import epl_rows, epl_scalars
 from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.epl_paths import Count, Index, Key, Name, Step, following
 from bridge.frontends.epl_text import period
 from bridge.frontends.scalars import position_of
 from bridge.query import EagerMatch, Node
@@ -154,10 +156,7 @@ class _Scope:
 
     def read(self, written: _Written) -> exp.Expr:
         """The expression as RowPattern says, its places kept."""
-        holder = exp.Paren(this=written.expression)
-        for node in list(holder.find_all(exp.Dot)):
-            if not isinstance(node.parent, exp.Dot) and (found := self._navigated(node)) is not None:
-                node.replace(found)
+        holder = exp.Paren(this=epl_scalars.chained(self.cursor, written.expression, self._navigated))
         for call in list(holder.find_all(exp.Anonymous)):
             if call.name.upper() == "PREV":
                 call.replace(self._prev(call))
@@ -170,36 +169,36 @@ class _Scope:
         found_at: exp.Expr = holder.this.pop()
         return found_at
 
-    def _navigated(self, node: exp.Dot) -> exp.Expr | None:
-        """`A[2].v`, `A.firstOf().v`, `A.lastOf().v`; None for what is no variable's."""
-        of, name = node.this, node.expression
-        if not isinstance(name, exp.Identifier):
-            return None
-        if isinstance(of, exp.Bracket) and isinstance(of.this, exp.Column) and not of.this.table:
-            variable, (index,) = of.this.this, of.expressions
-            if not (isinstance(index, exp.Literal) and not index.is_string and index.name.isdigit()):
-                self.cursor.fail("an index is a whole number from 0", position_of(of))
-            return self._of_group(variable, name, "FIRST", index.copy())
-        if isinstance(of, exp.Dot) and isinstance(of.expression, exp.Anonymous) and isinstance(of.this, exp.Identifier):
-            ends = {"firstof": "FIRST", "lastof": "LAST"}
-            call = ends.get(of.expression.name.lower())
-            if call is None:
-                known = "firstOf() and lastOf() are there"
-                self.cursor.fail(f"the method {of.expression.name} is not supported: {known}", position_of(of.this))
-            return self._of_group(of.this, name, call, None)
+    def _navigated(self, found: list[Step]) -> exp.Expr | None:
+        """`A[2].v`, `A.firstOf().v`, `A.lastOf().v`, and paths of what rows have: `A.address.city`."""
+        known = symbols(self.pattern)
+        match found:
+            case [Name(variable), Index(place), Name(name), *rest] if variable.name in known:
+                call, index = ("LAST", None) if place < 0 else ("FIRST", exp.Literal.number(place))
+                return self._of_group(variable, following(exp.column(name.copy()), rest), call, index)
+            case [Name(variable), (Index() | Count()), *_] if variable.name in known:
+                there = "firstOf() and lastOf() are there, with an attribute: A.lastOf().v"
+                self.cursor.fail(f"{variable.name!r} as a whole is not supported: {there}", position_of(variable))
+            case [Name(variable), Name(name), *rest] if variable.name in known or variable.name == self.alias:
+                return following(exp.column(name.copy(), table=variable.copy()), rest)
+            case [Name(variable), Key(name, text), *rest]:
+                return following(paths.key(exp.column(name.copy(), table=variable.copy()), text), rest)
+            case [Name(name), *rest]:
+                return following(exp.column(name.copy()), rest)
         return None
 
-    def _of_group(self, variable: exp.Identifier, name: exp.Identifier, call: str, index: exp.Expr | None) -> exp.Expr:
+    def _of_group(self, variable: exp.Identifier, value: exp.Expr, call: str, index: exp.Expr | None) -> exp.Expr:
         place = position_of(variable)
         symbol = self._symbol(variable.name, place)
         if symbol not in self.groups:
-            self.cursor.fail(f"{symbol!r} stands for one row: write {symbol}.{name.name}", place)
+            self.cursor.fail(f"{symbol!r} stands for one row: write {symbol}.{value.sql()}", place)
         if symbol == self.symbol:
             self.cursor.fail(
                 f"within its own definition {symbol!r} is the row at hand: prev looks at those before", place
             )
-        column = exp.column(name.copy(), table=_marked(variable, symbol))
-        return exp.Anonymous(this=call, expressions=[column, *([index] if index is not None else [])])
+        for column in value.find_all(exp.Column):
+            column.set("table", _marked(variable, symbol))
+        return exp.Anonymous(this=call, expressions=[value, *([index] if index is not None else [])])
 
     def _symbol(self, name: str, place: int | None) -> str:
         known = symbols(self.pattern)

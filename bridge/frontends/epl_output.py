@@ -7,6 +7,7 @@ import re
 
 from sqlglot import exp
 
+from bridge.changes import Leaving
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_text import period, whole
@@ -24,6 +25,7 @@ from bridge.query import (
     Throttle,
     Window,
     unfiltered,
+    walk,
 )
 from windows.window import Range, Rows
 
@@ -67,8 +69,6 @@ def _pace(cursor: Cursor) -> Pace:
     position = cursor.expect("OUTPUT")
     kind = cursor.word().lower() if cursor.word() in ("ALL", "FIRST", "LAST", "SNAPSHOT") else "all"
     cursor.at += cursor.word() == kind.upper()
-    if kind == "snapshot":
-        cursor.fail("output snapshot is not supported: cep.query asks for what is there at a moment", position)
     if not cursor.take("EVERY"):
         cursor.fail("output is supported as output [all | first | last] every n events, or every 5 seconds", position)
     counted = re.fullmatch(r"\d+", cursor.word()) and cursor.word(1) in ("EVENTS", "EVENT")
@@ -103,6 +103,8 @@ def paced(cursor: Cursor, node: Node, pace: Pace | None, groups: tuple[exp.Expr,
     """The results as `output` tells them; `groups`: the columns by which `last` tells one of each."""
     if pace is None:
         return node
+    if any(isinstance(below, Leaving) for below in walk(node)):
+        cursor.fail("rstream with output is not supported: insert rstream into names what leaves", pace.position)
     if pace.count is not None:
         _check_counting(cursor, node, pace)
     if pace.kind == "first":
@@ -120,7 +122,7 @@ def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
     while isinstance(base, (Filter, Map, Lookup, Prior)):
         base = base.input
     batch = isinstance(base, Window) and getattr(base.extent, "slide", None) is not None
-    several = isinstance(base, (Correlate, EagerMatch)) or batch
+    several = isinstance(base, (Correlate, EagerMatch, Leaving)) or batch
     if isinstance(base, Aggregate):
         several = base.every_change or base.having is not None or _is_batch(base.input)
     if several:
@@ -129,6 +131,35 @@ def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
             "insert into names the results",
             pace.position,
         )
+
+
+def at_ticks(cursor: Cursor, node: Node, pace: Pace) -> Node:
+    """`output snapshot every 2 sec` over `#time(5 sec)`: what is in the window then, counted from the first row there is.
+
+    A jump holds the rows from its size before the boundary on, the boundary left out; a sliding window those from then
+    on, it being let in.
+    """
+    filters, base = list[Filter](), node
+    while isinstance(base, Filter):
+        filters.append(base)
+        base = base.input
+    extent = base.extent if isinstance(base, Window) else None
+    is_plain = isinstance(extent, Range) and extent.slide is None and extent.step is None
+    if not isinstance(base, Window) or not isinstance(extent, Range) or not is_plain or extent.size < 2:
+        cursor.fail("output snapshot is supported over #time alone: cep.query asks for what is there", pace.position)
+    if pace.time is None:
+        cursor.fail("output snapshot every n events is not supported: say a time", pace.position)
+    below = base.input
+    for one in reversed(filters):
+        below = Filter(below, one.condition)
+    return Window(below, Range(extent.size - 1, pace.time, first=True), base.partition_by)
+
+
+def leaving(cursor: Cursor, node: Node, position: int) -> Leaving:
+    """What leaves a window; `position`: where rstream stands."""
+    if not isinstance(node, Window) or getattr(node.extent, "slide", None) is not None:
+        cursor.fail("rstream wants one stream with a window that is no batch: #time(5 sec), #length(5)", position)
+    return Leaving(node)
 
 
 def _is_batch(node: Node) -> bool:

@@ -8,8 +8,11 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import Names, position_of, resolved
+from bridge.named import EVER
 from bridge.query import Correlate, EagerMatch, Node, Prior, TemporalMatch, Window
 from windows.window import FirstRange, FirstRows, Range, Rows, Unbounded
+
+_EVER: dict[str, type[exp.Expr]] = {"firstever": exp.First, "lastever": exp.Last, "countever": exp.Count}
 
 LIMIT = 1_000
 """How many events back they look at most."""
@@ -39,6 +42,8 @@ class Priors:
                 call = self._call(node)
                 self.found.append(call)
                 node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
+            elif (make := _EVER.get(node.name.lower())) is not None:
+                node.replace(self._ever(node, make))
         result: exp.Expr = holder.this.pop()
         return result
 
@@ -53,6 +58,14 @@ class Priors:
         if values[0].find(exp.AggFunc, exp.Anonymous):
             self.cursor.fail(f"{function} wants an attribute of the event", at)
         return _Call(f"before.{len(self.found) + 1}", function, values[0].copy(), count, at)
+
+    def _ever(self, node: exp.Anonymous, make: type[exp.Expr]) -> exp.Expr:
+        """`firstever(v)`: an aggregate, of all events that ever came."""
+        if len(node.expressions) != 1:
+            self.cursor.fail(f"{node.name.lower()} wants one value", node.meta.get("start", position_of(node)))
+        found = make(this=node.expressions[0].copy())
+        found.meta[EVER] = True
+        return found
 
     def over(self, node: Node, names: Names) -> Node:
         """The node with the values of the events before."""

@@ -14,39 +14,6 @@ _ENDS: dict[str, int | str] = {"firstof": 0, "lastof": LAST}
 _COUNTS = ("countof", "size")
 
 
-def as_column(node: exp.Dot) -> exp.Column | None:
-    """What `b[0].v` and the like are in the query objects; None for other uses of a dot.
-
-    >>> print(as_column(exp.maybe_parse("b.lastOf().v")))
-    "b[last]".v
-    """
-    of, name = node.this, node.expression
-    if isinstance(name, exp.Anonymous) and name.name.lower() in _COUNTS and (tag := _tag(of)) is not None:
-        return _column(exp.to_identifier(COUNT), tag, COUNT)
-    if not isinstance(name, exp.Identifier):
-        return None
-    if isinstance(of, exp.Bracket) and len(of.expressions) == 1 and (tag := _tag(of.this)) is not None:
-        (index,) = of.expressions
-        number = isinstance(index, exp.Literal) and not index.is_string and index.name.isdigit()
-        return _column(name, tag, int(index.name)) if number else None
-    if isinstance(of, exp.Dot) and isinstance(of.expression, exp.Anonymous) and (tag := _tag(of.this)) is not None:
-        end = _ENDS.get(of.expression.name.lower())
-        return None if end is None else _column(name, tag, end)
-    return None
-
-
-def _tag(node: exp.Expr) -> exp.Identifier | None:
-    if isinstance(node, exp.Column) and not node.table:
-        node = node.this
-    return node if isinstance(node, exp.Identifier) else None
-
-
-def _column(name: exp.Identifier, tag: exp.Identifier, which: int | str) -> exp.Column:
-    qualifier = exp.to_identifier(str(Element(tag.name, which)), quoted=True)
-    qualifier.meta.update(tag.meta)
-    return exp.Column(this=name.copy(), table=qualifier)
-
-
 def mentioned(cursor: Cursor, tags: Collection[str], start: int, end: int) -> tuple[str, ...]:
     """What the statement at the cursor says of repeated tags, but for its tokens from `start` to before `end`, the pattern.
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.frontends import epl_operators
+from bridge.frontends import epl_operators, epl_paths
 from bridge.frontends.cursor import Cursor, Region, word_of
-from bridge.frontends.epl_repeated import as_column
+from bridge.frontends.epl_types import TYPE
+from bridge.frontends.epl_values import with_values
 from bridge.frontends.scalars import plain, position_of, refuse_foreign, unchecked
 from windows.schema import TypeMismatch, canonical_type
 
@@ -31,7 +32,6 @@ _MATH: dict[str, Callable[..., exp.Expr]] = {
 
 _REFUSED_CALLS = {
     "instanceof": "instanceof is not supported: the type of every attribute is known from its schema",
-    "typeof": "typeof is not supported: a stream has events of one type",
     "prior": "prior is not supported here: in the list of columns and in where it is",
     "prev": "prev is not supported here: in the list of columns and in where it is, and in DEFINE of match_recognize",
     "prevtail": "prevtail is not supported: match_recognize can look at rows before",
@@ -39,9 +39,9 @@ _REFUSED_CALLS = {
     "prevwindow": "prevwindow is not supported: window contents are asked with cep.query",
     "istream": "istream() is not supported: what is reported is new always",
     "grouping": "grouping() is not supported: one GROUP BY is",
-    "firstever": "firstever is not supported: first over #keepall is the same",
-    "lastever": "lastever is not supported: last over #keepall is the same",
-    "countever": "countever is not supported: count over #keepall is the same",
+    "firstever": "firstever is not supported here: in the list of columns it is",
+    "lastever": "lastever is not supported here: in the list of columns it is",
+    "countever": "countever is not supported here: in the list of columns it is",
     "nth": "nth is not supported",
     "rate": "rate is not supported: count over #time, divided by the time, says the same",
     "leaving": "leaving is not supported: only what is new is reported",
@@ -52,7 +52,8 @@ _REFUSED_CALLS = {
     "currenteventtime": "write current_timestamp",
 }
 
-_BEFORE = ("prev", "prior")
+_BEFORE = ("prev", "prior", "firstever", "lastever", "countever")
+"""Calls of which the list of columns makes sense."""
 
 Expression = exp.Expr
 
@@ -61,7 +62,7 @@ def listed(
     cursor: Cursor, region: Region, what: str, change: Callable[[exp.Expr], exp.Expr] = lambda written: written
 ) -> tuple[exp.Expr, ...]:
     """The expressions of a region, `change`d first, EPL's own operators and functions in those of SQL."""
-    columns = tuple(map(change, written(cursor, region, what)))
+    columns = tuple(change(chained(cursor, column)) for column in written(cursor, region, what))
     for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() in _BEFORE):
         cursor.fail(_REFUSED_CALLS[call.name.lower()], call.meta.get("start", position_of(call)))
     return checked(cursor, region, columns)
@@ -122,7 +123,11 @@ def _refuse_words(cursor: Cursor, index: int, region: Region) -> None:
         cursor.fail(_REFUSED_CALLS["instanceof"], token.start)
     if word == "NEW":
         cursor.fail("new is not supported: results are flat", token.start)
-    if word in ("=>", "->"):
+    if word == "=>":
+        cursor.fail(
+            "methods with conditions, x => …, are not supported: firstOf(), lastOf(), countOf() are", token.start
+        )
+    if word == "->":
         cursor.fail(f"{token.text} is not supported in an expression", token.start)
 
 
@@ -140,24 +145,39 @@ def _is_call_with_comma(cursor: Cursor, index: int, region: Region) -> bool:
     return False
 
 
+def chained(
+    cursor: Cursor,
+    expression: exp.Expr,
+    made: Callable[[list[epl_paths.Step]], exp.Expr | None] = epl_paths.as_column,
+) -> exp.Expr:
+    """The expression with its chains of names, `a.b[0].c`, `made` into what the shared trees have."""
+    holder = exp.Paren(this=expression)
+    for node in list(holder.find_all(exp.Dot, exp.Bracket, exp.Anonymous, exp.Column)):
+        if isinstance(node, exp.Column) and not node.db:
+            continue
+        if not epl_paths.in_chain(node) and (found := epl_paths.steps(cursor, node)) is not None:
+            node.replace(made(found) or node)
+    result: exp.Expr = holder.this.pop()
+    return result
+
+
 def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
     holder = exp.Paren(this=expression)
-    for dot in list(holder.find_all(exp.Dot)):
-        if not isinstance(dot.parent, exp.Dot) and (one := as_column(dot)) is not None:
-            dot.replace(one)
     for node in list(
-        holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike)
+        holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike, exp.Typeof)
     ):
         found = _in_sql(cursor, node)
         if found is not node:
             node.replace(found)
     result: exp.Expr = holder.this.pop()
-    return result
+    return with_values(result, cursor.variables)
 
 
 def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.CurrentTimestamp):
         return exp.column("ts")
+    if isinstance(node, exp.Typeof):
+        return _type_of(cursor, node)
     if isinstance(node, exp.RegexpLike):
         return epl_operators.whole_match(cursor, node)
     if isinstance(node, exp.Anonymous):
@@ -170,9 +190,7 @@ def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
         of, call = node.this, node.expression
         if isinstance(of, exp.Identifier) and of.name == "Math" and call.name.lower() in _MATH:
             return _math(cursor, call)
-        cursor.fail(f"the method {call.name} is not supported here", position_of(node) or call.meta.get("start"))
-    if isinstance(node, exp.Dot) and isinstance(node.parent, exp.Dot) is False:
-        cursor.fail("nested and indexed properties are not supported: attributes are flat", position_of(node))
+        epl_paths.refuse_method(cursor, node, call)
     return node
 
 
@@ -184,6 +202,14 @@ def _call(cursor: Cursor, node: exp.Anonymous) -> exp.Expr:
             cursor.fail("cast wants the name of a type", position_of(node))
         return exp.cast(value.copy(), type_named(cursor, kind.name, position_of(kind) or 0))
     return node
+
+
+def _type_of(cursor: Cursor, call: exp.Typeof) -> exp.Column:
+    """`typeof(a)` as a column of the event."""
+    event = call.this
+    if not isinstance(event, exp.Column) or event.table:
+        cursor.fail("typeof wants an event: its alias, or its tag", call.meta.get("start", position_of(call)))
+    return exp.Column(this=exp.to_identifier(TYPE, quoted=True), table=event.this.copy())
 
 
 def _math(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:

@@ -7,8 +7,11 @@ is respelled as SQL of the same length, so that every place is a place in the te
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from fractions import Fraction
+from types import MappingProxyType
+
+from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, blanked, tokens
@@ -44,7 +47,10 @@ class EplCursor(Cursor):
     ['select', "'it'", '||', "'s'", 'from', '"order"']
     """
 
-    def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
+    def __init__(
+        self, text: str, reserved: Collection[str] = (), variables: Mapping[str, exp.Expr] = MappingProxyType({})
+    ) -> None:
+        self.variables = variables
         self.text = text
         self.bare = _respelled(text)
         self.tokens = tokens(text, self.bare)

@@ -6,6 +6,7 @@ expression is refused here, at its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, cast
@@ -14,6 +15,8 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD, Cursor, Region, word_of
+from bridge.frontends.epl_types import TYPE
+from bridge.paths import is_path, path
 from bridge.query import Correlate, Node, parsed, unfiltered
 
 _SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
@@ -30,7 +33,6 @@ _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = 
     ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
     ((exp.Placeholder, exp.Parameter), _PARAMETERS, ("?", ":", "@", "??")),
     ((exp.Aliases, exp.Command), "not understood", ()),
-    ((exp.Dot,), _FLAT, (".",)),
 )
 _LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
 
@@ -153,6 +155,10 @@ def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]
         for kinds, message, words in _REFUSED:
             if isinstance(node, kinds):
                 cursor.fail(message, _place(cursor, region, words))
+        if isinstance(node, exp.Dot) and not (
+            is_path(node) and isinstance(node.this, (exp.Column, exp.Dot, exp.Bracket))
+        ):
+            cursor.fail(_FLAT, _place(cursor, region, (".",)))
         if isinstance(node, exp.Alias) and node.parent is not None:
             _refuse_alias(cursor, node)
         if isinstance(node, exp.In) and node.args.get("field"):
@@ -187,11 +193,53 @@ def _resolved(cursor: Cursor, expression: exp.Expr, names: Names) -> exp.Expr:
         if qualifier is not None and (found := names.inside.get((column.db or None, qualifier.name))) is not None:
             _move(cursor, column, qualifier, found)
             continue
-        if qualifier is not None and _own(cursor, column, qualifier, names):
-            column.set("table", None)
-            if isinstance(column.this, exp.Star):
-                expression = _replaced(expression, column)
+        if qualifier is None:
+            continue
+        changed = _without_own(cursor, column, names)
+        expression = _replaced(expression, column, changed) if changed is not column else expression
     return expression
+
+
+def _without_own(cursor: Cursor, column: exp.Column, names: Names) -> exp.Expr:
+    """`s.a.b` as the part `b` of `a` in the input `s`, whose qualifier is dropped where it is the only one."""
+    words = [column.args[part] for part in ("catalog", "db", "table") if column.args.get(part) is not None]
+    first = words[0]
+    own = names.own is not None and first.name.lower() == names.own.lower()
+    kept = not own and first.name.lower() in [name.lower() for name in names.kept]
+    if isinstance(column.this, exp.Star):
+        if len(words) > 1 or not (own or kept):
+            cursor.fail(_FLAT if len(words) > 1 else _unknown(first, names), first.meta.get("start"))
+        return cast("exp.Expr", column.this) if own else column
+    rest = [*words, column.this][own or kept :]
+    if column.name == TYPE and not (own or kept):
+        message = f"typeof is of events, not of attributes, whose types are known: {_unknown(first, names)}"
+        cursor.fail(message, first.meta.get("start"))
+    if kept and len(rest) == 1:
+        return column
+    found: exp.Expr = exp.Column(this=rest[0].copy(), table=first.copy() if kept else None)
+    for name in rest[1:]:
+        found = exp.Dot(this=found, expression=name.copy())
+        if not (own or kept):
+            found.meta["unknown"] = _unknown(first, names)
+    return _indexed(found)
+
+
+def _indexed(found: exp.Expr) -> exp.Expr:
+    """Where a name is `items[0]` of EPL, and no pattern repeats such a tag, the value of a list."""
+    for column in list(found.find_all(exp.Column)):
+        known = re.fullmatch(r"(.*)\[(\d+|last|count)\]", column.name, re.DOTALL)
+        if known is None:
+            continue
+        name = exp.to_identifier(known[1])
+        name.meta.update(column.this.meta)
+        base = exp.Column(this=name, table=column.args.get("table"))
+        if known[2] == "count":
+            return exp.ArraySize(this=base)
+        place = path(base, -1 if known[2] == "last" else int(known[2]))
+        if column is found:
+            return place
+        column.replace(place)
+    return found
 
 
 def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: Inside) -> None:
@@ -206,19 +254,13 @@ def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: 
     column.set("db", None)
 
 
-def _own(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, names: Names) -> bool:
-    if column.args.get("db") is not None:
-        cursor.fail(_FLAT, position_of(column))
-    own = names.own is not None and qualifier.name.lower() == names.own.lower()
-    if not own and qualifier.name.lower() not in [name.lower() for name in names.kept]:
-        known = ", ".join(map(repr, names.kept or filter(None, [names.own])))
-        cursor.fail(f"unknown input {qualifier.name!r}; there is {known}", qualifier.meta.get("start"))
-    return own
+def _unknown(qualifier: exp.Identifier, names: Names) -> str:
+    known = ", ".join(map(repr, names.kept or filter(None, [names.own])))
+    return f"unknown input {qualifier.name!r}; there is {known}"
 
 
-def _replaced(expression: exp.Expr, column: exp.Column) -> exp.Expr:
-    star = cast("exp.Expr", column.this.pop())
+def _replaced(expression: exp.Expr, column: exp.Column, by: exp.Expr) -> exp.Expr:
     if column is expression:
-        return star
-    column.replace(star)
+        return by.pop() if by.parent is column else by
+    column.replace(by)
     return expression

@@ -46,10 +46,14 @@ class Decided(NamedTuple):
 
 
 class Searches(NamedTuple):
-    """The searches for matches: the rows at which they began, and when each, and all before it, had ended."""
+    """The searches for matches: the rows at which they began, and when each, and all before it, had ended.
+
+    `leads` tells of each whether none before it went on for longer: what is decided from there on, is so by itself.
+    """
 
     begun: Ints
     told: Decided
+    leads: Bools
 
     def told_of(self, found: Found) -> Decided:
         """Of the matches that they found."""
@@ -81,7 +85,7 @@ def searched(task: Task, found: Found, times: Ints, now: int) -> Searches:
     search = _Search(task, times, now)
     begun = search.begun(found)
     steps, settled = search.run(begun)
-    return Searches(begun, search.told(begun, steps, settled))
+    return search.told(begun, steps, settled)
 
 
 @dataclasses.dataclass
@@ -118,7 +122,7 @@ class _Search:
         steps, settled = zip(*several, strict=True) if several else ((np.zeros(0, np.int64),), (np.zeros(0, bool),))
         return np.concatenate(steps), np.concatenate(settled)
 
-    def told(self, begun: Ints, steps: Ints, settled: Bools) -> Decided:
+    def told(self, begun: Ints, steps: Ints, settled: Bools) -> Searches:
         """When each of the searches ended, and all before it in its partition."""
         ends = self.partition_ends[np.searchsorted(self.partition_ends, begun, side="right")]
         row = begun + steps - 1
@@ -132,5 +136,6 @@ class _Search:
             how[late], time[late] = BY_TIME, deadline[late]
             key[late] = 4 * (begun + steps)[late]  # before the row that is too late
         newest = np.maximum.accumulate(key) if len(key) else key
-        last = np.maximum.accumulate(np.where(key >= newest, np.arange(len(key)), 0)) if len(key) else key
-        return Decided(how[last], np.where(how == BY_ROW, row, -1)[last], time[last])
+        leads = key >= newest
+        last = np.maximum.accumulate(np.where(leads, np.arange(len(key)), 0)) if len(key) else key
+        return Searches(begun, Decided(how[last], np.where(how == BY_ROW, row, -1)[last], time[last]), leads)

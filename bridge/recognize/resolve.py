@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from sqlglot import exp
 
 from bridge import query
 from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError
+from bridge.paths import with_parts
 from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from bridge.recognize.values import field_of
 from bridge.scope import Field, Scope, condition_of
@@ -31,12 +32,12 @@ def _(node: query.MatchRecognize, names: Names) -> Resolved:
             "window holds now, ask cep.query"
         )
     fields = [field for field in below.fields if not field.hidden]
-    clause = spelled(node.pattern, [*(field.name for field in fields), "ts"])
+    types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
+    clause = with_paths(spelled(node.pattern, list(types)), types)
     _check_order(clause)
     if clause.timed_out and clause.within is None:
         raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
     _warn_of_growth(clause)
-    types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
     check_scalars(clause, lambda c: types[c.name])
     measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures]
     keys = [Field(key.name, types[key.name]) for key in clause.partition_by]
@@ -59,8 +60,8 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
         if node.interval is not None and getattr(below.node.extent, "slide", None) is not None:
             raise QueryError("a batch is told when it is full: INTERVAL has no meaning over one", words=["interval"])
     fields = [field for field in below.fields if not field.hidden]
-    pattern = spelled(node.pattern, [*(field.name for field in fields), "ts"])
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
+    pattern = with_paths(spelled(node.pattern, list(types)), types)
     check_scalars(pattern, lambda c: types[c.name])
     measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
     check_measures(measures, pattern)
@@ -125,6 +126,19 @@ def spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
         measures=tuple(measure.transform(by_field) for measure in clause.measures),
         partition_by=tuple(key.transform(by_field) for key in clause.partition_by),
         order_by=tuple(item.transform(by_field) for item in clause.order_by),
+    )
+
+
+def with_paths(clause: RowPattern, types: Mapping[str, str]) -> RowPattern:
+    """The clause with typed parts for the paths in its conditions and measures."""
+
+    def found(column: exp.Column) -> tuple[exp.Expr, str]:
+        return column, types[column.name]
+
+    return dataclasses.replace(
+        clause,
+        define=tuple((symbol, with_parts(condition, found)) for symbol, condition in clause.define),
+        measures=tuple(cast("exp.Alias", with_parts(measure, found)) for measure in clause.measures),
     )
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
+from bridge.arrow import array_of
 from bridge.recognize.strategies.machine import computed
 from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Value, Valued
@@ -42,12 +43,16 @@ class Report(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """One input: the events of this push and all that are kept, the names of their columns, what they can be."""
+    """One input: the events of this push and all that are kept, the names of their columns, what they can be.
+
+    After the columns come `parts` of nested ones, which conditions name.
+    """
 
     arrived: str
     seen: str
     names: tuple[str, ...]
     numbers: tuple[int, ...]
+    parts: tuple[exp.Expr, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +148,10 @@ class Live:
         if isinstance(atom.row, exp.Count):
             return lambda bound: len(bound[number]) if number in bound else None
         pick = picker(number, atom.place.offset if atom.place.first else None)
-        names = next(one.names for one in self.inputs if number in one.numbers)
+        names, parts = next((one.names, one.parts) for one in self.inputs if number in one.numbers)
+        if atom.row in parts:
+            part = len(names) + parts.index(atom.row)
+            return lambda bound: None if (event := pick(bound)) is None else event.values[part]
         if name not in names:  # its time
             return lambda bound: None if (event := pick(bound)) is None else event.moment[0]
         at = names.index(name)
@@ -170,9 +178,10 @@ class Live:
             found = [pick(report.bound) for report in reports]
             for at, name in enumerate(names):
                 columns[f"{told.prefix}_{name}"] = [None if one is None else one.values[at] for one in found]
-        arrays = [pa.array(values) for values in columns.values()]
         if kinds:
-            arrays = [array.cast(kind) for array, kind in zip(arrays, kinds, strict=True)]
+            arrays = [array_of(values, kind) for values, kind in zip(columns.values(), kinds, strict=True)]
+        else:
+            arrays = [pa.array(values) for values in columns.values()]
         database.append(self.texts.found, pa.Table.from_arrays(arrays, names=list(columns)))
 
     # Notes --------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
 from bridge.flow import number
+from bridge.paths import column_of
 from bridge.recognize.clause import SEMANTICS, RowPattern
 from bridge.scope import column
 from bridge.types import place as place_in_text
@@ -161,6 +162,7 @@ def _named(tree: exp.Expr, atoms: dict[Atom, str]) -> exp.Expr:
 STRICT = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Paren, exp.Cast, exp.TryCast, exp.Abs, exp.Literal,
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Upper, exp.Lower, exp.Length, exp.DataType, exp.DataTypeParam,
+    exp.ArraySize,
 )  # fmt: skip
 """What is NULL where an operand is: such an expression over one row may be computed before it is known which row."""
 
@@ -180,6 +182,8 @@ class _Reader:
         """The expression with leaves for what it reads."""
         if isinstance(node, exp.Column):
             return _leaf(Value(self.canonical(self.place(node, final)), self.row(node)))
+        if (whole := column_of(node)) is not None:  # read as its column is
+            return _leaf(Value(self.canonical(self.place(whole, final)), self.row(node)))
         if isinstance(node, exp.Anonymous) and node.name in SEMANTICS:
             return self.tree(node.expressions[0], self.is_final(node))
         if isinstance(node, exp.Anonymous) and (found := self.function(node, final)):

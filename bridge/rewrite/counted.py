@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import Flow, Need, named, number, numbered, of, table
+from bridge.named import OF_EVENT
 from bridge.plan import Insert, Operator
 from bridge.rewrite.frames import aggregates
 from bridge.rewrite.network import Network, add_table, keep_for
@@ -20,12 +21,13 @@ NUMBER = "_n"
 
 
 def can_count(node: query.Aggregate, below: Flow) -> bool:
-    """Whether all it aggregates is COUNT(*) over a sliding window of time as it is."""
+    """Whether all it aggregates is COUNT(*) over a sliding window of time as it is, perhaps beside the event's values."""
     if node.group_by or node.on_change or not isinstance(node.input, query.Window):
         return False
     if below.size in (None, NEVER) or below.timed or below.order:
         return False
-    return all(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in aggregates(node))
+    others = [call for call in aggregates(node) if OF_EVENT not in call.meta]
+    return bool(others) and all(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in others)
 
 
 def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
@@ -45,13 +47,16 @@ def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     count = exp.paren(exp.Sub(this=of("t", NUMBER), expression=before))
 
     def own(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Last):  # of the events of the window the newest is the one that arrives
+            return of("t", part.this.name)
         return count.copy() if isinstance(part, exp.Count) else part
 
-    names = ("ts", "seq", "_expires")
+    read = [call.this.name for call in aggregates(node) if isinstance(call, exp.Last)]
+    names = list(dict.fromkeys(("ts", "seq", "_expires", *read)))
     arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
     found = exp.select(*(of("a", name) for name in names), named(exp.Subquery(this=newest), NUMBER)).from_(arrivals)
     columns = [named(item.this.transform(own), item.alias) for item in node.columns]
-    select = exp.select(*(named(of("t", name), name) for name in names), *columns)
+    select = exp.select(*(named(of("t", name), name) for name in ("ts", "seq", "_expires")), *columns)
     return select.from_(exp.Subquery(this=found.distinct()).as_("t", quoted=True))
 
 

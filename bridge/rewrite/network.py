@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.algebra import ReadSQL
-from bridge.changes import StateTable
+from bridge.changes import Leaving, StateTable
 from bridge.errors import QueryError
 from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, same, table
 from bridge.plan import Insert, Operator, Purge, Table
@@ -74,6 +74,8 @@ class Network:
         self.written: frozenset[str] = frozenset()
         """The tables that queries write: what is read of them is read at its place among the steps."""
         self._state = names.tables
+        self.read_late: set[Node] = set()
+        """What reads tables that nobody wrote when it was created: it is read when all steps are done."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self.reader = 0
         self._used: set[int | str] = set()
@@ -259,6 +261,7 @@ class Network:
                 timed |= source.timed
             timed |= isinstance(below, query.Window) and is_timed(below)
             timed |= isinstance(below, query.Aggregate) and (below.on_change or below.every_change)
+            timed |= isinstance(below, Leaving)
             timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
             timed |= isinstance(below, query.EagerMatch) and below.interval is not None

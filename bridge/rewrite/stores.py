@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
-from bridge.errors import QueryError
 from bridge.flow import BY_VALUE, Flow, Need, Selection, named, number, of, table
 from bridge.plan import Insert, Operator
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.stores import statement
 from bridge.stores.resolve import RESULT_ID
+from bridge.stores.table import made
 from bridge.types import UNKNOWN, type_of
 from windows.databases.base import PARAMETER
-from windows.schema import Attribute
 from windows.window import NEVER
 
 
@@ -33,6 +32,8 @@ def _(node: ReadSQL, network: Network, need: Need) -> Flow:
         else:
             _asked(node, sql, below, network, operator)
 
+    if not kept:
+        network.read_late.add(node)
     operator = network.operator(node, build, "ReadSQL")
     return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
 
@@ -54,7 +55,7 @@ def _(node: UpdateSQL, network: Network, need: Need) -> Flow:
 def _(node: IntoTable, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        names = _made(node, network)
+        names = made(node.table, {"ts": "BIGINT", **network.types(node.input)}, network.database)
         columns = {name.lower(): column for name, column in below.arrivals.columns.items()}
         listed = [named(columns[name.lower()].copy(), name) for name in names]
         rows = Selection(below.arrivals.source, below.arrivals.columns, below.arrivals.conditions).select([])
@@ -232,24 +233,3 @@ def _posted(node: UpdateSQL, below: Flow, network: Network, operator: Operator) 
             width=len(below.names),
         )
     )
-
-
-# INSERT INTO TABLE ------------------------------------------------------------------------------------------------------
-
-
-def _made(node: IntoTable, network: Network) -> list[str]:
-    """The columns of the table that are filled; a table that is not there is made."""
-    database = network.database
-    kinds = {"ts": "BIGINT", **network.types(node.input)}
-    schema = database.relation(node.table)
-    if schema is not None:
-        return [attribute.name for attribute in schema if attribute.name.lower() in {name.lower() for name in kinds}]
-    columns = []
-    for name, kind in kinds.items():
-        if kind == UNKNOWN:
-            raise QueryError(f"the type of {name!r} is not known: CAST({name} AS …) says it", words=[name])
-        typed = exp.DataType.build(database.column_type(Attribute("column", kind)), dialect=database.dialect, udt=True)
-        columns.append(exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=typed))
-    create = exp.Create(kind="TABLE", this=exp.Schema(this=table(node.table), expressions=columns))
-    database.execute(database.render(create))
-    return list(kinds)

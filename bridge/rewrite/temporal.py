@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import Flow, Need, Selection, before, named, number, of, table, zero
+from bridge.paths import column_of
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.recognize import events
@@ -53,23 +54,23 @@ class _Writing:
         from bridge.recognize.temporal import Input, Live, Texts
 
         self.noted, self.state, self.found = (self.network.name(k, self.node) for k in ("noted", "state", "matches"))
+        rests = tuple(self._rest(n) for n in range(len(self.node.events)))
+        values = tuple(self._valued(value, None) for value in self.node.values)
         inputs = []
         for place, (below, flow) in enumerate(self.flows.items()):
             numbers = [n for n, event in enumerate(self.node.events) if event.input == below]
-            seen, arrived = self._keep(flow, numbers)
+            parts = _parts((*rests, *values), numbers)
+            seen, arrived = self._keep(flow, numbers, parts)
             render = self.network.database.render
             every = exp.select(exp.Star()).from_(table(seen).as_("r", quoted=True)).order_by(*_moment("r"))
-            inputs.append(
-                Input(render(every.where(exp.Exists(this=arrived))), render(every), flow.names, tuple(numbers))
-            )
+            new = render(every.where(exp.Exists(this=arrived)))
+            inputs.append(Input(new, render(every), flow.names, tuple(numbers), parts))
             self._purge(place, seen)
         for name, columns, indexes in ((self.noted, NOTED, (("_source", "ts", "seq"),)), (self.state, STATE, ())):
             add_table(self.operator, name, exp.select(*(named(zero(), c) for c in columns)), indexes)
         self._make_found()
         quoted = self.network.database.quoted
         texts = Texts(quoted(self.noted), quoted(self.state), quoted(self.found))
-        rests = tuple(self._rest(n) for n in range(len(self.node.events)))
-        values = tuple(self._valued(value, None) for value in self.node.values)
         self.operator.steps.append(Live(self.node, tuple(inputs), rests, values, texts, self.found))
 
     # Conditions ---------------------------------------------------------------------------------------------------------
@@ -104,20 +105,25 @@ class _Writing:
         atoms: dict[Value, str] = {}
 
         def valued(node: exp.Expr) -> exp.Expr:
-            if not isinstance(node, exp.Column):
+            whole = node if isinstance(node, exp.Column) else column_of(node)
+            if whole is None:
                 return node
-            atom = self._other(node.name) or Value(Place((str(place),)), column(node.name))
+            atom = self._other(whole.name) or Value(Place((str(place),)), column(whole.name))
+            if node is not whole:
+                part = node.transform(lambda below: atom.row.copy() if isinstance(below, exp.Column) else below)
+                atom = dataclasses.replace(atom, row=part)
             return column(atoms.setdefault(atom, f"_v{len(atoms)}"))
 
         return Valued(expression.transform(valued), tuple(atoms))
 
     # Tables -------------------------------------------------------------------------------------------------------------
 
-    def _keep(self, flow: Flow, numbers: Sequence[int]) -> tuple[str, exp.Expr]:
+    def _keep(self, flow: Flow, numbers: Sequence[int], parts: Sequence[exp.Expr]) -> tuple[str, exp.Expr]:
         """The table of an input's events, with a bit for each event they can be; and what finds those of this push."""
         seen = self.network.name("seen", self.node)
         letter = named(self._letter(numbers), "_letter")
-        columns = [named(column(name), f"_c{at}") for at, name in enumerate(flow.names)]
+        kept = [*map(column, flow.names), *(part.copy() for part in parts)]
+        columns = [named(value, f"_c{at}") for at, value in enumerate(kept)]
         arrivals = exp.Subquery(this=flow.arrivals.select())
         select = exp.select(column("ts"), column("seq"), placed(flow), letter, *columns)
         select = select.from_(arrivals.as_("a", quoted=True))
@@ -163,6 +169,13 @@ class _Writing:
         rows = Selection.of(table(self.found), [*system, *names])
         flow = Flow(tuple(names), rows, order=("_place",), timed=is_timed(self.node.pattern))
         self.operator.result = self.operator.arrivals = flow
+
+
+def _parts(asked: Sequence[Valued | None], numbers: Sequence[int]) -> tuple[exp.Expr, ...]:
+    """What is asked of these events that is no column of theirs, but a part of one."""
+    atoms = [atom for valued in asked if valued is not None for atom in valued.atoms if isinstance(atom, Value)]
+    own = [atom for atom in atoms if atom.place.symbols is not None and int(atom.place.symbols[0]) in numbers]
+    return tuple(dict.fromkeys(atom.row for atom in own if isinstance(atom.row, (exp.Cast, exp.ArraySize))))
 
 
 def _moment(alias: str) -> Sequence[exp.Expr]:

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.intake import EARLIEST, LATEST, arrow_type
-from windows.schema import Attribute
+from bridge.arrow import arrow_type, conformed, is_nested
+from bridge.intake import EARLIEST, LATEST
+from windows.schema import Attribute, TypeMismatch
 
 Array = Any
 """An Arrow array, whole or in chunks."""
@@ -46,6 +47,11 @@ def to_attribute(column: Array, attribute: Attribute) -> Array:
     8
     """
     values, wanted = plain(column), arrow_type(attribute.type)
+    if is_nested(attribute.type) and convertible(values.type, attribute):
+        try:
+            return conformed(values, attribute)
+        except TypeMismatch as error:
+            raise Unfit(str(error)) from None
     if is_text(values.type) and attribute.type == "TIMESTAMP":
         return moments(values)
     if pa.types.is_timestamp(values.type) and attribute.type == "TIMESTAMP":
@@ -62,6 +68,8 @@ def convertible(kind: pa.DataType, attribute: Attribute) -> bool:
         kind = kind.value_type
     if pa.types.is_null(kind):
         return True
+    if is_nested(attribute.type) or pa.types.is_nested(kind):
+        return is_nested(attribute.type) and bool(pa.types.is_nested(kind))
     if is_text(kind):
         return attribute.type in ("VARCHAR", "DATE", "TIMESTAMP")
     families: list[Callable[[pa.DataType], bool]] = [pa.types.is_boolean, _is_number, pa.types.is_temporal]

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
+from bridge.arrow import arrow_type
 from bridge.errors import SourceError
-from bridge.intake import arrow_type
 from bridge.sources.block import Block
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from bridge.arrow import is_nested, nested_array
 from bridge.errors import SourceError
 from bridge.sources.block import Block
 from bridge.sources.convert import Array, Unfit
@@ -68,7 +69,7 @@ class JsonBlock(Block):
         self.layout = layout
         numbered = enumerate(data.split(b"\n"), line)
         self._lines = [(number, text) for number, text in numbered if text.strip()]
-        self._decimals = {c: a for a, c in layout.attributes if decimal_size(a.type)}
+        self._checked = {c: a for a, c in layout.attributes if decimal_size(a.type) or is_nested(a.type)}
 
     @property
     def rows(self) -> int:
@@ -83,7 +84,7 @@ class JsonBlock(Block):
         objects = self._objects[start:stop]
         if not all(type(found) is dict for found in objects):
             raise Unfit("no JSON object")
-        arrays = [_array([o.get(column) for o in objects], self._decimals.get(column)) for column in columns]
+        arrays = [_array([o.get(column) for o in objects], self._checked.get(column)) for column in columns]
         return pa.Table.from_arrays(arrays, names=columns)
 
     def line(self, row: int) -> int:
@@ -126,12 +127,13 @@ def _object(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _array(values: list[Any], decimal: Attribute | None) -> Array:
-    """Values of one kind as Arrow: numbers, texts or truths, not mixed."""
-    if decimal is not None:
+def _array(values: list[Any], attribute: Attribute | None) -> Array:
+    """Values of one kind as Arrow: numbers, texts or truths, not mixed; of an attribute where each is to be looked at."""
+    if attribute is not None:
         try:
-            check = checker(decimal)
-            return pa.array([None if value is None else check(value) for value in values])
+            check = checker(attribute)
+            found = [None if value is None else check(value) for value in values]
+            return nested_array(found, attribute.type) if is_nested(attribute.type) else pa.array(found)
         except TypeMismatch as error:
             raise Unfit(str(error)) from None
     try:

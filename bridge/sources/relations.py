@@ -8,11 +8,13 @@ import pyarrow as pa
 from pyarrow import csv, json, parquet
 from sqlglot import exp
 
+from bridge.arrow import values_of
 from bridge.errors import DatabaseError, SourceError
 from bridge.intake import as_arrow
 from bridge.sources.convert import to_attribute
 from windows.databases import Database, Refused
-from windows.schema import Schema, TypeMismatch
+from windows.databases.base import schema_of
+from windows.schema import Schema, TypeMismatch, type_of_arrow
 
 
 def create_relation(database: Database, name: str, data: Any) -> None:
@@ -22,6 +24,16 @@ def create_relation(database: Database, name: str, data: Any) -> None:
         schema = Schema.of(whole.schema)
     except TypeMismatch as error:
         raise SourceError(f"the relation {name!r}: {error}") from None
+    _create_table(database, name, schema, whole)
+
+
+def copy_table(database: Database, name: str, rows: pa.Table) -> None:
+    """The same for the rows of a table of another database, whose columns may have any names."""
+    kinds = [(field.name, type_of_arrow(field.type)) for field in rows.schema]
+    _create_table(database, name, schema_of(kinds), rows)
+
+
+def _create_table(database: Database, name: str, schema: Schema, whole: pa.Table) -> None:
     arrays = [to_attribute(whole.column(attribute.name), attribute) for attribute in schema]
     try:
         database.begin()
@@ -77,7 +89,7 @@ def _fill(database: Database, table: str, schema: Schema, rows: pa.Table) -> Non
         database.append(table, rows)
         return
     columns = [
-        [encode(value) if encode and value is not None else value for value in column.to_pylist()]
+        [encode(value) if encode and value is not None else value for value in values_of(column)]
         for encode, column in zip(encoders, rows.columns, strict=True)
     ]
     database.insert(table, len(columns), list(zip(*columns, strict=True)))

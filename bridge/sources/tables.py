@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bridge.arrow import arrow_type
 from bridge.errors import BridgeError, SourceError
-from bridge.intake import arrow_type, milliseconds
+from bridge.intake import milliseconds
 from bridge.sources.block import Block
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout, attribute_type

@@ -26,22 +26,31 @@ def replay(
     out: str | None = None,
     into: Bridge | None = None,
     spark: SparkSession | None = None,
+    run: str | None = None,
     **options: Any,
 ) -> dict[str, DataFrame]:
     """What `bridge.replay(..., engine="spark")` does; `options` are those of it that hold for Spark, too.
 
-    `pieces` says into how many pieces the history is cut, where that is not to be found out.
+    `pieces` says into how many pieces the history is cut, where that is not to be found out. What the script writes is
+    written before the results are there, once for each name of a `run`.
     """
+    from bridge.replay import Script
     from bridge.spark.continuation import go_live
     from bridge.spark.files import read, write
     from bridge.spark.pieces import Replay, frames
+    from bridge.spark.writes import refuse, run_name
+    from bridge.spark.writes import write as write_letters
 
-    found = Replay(source, queries, spark=spark, open_end=into is not None, **options)
+    script = Script.of(queries)
+    if into is not None:
+        refuse(script, "which a bridge that goes on live does itself: use engine='local'")
+    found = Replay(source, script, spark=spark, open_end=into is not None, **options)
     if into is not None:
         go_live(found, into)
     if out is None:
+        write_letters(found, run_name(run))
         return frames(found)
-    write(found, out)
+    write(found, out, run)
     return read(found, out)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import duckdb
 import numpy as np
@@ -13,14 +14,15 @@ from sqlglot import exp
 from bridge import query
 from bridge.query import Node
 from bridge.recognize.answer import matches, prepared
+from bridge.recognize.arrow import Ints
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import conditions
 from bridge.recognize.decided import AT_THE_END as IN_THE_END
-from bridge.recognize.decided import BY_ROW, can_tell, searched
+from bridge.recognize.decided import BY_ROW, Searches, can_tell, searched
 from bridge.recognize.members import Members
 from bridge.recognize.output import Output, shown
 from bridge.recognize.rows import SortedRows, Source
-from bridge.recognize.values import Value, read, shift_of
+from bridge.recognize.values import Fold, Number, Value, Valued, read, shift_of
 from bridge.scope import column
 from bridge.spark.order import AT_THE_END, BY_TIME, ORDER, PLACE
 from windows.databases.duckdb import DuckDB
@@ -30,6 +32,30 @@ ROWS = 6_000_000
 """A piece of more rows goes through the live query, in bounded memory."""
 
 TABLE = "cep_history"
+
+
+@contextlib.contextmanager
+def embedded() -> Iterator[DuckDB]:
+    """A database of one's own, on one core."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        yield DuckDB(connection)
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The results, with ORDER's columns, and what they were found by.
+
+    `times` and `places` are of the rows, partition by partition up to before `ends`; `starts` the first rows of the
+    matches, `first` that of each result's match.
+    """
+
+    table: pa.Table
+    first: Ints
+    starts: Ints
+    searches: Searches
+    times: Ints
+    places: Ints
+    ends: Ints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +71,19 @@ class Bounded:
 
         Raises QueryError or ExhaustedError where it cannot be told like this.
         """
-        with duckdb.connect(config={"threads": 1}) as connection:
-            database = DuckDB(connection)
-            connection.register(TABLE, events)
-            return self._answer(database, schema, now)
+        with embedded() as database:
+            return self.answer(database, schema, events, now).table
 
-    def _answer(self, database: DuckDB, schema: Schema, now: int) -> pa.Table:
-        fields = [*schema.names, "ts", PLACE]
+    def answer(self, database: DuckDB, schema: Schema, events: pa.Table, now: int) -> Answer:
+        """The results, with how they were found; raises as `results`."""
+        database.lend(TABLE, events)
+        try:
+            return self._answer(database, schema, now)
+        finally:
+            database.take_back(TABLE)
+
+    def _answer(self, database: DuckDB, schema: Schema, now: int) -> Answer:
+        fields = _fields(schema)
         ordered = dataclasses.replace(self.clause, order_by=tuple(exp.Ordered(this=column(c)) for c in ("ts", PLACE)))
         asked = prepared(database, ordered, fields)
         needed = list(dict.fromkeys([*asked.needed, "ts", PLACE]))
@@ -59,20 +91,23 @@ class Bounded:
             task = asked.task(rows)
             found = matches(task)
             times, places = (np.asarray(values) for values in rows.columns([column("ts"), column(PLACE)]))
-            told = searched(task, found, times, now).told_of(found)
+            searches = searched(task, found, times, now)
+            told = searches.told_of(found)
             members = Members(found, task.program, rows.ends)
             which = shown(members, self.clause.per_match, len(rows))
             plain = dataclasses.replace(self.clause, order_by=())
             table = Output(database, rows, members, which).table(plain, list(schema.names), asked.measures)
+            ends = rows.ends
         place = np.where(told.how == IN_THE_END, AT_THE_END, BY_TIME)
         by_row = told.how == BY_ROW
         place[by_row] = places[told.row[by_row]]
         each = which.match
-        order = [told.time[each], place[each], places[found.starts][each], np.arange(len(each))]
+        first = found.starts[each]
+        order = [told.time[each], place[each], places[first], np.arange(len(each))]
         own = [table.column(name) for _, name in self.columns]
-        return pa.Table.from_arrays(
-            [*map(pa.array, order), pa.array(order[0]), *own], names=[*ORDER, "ts", *(name for name, _ in self.columns)]
-        )
+        names = [*ORDER, "ts", *(name for name, _ in self.columns)]
+        whole = pa.Table.from_arrays([*map(pa.array, order), pa.array(order[0]), *own], names=names)
+        return Answer(whole, first, found.starts, searches, times, places, ends)
 
 
 def bounded(node: Node, columns: Iterable[str], streams: Mapping[str, Schema]) -> Bounded | None:
@@ -97,17 +132,46 @@ def bounded(node: Node, columns: Iterable[str], streams: Mapping[str, Schema]) -
     return Bounded(node.input.name, node.pattern, shown_as)
 
 
+def look_back(asked: Bounded, schema: Schema) -> int:
+    """How many rows before a row, and before a match, matter to it."""
+    shifts = [[abs(shift_of(node) or 0) for node in row.walk()] for row in _rows_read(asked.clause, schema)]
+    return max(map(sum, shifts), default=0)
+
+
+def numbered(asked: Bounded, schema: Schema) -> tuple[str, ...] | None:
+    """The columns that are MATCH_NUMBER() as it is; None where others are computed from it."""
+    read_by = {
+        m.alias: valued for m, valued in zip(asked.clause.measures, _measures(asked.clause, schema), strict=True)
+    }
+    plain = {name for name, valued in read_by.items() if isinstance(valued.only, Number)}
+    others = [atom for name, valued in read_by.items() if name not in plain for atom in valued.atoms]
+    if any(isinstance(atom, Number) or (isinstance(atom, Fold) and atom.reads_number) for atom in others):
+        return None
+    return tuple(name for name, inner in asked.columns if inner in plain)
+
+
 def _can_be_told(clause: RowPattern, schema: Schema) -> bool:
     """Whether it is one of the clauses of which `recognize.decided` knows, and no row waits for later ones by NEXT."""
-    fields = [*schema.names, "ts", PLACE]
-    asked = conditions(clause, fields, _is_no_aggregate)
-    if not can_tell(clause, asked):
+    if not can_tell(clause, conditions(clause, _fields(schema), _is_no_aggregate)):
         return False
+    return all((shift_of(node) or 0) <= 0 for row in _rows_read(clause, schema) for node in row.walk())
+
+
+def _rows_read(clause: RowPattern, schema: Schema) -> list[exp.Expr]:
+    """All that is read of single rows."""
+    asked = conditions(clause, _fields(schema), _is_no_aggregate)
+    valued = [*(c.rest for c in asked if c.rest is not None), *_measures(clause, schema)]
+    atoms = [atom for found in valued for atom in found.atoms]
+    return [*(c.row for c in asked if c.row is not None), *(atom.row for atom in atoms if isinstance(atom, Value))]
+
+
+def _measures(clause: RowPattern, schema: Schema) -> list[Valued]:
     final = clause.per_match is PerMatch.ONE_ROW
-    measures = [read(m.this, clause, fields, None, final, _is_no_aggregate) for m in clause.measures]
-    atoms = [atom for valued in (*(c.rest for c in asked), *measures) if valued is not None for atom in valued.atoms]
-    rows = [*(c.row for c in asked if c.row is not None), *(atom.row for atom in atoms if isinstance(atom, Value))]
-    return all((shift_of(node) or 0) <= 0 for row in rows for node in row.walk())
+    return [read(m.this, clause, _fields(schema), None, final, _is_no_aggregate) for m in clause.measures]
+
+
+def _fields(schema: Schema) -> list[str]:
+    return [*schema.names, "ts", PLACE]
 
 
 def _is_no_aggregate(function: str) -> bool:

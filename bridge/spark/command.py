@@ -12,7 +12,9 @@ from bridge.replay import Script
 from bridge.results import counted
 
 
-def run_on_spark(source: Mapping[str, Any], script: Script, out: str | None, told: bool, **options: Any) -> None:
+def run_on_spark(
+    source: Mapping[str, Any], script: Script, out: str | None, told: bool, run: str | None = None, **options: Any
+) -> None:
     """Writes the results of all queries into `out`, or only tells how they would be computed."""
     from bridge.spark.files import write
     from bridge.spark.pieces import Replay
@@ -20,10 +22,10 @@ def run_on_spark(source: Mapping[str, Any], script: Script, out: str | None, tol
     began = time.monotonic()
     replay = Replay(source, script, **options)
     if told or out is None:
-        for name in script.queries:
+        for name in replay.names:
             click.echo(replay.explain(name))
         return
-    lines = write(replay, out)
+    lines = write(replay, out, run)
     events, seconds = replay.history.count, time.monotonic() - began
     click.echo(f"{counted(events)} in {seconds:.1f} s on {replay.cores} cores", err=True)
     for line in lines:

@@ -15,9 +15,11 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge import query
+from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.catalogue import Catalogue
 from bridge.check import resolve
 from bridge.query import Node
+from bridge.stores.letters import Letters
 from windows.window import BY_KEY, FirstRange, Now, Range, Unbounded
 
 KEYS = 3
@@ -134,6 +136,16 @@ class _Analysis:
         backs, lasts = zip(*map(self.reach, node.inputs_of), strict=True)
         return Reach(_longest(backs), _longest(lasts))
 
+    @reach.register(UpdateSQL)
+    @reach.register(IntoTable)
+    @reach.register(Letters)
+    def _(self, node: UpdateSQL | IntoTable | Letters) -> Reach:
+        return self.reach(node.input)
+
+    @reach.register
+    def _(self, node: ReadSQL) -> Reach:
+        return Reach(self.reach(node.input).back, None)
+
     @reach.register
     def _(self, node: query.Window) -> Reach:
         back, extent = self.reach(node.input).back, node.extent
@@ -177,6 +189,12 @@ class _Analysis:
 
     @ways.register
     def _(self, node: query.Filter) -> list[Way]:
+        return self.ways(node.input)
+
+    @ways.register(ReadSQL)
+    @ways.register(UpdateSQL)
+    @ways.register(IntoTable)
+    def _(self, node: ReadSQL | UpdateSQL | IntoTable) -> list[Way]:
         return self.ways(node.input)
 
     @ways.register

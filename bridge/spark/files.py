@@ -17,8 +17,12 @@ from bridge import errors
 from bridge.errors import SourceError
 from bridge.spark.events import column
 from bridge.spark.order import ORDER
-from bridge.spark.pieces import Group, Replay, spark_schema
+from bridge.spark.pieces import Group, Replay
+from bridge.spark.schemas import spark_schema
+from bridge.spark.strands import NO_STRANDS
 from bridge.spark.task import Writer, folder_of
+from bridge.spark.writes import run_name
+from bridge.spark.writes import write as write_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,12 +113,16 @@ class Directory:
         return bool(self._system.get_file_info(path).type != fs.FileType.NotFound)
 
 
-def write(replay: Replay, out: str) -> list[Written]:
-    """Computes all queries, those in the same pieces in one pass, and puts their results into a directory."""
+def write(replay: Replay, out: str, run: str | None = None) -> list[Written]:
+    """Computes all queries, those in the same pieces in one pass, and puts their results into a directory.
+
+    What the script writes to databases is written when all is computed, as that of this `run`.
+    """
     directory = Directory(out)
     try:
         told = [line for group in replay.groups() for line in _write_group(replay, group, directory)]
-        directory.publish(replay.script.queries)
+        write_letters(replay, run_name(run))
+        directory.publish(replay.names)
     except BaseException as error:
         directory.discard()
         raise own(error) from None
@@ -129,6 +137,32 @@ def own(error: BaseException) -> BaseException:
 
 
 def _write_group(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
+    if group.strands.found:
+        yield from _write_strands(replay, group, directory)
+    else:
+        yield from _write_pieces(replay, group, directory)
+
+
+def _write_strands(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
+    """Those that cannot be joined are written as if there were no strands."""
+    left = []
+    for name in group.names:
+        began = time.monotonic()
+        parts = replay.joined(group, name)
+        if parts is None:
+            left.append(name)
+            continue
+        path = f"{directory.under_way}/{folder_of(name)}"
+        replay.together(group, name, [part.frame for part in parts]).write.parquet(path)
+        rows = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(path).count()
+        told = [matches for part in parts for matches in part.matches]
+        largest = rows * max(told) // max(sum(told), 1)
+        yield Written(name, rows, len(told), largest, time.monotonic() - began, group.told)
+    if left:
+        yield from _write_pieces(replay, dataclasses.replace(group, names=tuple(left), strands=NO_STRANDS), directory)
+
+
+def _write_pieces(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
     began = time.monotonic()
     task, pieces = replay.task(group)
     ordered = task.bounds is not None
@@ -158,7 +192,7 @@ def read(replay: Replay, out: str) -> dict[str, Any]:
     from pyspark.sql import functions as F  # noqa: N812
 
     found = {}
-    for name in replay.script.queries:
+    for name in replay.names:
         frame = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(f"{out}/{folder_of(name)}")
         found[name] = frame.orderBy(F.col("_metadata.file_name"), F.col("_metadata.row_index"))
     return found

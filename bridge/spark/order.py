@@ -12,6 +12,9 @@ ORDER = ("cep:at", "cep:place", "cep:first", "cep:turn")
 """Columns that order results of several pieces: time, the event that completed it, the first row of a match, and which
 of these it was."""
 
+SLICE, REPORT, FIRST_AT = "cep:slice", "cep:report", "cep:first at"
+"""Columns of the results of slices, see `slices`: which slice, what it tells of itself, the time of a match's first row."""
+
 BY_TIME, AT_THE_END = -1, 2**63 - 1
 """The `place` of a result that time alone has brought, and of one that the end of the history has."""
 

@@ -13,25 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.engine import Bridge
 from bridge.errors import BridgeError
-from bridge.intake import arrow_type, milliseconds
-from bridge.query import Node, walk
+from bridge.intake import milliseconds
+from bridge.query import MatchRecognize, Node, walk
 from bridge.replay import Script, schema_for, undeclared
-from bridge.rows import arrow_table
-from bridge.sources.relations import create_relation, whole_table
+from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import Bounded, bounded
+from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of
 from bridge.spark.events import FILE, ROW, Events, column, open_events
 from bridge.spark.fanout import fanout
 from bridge.spark.firsts import with_first_row
 from bridge.spark.order import FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.schemas import as_table, result_schema, spark_schema
 from bridge.spark.sessions import session
+from bridge.spark.strands import FEW_ROWS, NO_STRANDS, WHY_LIVE, Cutter, Joined, Strand, Strands, heavy, kept, why_whole
 from bridge.spark.task import Feed, Task, needed
+from bridge.spark.writes import NO_WRITES, checked_stores, separated, stores_read
 from windows.schema import Attribute, Schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS_A_PIECE = 2_000_000
 """Events of a piece, where there are enough of them to keep all cores at work."""
@@ -44,31 +46,23 @@ OVERLAP = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class History:
-    """What is known of all events together, before any query runs."""
-
-    count: int
-    first: int
-    last: int
-    quantiles: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Group:
-    """Queries that are computed in the same pieces, in one pass."""
+    """Queries that are computed in the same pieces, in one pass, but for `strands`, each of which is cut by itself."""
 
     names: tuple[str, ...]
     back: int | None
     keys: Mapping[str, tuple[str, ...]]
+    strands: Strands = NO_STRANDS
 
     @property
     def told(self) -> str:
         """How the pieces are made, in words."""
         if self.back is not None:
             return f"slices of time, each looking back {self.back} ms"
-        if self.keys:
-            return "by key: " + "; ".join(f"{stream} by {', '.join(columns)}" for stream, columns in self.keys.items())
-        return "in one piece"
+        by = "; ".join(f"{stream} by {', '.join(columns)}" for stream, columns in self.keys.items())
+        if self.strands.found:
+            return f"{f'by key: {by}; ' if self.strands.rest else ''}{self.strands.told}"
+        return f"by key: {by}" if self.keys else "in one piece"
 
 
 class Replay:
@@ -83,6 +77,8 @@ class Replay:
         timestamp: str | Mapping[str, str] | None = None,
         schemas: Mapping[str, Any] | None = None,
         relations: Mapping[str, Any] | None = None,
+        stores: Mapping[str, Any] | None = None,
+        database: Any = "duckdb://",
         end: Any = None,
         pieces: int | None = None,
         open_end: bool = False,
@@ -92,29 +88,35 @@ class Replay:
         if pieces is not None and (not isinstance(pieces, int) or pieces < 1):
             raise BridgeError(f"pieces is a whole number from 1, not {pieces!r}")
         self.script = Script.of(queries)
-        _refuse_stores(self.script)
         self.script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
         self.spark = session(spark)
         self.end = None if end is None else milliseconds(end)
         self.events = [self._until_end(e) for e in open_events(self.spark, self.script, source, timestamp)]
-        self.relations = {name: _as_table(name, data) for name, data in (relations or {}).items()}
+        self.given = {name: as_table(name, data) for name, data in (relations or {}).items()}
+        self.stores, self.database = checked_stores(stores), database
         self._pieces, self._open_end = pieces, open_end
         self._history: History | None = None
-        with self._checked() as cep:
-            self.fanouts = {name: fanout(name, cep._catalogue) for name in self.script.queries}
-            self.schemas = {name: _result_schema(cep, name) for name in self.script.queries}
+        self._known_strands: dict[tuple[int, tuple[str, ...]], Strands] = {}
+        self.relations, self.writes = self.given, NO_WRITES
+        self.script, self.relations, self.writes = separated(self)
+        with self.checked() as cep:
+            self.fanouts = {name: self.writes.way(name, fanout(name, cep._catalogue)) for name in self.script.queries}
+            self.writes.learn(cep)
+            self.schemas = {name: result_schema(cep, name) for name in self.script.queries}
             self._nodes = {name: cep._catalogue.query_entry(name).resolved.node for name in self.script.queries}
 
     # What is known before -----------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _checked(self) -> Iterator[Bridge]:
+    def checked(self) -> Iterator[Bridge]:
         """A bridge without events that has all streams and queries: what is wrong with them, is wrong here."""
         import bridge
 
         with bridge.connect() as cep:
             for name, table in self.relations.items():
-                create_relation(cep.database, name, table)
+                (create_relation if name in self.given else copy_table)(cep.database, name, table)
+            for name, url in self.stores.items():
+                cep.register_datastore(name, url)
             self.install(cep)
             self.streams = cep.streams
             yield cep
@@ -134,8 +136,13 @@ class Replay:
     def history(self) -> History:
         """One pass over the times of all events."""
         if self._history is None:
-            self._history = _history([events.frame for events in self.events], self.end)
+            self._history = history_of([events.frame for events in self.events], self.end)
         return self._history
+
+    @property
+    def names(self) -> list[str]:
+        """The queries that give results."""
+        return [name for name in self.script.queries if name not in self.writes.writers]
 
     @property
     def cores(self) -> int:
@@ -144,16 +151,52 @@ class Replay:
 
     def groups(self) -> list[Group]:
         """The queries by the pieces they are computed in."""
+        return self.grouped(self.names)
+
+    def grouped(self, names: Iterable[str]) -> list[Group]:
+        """Some of the queries by these pieces."""
         found: dict[tuple[Any, ...], list[str]] = {}
         backs: dict[tuple[Any, ...], int] = {}
-        for name, way in self.fanouts.items():
+        for name in names:
+            way = self.fanouts[name]
             keys = self.usable(way.keys)
             sliced = way.back is not None and (not keys or self._slices(way.back) > 1 or self.history.count == 0)
-            key = ("time",) if sliced else ("keys", *sorted(keys.items()))
+            strands = NO_STRANDS if sliced else self._strands(name, keys)
+            key = ("time",) if sliced else (strands, *sorted(keys.items()))
             found.setdefault(key, []).append(name)
             if sliced and way.back is not None:
                 backs[key] = max(backs.get(key, 0), way.back)
-        return [Group(tuple(names), backs.get(key), dict(key[1:])) for key, names in found.items()]
+        return [
+            Group(tuple(names), backs.get(key), dict(key[1:]), key[0] if key not in backs else NO_STRANDS)
+            for key, names in found.items()
+        ]
+
+    def _strands(self, name: str, keys: Mapping[str, tuple[str, ...]]) -> Strands:
+        """The partitions of a query that are cut into slices."""
+        asked = self._bounded([name]).get(name)
+        if self._open_end or asked is None or why_whole(asked, self.streams, keys):
+            return NO_STRANDS
+        of = self._number_of(asked.stream)
+        columns = keys.get(asked.stream.lower(), ())
+        if (of, columns) not in self._known_strands:
+            self._known_strands[of, columns] = self._found_strands(of, columns)
+        return self._known_strands[of, columns]
+
+    def _found_strands(self, of: int, columns: tuple[str, ...]) -> Strands:
+        events = self.events[of]
+        least = 1 if self._pieces else FEW_ROWS
+        if self._wanted_pieces() == 1:
+            return NO_STRANDS
+        if not columns:
+            one = self.history if len(self.events) == 1 else history_of([events.frame], self.end)
+            return Strands(of, one.count, (Strand(None, one),)) if one.count >= least else NO_STRANDS
+        placed = self._placed(of, events, Group((), None, {events.stream.lower(): columns}))
+        own = [column(f"s{of}{events.column_of(found.name)}") for c in columns if (found := events.schema.find(c))]
+        total, large = heavy(placed, own, max(least, self.history.count // (2 * self.cores)))
+        return Strands(of, total, tuple(large)) if large else NO_STRANDS
+
+    def _number_of(self, stream: str) -> int:
+        return next(n for n, events in enumerate(self.events) if events.stream.lower() == stream.lower())
 
     def usable(self, keys: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """The columns of which Spark itself can tell whether values are equal."""
@@ -164,7 +207,7 @@ class Replay:
         kept = [
             place
             for place in range(width)
-            if all(s not in events or _comparable(events[s], columns[place]) for s, columns in keys.items())
+            if all(s not in events or comparable(events[s], columns[place]) for s, columns in keys.items())
         ]
         return {stream: tuple(columns[place] for place in kept) for stream, columns in keys.items()} if kept else {}
 
@@ -184,25 +227,75 @@ class Replay:
     def explain(self, name: str) -> str:
         """How a query is computed: its pieces and why, then Spark's own plan."""
         group = next(group for group in self.groups() if name in group.names)
-        way = self.fanouts[name]
-        by_key = self._wanted_pieces() if group.keys else 1
+        by_key = self._wanted_pieces() if group.keys or group.strands.found else 1
         count = by_key if group.back is None else len(self._bounds(group.back)) - 1
         lines = [f"query {name}, on Spark", f"{group.told}; pieces: {count}, on {self.cores} cores"]
-        lines += [f"why: {way.why}"] if way.why and group.back is None and not group.keys else []
+        lines += [f"why: {why}" for why in self._why(name, group)]
+        frame = self._searched(group, name) if group.strands.found else self.frame(name)
         with contextlib.redirect_stdout(io.StringIO()) as told:
-            self.frame(name).explain(mode="formatted")
+            frame.explain(mode="formatted")
         return "\n".join(f"-- {line}" for line in lines) + f"\n{told.getvalue().strip()}"
+
+    def _why(self, name: str, group: Group) -> Iterator[str]:
+        way, asked = self.fanouts[name], self._bounded([name]).get(name)
+        if group.strands.found:
+            yield group.strands.why
+        elif group.back is None and not group.keys:
+            if way.why:
+                yield way.why
+            if asked is not None and (why := why_whole(asked, self.streams, {})):
+                yield why
+            elif asked is None and any(isinstance(node, MatchRecognize) for node in walk(self._nodes[name])):
+                yield WHY_LIVE
 
     # Computing ----------------------------------------------------------------------------------------------------------
 
     def frame(self, name: str) -> DataFrame:
-        """The results of one query: `ts` and its columns, in their order; computed when they are asked for."""
+        """The results of one query: `ts` and its columns, in their order; computed when they are asked for, or now if in
+        slices that have to be joined."""
         group = next(group for group in self.groups() if name in group.names)
+        if group.strands.found:
+            parts = self.joined(group, name)
+            if parts is not None:
+                return self.together(group, name, [part.frame for part in parts])
+            group = dataclasses.replace(group, strands=NO_STRANDS)
         task, pieces = self.task(dataclasses.replace(group, names=(name,)))
         frame = pieces.mapInArrow(task.frame(name), spark_schema(task.wanted[name]))
         if task.bounds is not None:
             return frame
         return frame.orderBy(*map(column, ORDER)).select(*map(column, self.schemas[name].names))
+
+    def joined(self, group: Group, name: str) -> list[Joined] | None:
+        """The results of each of the strands; None where slices of one cannot be joined."""
+        cutter, found = self._cutter(group, name), []
+        for strand in group.strands.found:
+            part = cutter.joined(strand, self.history.last, self._wanted_pieces())
+            if part is None:
+                return None
+            found.append(part)
+        return found
+
+    def _cutter(self, group: Group, name: str) -> Cutter:
+        asked, of = self._bounded([name])[name], group.strands.of
+        placed = self._placed(of, self.events[of], group)
+        return Cutter(self._feed(of, self.events[of], False), asked, placed, self.schemas[name])
+
+    def _searched(self, group: Group, name: str) -> DataFrame:
+        cutter, strand = self._cutter(group, name), group.strands.found[0]
+        return cutter.searched(strand, cutter.slices(strand, self.history.last, self._wanted_pieces(), 1))
+
+    def together(self, group: Group, name: str, parts: Sequence[DataFrame]) -> DataFrame:
+        """The results of the strands, and of what else there is, in one order."""
+        names = [column(c) for c in self.schemas[name].names]
+        if len(parts) == 1 and not group.strands.rest:
+            return parts[0].select(*names)
+        whole = parts[0]
+        for other in parts[1:]:
+            whole = whole.unionByName(other)
+        if group.strands.rest:
+            task, pieces = self.task(dataclasses.replace(group, names=(name,)))
+            whole = whole.unionByName(kept(pieces.mapInArrow(task.frame(name), spark_schema(task.wanted[name]))))
+        return whole.orderBy(*map(column, ORDER)).select(*names)
 
     def task(self, group: Group) -> tuple[Task, DataFrame]:
         """What is done for these queries, and the pieces it is done with."""
@@ -216,16 +309,18 @@ class Replay:
         order = [] if bounds is not None else [(c, pa.int64()) for c in ORDER]
         wanted = {name: pa.schema([*order, *self.schemas[name]]) for name in group.names}
         feeds = tuple(self._feed(number, events, bool(changed)) for number, events in enumerate(self.events))
-        at_once = {} if bounds is not None or self._open_end else self._bounded(group.names)
+        at_once = {} if bounds is not None or self._open_end or self.writes.serial else self._bounded(group.names)
         task = Task(
             feeds,
-            needed(queries, group.names),
+            tuple(queries) if self.writes.serial else needed(queries, group.names),
             wanted,
             self.relations,
             self.history.last,
             bounds,
             self._open_end,
             at_once,
+            stores_read(self.script, self.stores),
+            self.writes.before(bounds, group.names, self.events),
         )
         return task, self._cut(group, bounds)
 
@@ -252,7 +347,7 @@ class Replay:
         feeds = tuple(self._feed(number, events, False) for number, events in enumerate(self.events))
         queries = needed([(n, node) for n, (node, _) in self.script.queries.items()], [name])
         task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, (0, 1), True)
-        return task, _numbered(self._merged(Group((name,), None, keys)), count)
+        return task, numbered(self._merged(Group((name,), None, keys)), count)
 
     def _merged(self, group: Group) -> DataFrame:
         """The events of all streams, PIECE being a number of their keys."""
@@ -270,12 +365,14 @@ class Replay:
         if bounds is not None:
             assert group.back is not None
             count = len(bounds) - 1
-            first, last = (_slice_of(F.col(TIME) + more, bounds) for more in (0, group.back + 1))
+            first, last = (slice_of(F.col(TIME) + more, bounds) for more in (0, group.back + 1))
             others = [c for c in whole.columns if c != PIECE]
             whole = whole.select(F.explode(F.sequence(first, last)).alias(PIECE), *others)
         else:
             count = self._wanted_pieces() if group.keys else 1
-            whole = _numbered(whole, count)
+            apart = [strand.key for strand in group.strands.found if strand.key is not None]
+            whole = whole.where(~F.col(PIECE).isin(apart)) if apart else whole
+            whole = numbered(whole, count)
         cut = whole.repartitionById(count, F.col(PIECE))
         return cut.sortWithinPartitions(PIECE, TIME, PLACE)
 
@@ -288,111 +385,11 @@ class Replay:
         place = F.lit(number << STREAM_BITS) + F.when(wide, F.shiftleft(high, FILE_BITS) + low).otherwise(
             F.shiftleft(file, FILE_BITS) + row
         )
-        key = _key(events, group.keys.get(events.stream.lower(), ())) if group.back is None else F.lit(0)
+        key = key_of(events, group.keys.get(events.stream.lower(), ())) if group.back is None else F.lit(0)
         own = [F.col(c).alias(f"s{number}{c}") for c in events.columns]
         return events.frame.select(key.alias(PIECE), F.col(TIME), place.alias(PLACE), *own)
 
 
-def _numbered(events: DataFrame, count: int) -> DataFrame:
-    """PIECE, which is a number of the keys, as the number of one of so many pieces."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return events.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
-
-
-def _refuse_stores(script: Script) -> None:
-    for name, (node, _) in script.queries.items():
-        if any(isinstance(below, (ReadSQL, UpdateSQL, IntoTable)) for below in walk(node)):
-            raise BridgeError(
-                f"{name!r} reads or writes a data store, which is done where the bridge is: use engine='local', or give what "
-                "it reads as relations"
-            )
-
-
 def frames(replay: Replay) -> dict[str, DataFrame]:
     """The results of all queries."""
-    return {name: replay.frame(name) for name in replay.script.queries}
-
-
-def _slice_of(at: Column, bounds: Sequence[int]) -> Column:
-    """The slice in which an instant is: a binary search, written out."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    def within(low: int, high: int) -> Column:
-        if high - low == 1:
-            return F.lit(low)
-        middle = (low + high) // 2
-        return F.when(at < bounds[middle], within(low, middle)).otherwise(within(middle, high))
-
-    return within(0, len(bounds) - 1)
-
-
-def _key(events: Events, columns: Sequence[str]) -> Column:
-    """A number that rows of equal keys have in common, whatever the type of a number."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    parts = []
-    for name in columns:
-        attribute = events.schema.find(name)
-        assert attribute is not None
-        value = F.col(events.column_of(attribute.name))
-        parts.append(value.cast("double") + F.lit(0.0) if _is_number(attribute) else value)
-    return F.xxhash64(*parts) if parts else F.lit(0).cast("long")
-
-
-def _comparable(events: Events, name: str) -> bool:
-    """Whether a column has the very kind of values that the attribute has."""
-    attribute = events.schema.find(name)
-    if attribute is None:
-        return False
-    kind = events.frame.schema[events.column_of(attribute.name)].dataType.typeName()
-    if _is_number(attribute):
-        return kind in ("byte", "short", "integer", "long", "float", "double", "decimal")
-    return {"VARCHAR": "string", "BOOLEAN": "boolean", "DATE": "date"}.get(attribute.type) == kind
-
-
-def _is_number(attribute: Attribute) -> bool:
-    kind = arrow_type(attribute.type)
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _history(frames: Sequence[DataFrame], end: int | None) -> History:
-    """The number of events, their first and last time, and times between which there are equally many."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    times = frames[0].select(TIME)
-    for frame in frames[1:]:
-        times = times.unionByName(frame.select(TIME))
-    shares = [place / 1000 for place in range(1000)]
-    found = times.agg(F.count(TIME), F.min(TIME), F.max(TIME), F.percentile_approx(TIME, shares, 20_000)).first()
-    assert found is not None
-    count, first, last, quantiles = found
-    last = max(last if last is not None else end or 0, end if end is not None else last or 0)
-    return History(count, first if first is not None else last, last, tuple(quantiles or ()))
-
-
-def _result_schema(cep: Bridge, name: str) -> pa.Schema:
-    """The columns of a query's results, in the types that the database gives where the query says none."""
-    entry = cep._catalogue.query_entry(name)
-    given = cep.database.arrow(entry.texts[0])
-    whole = arrow_table(entry.fields, [])
-    if given is None:
-        return whole.schema
-    fields = [
-        (f.name, g.type if pa.types.is_null(f.type) else f.type)
-        for f, g in zip(whole.schema, given.schema, strict=True)
-    ]
-    return pa.schema([(n, pa.string() if pa.types.is_null(kind) else kind) for n, kind in fields])
-
-
-def spark_schema(schema: pa.Schema) -> Any:
-    """An Arrow schema in Spark's types; a time without a zone stays one."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-
-
-def _as_table(name: str, data: Any) -> pa.Table:
-    """A relation as Arrow: it goes to every executor."""
-    on_spark = type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow")
-    return whole_table(name, data.toArrow() if on_spark else data)
+    return {name: replay.frame(name) for name in replay.names}

@@ -15,9 +15,12 @@ import pyarrow as pa
 
 from bridge.errors import QueryError
 from bridge.intake import EARLIEST
+from bridge.replay import Script
 from bridge.spark.order import PIECE, TIME
-from bridge.spark.pieces import Replay, spark_schema
+from bridge.spark.pieces import Replay
+from bridge.spark.schemas import spark_schema
 from bridge.spark.task import Task
+from bridge.spark.writes import refuse
 from windows.window import duration
 
 if TYPE_CHECKING:
@@ -36,7 +39,9 @@ def stream(
     the order of time, when the watermark has passed them. The options are those of a replay on Spark. Queries must look
     back a bounded while (QueryError). `pieces` are the keys' parts of the state; without a key there is one.
     """
-    replay = Replay(source, queries, open_end=True, **options)
+    script = Script.of(queries)
+    refuse(script, "which is done where the bridge is: a stream of Spark is not supported")
+    replay = Replay(source, script, open_end=True, **options)
     return {name: _streamed(replay, name, lateness, pieces) for name in replay.script.queries}
 
 

@@ -26,14 +26,23 @@ from bridge.rows import arrow_table
 from bridge.scope import Field
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
-from bridge.sources.relations import create_relation
+from bridge.sources.relations import copy_table
 from bridge.spark.bounded import ROWS, Bounded
-from bridge.spark.order import AT_THE_END, BY_TIME, FIRST, ORDER, PLACE, STREAM_BITS
+from bridge.spark.order import AT_THE_END, BY_TIME, FIRST, ORDER, PLACE, STREAM_BITS, TIME
+from bridge.stores.letters import PLACE as LETTER_PLACE
+from bridge.stores.letters import SEQ, VALUE
+from bridge.stores.read import Read
+from bridge.stores.values import dumped
 from nfa.errors import ExhaustedError
 from windows.schema import Schema
 
 CHUNK = 100_000
 """So many events go through at once."""
+
+LETTER: dict[str, Any] = {
+    "ts": pa.int64(), "seq": pa.int64(), "writer": pa.int64(), "place": pa.int64(), "row": pa.string(),
+}  # fmt: skip
+"""What is to be written: for which row, by which of the script's writers, and the values, as JSON."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +78,8 @@ class Task:
 
     `bounds`: the first instant of each slice of time and the one after all, where pieces are slices. `now`: the newest
     time of the whole history. `open_end`: what waits for later events is not decided in the end.
-    `bounded`: queries that all rows of some keys can answer at once.
+    `bounded`: queries that all rows of some keys can answer at once. `stores`: the data stores that are read, by URL.
+    `before`: how many events there are before each slice, where letters are among the queries.
     """
 
     feeds: tuple[Feed, ...]
@@ -80,10 +90,12 @@ class Task:
     bounds: tuple[int, ...] | None = None
     open_end: bool = False
     bounded: Mapping[str, Bounded] = dataclasses.field(default_factory=dict)
+    stores: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    before: tuple[int, ...] = ()
 
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
         """Of each piece in turn: its number, a query, and rows of it in their order."""
-        for piece, events in _pieces(batches):
+        for piece, events in pieces(batches):
             yield from self._at_once(piece, events) if self.bounded else self._live(piece, events)
 
     def _live(self, piece: int, events: Iterable[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
@@ -118,6 +130,21 @@ class Task:
 
         return rows
 
+    def letters(self, writers: Mapping[str, int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """What is written, of queries of letters with the numbers of their writers, as `mapInArrow` wants it."""
+
+        def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for _, name, table in self.results(batches):
+                values = [table.column(c).to_pylist() for c in table.column_names if c.startswith(VALUE)]
+                told = [dumped(row) for row in zip(*values, strict=True)] or ["[]"] * table.num_rows
+                writer = pa.array([writers[name]] * table.num_rows, pa.int64())
+                row, place = pa.array(told, pa.string()), table.column(LETTER_PLACE)
+                columns: list[Any] = [table.column("ts"), table.column(SEQ), writer, place, row]
+                whole = pa.Table.from_arrays(columns, schema=pa.schema(LETTER))
+                yield from whole.combine_chunks().to_batches()
+
+        return rows
+
     def shown(self, name: str, table: pa.Table) -> pa.Table:
         """The columns wanted of a query, in their types."""
         wanted = self.wanted[name]
@@ -148,16 +175,21 @@ class _Run:
         self.cep = Bridge(DuckDB(self._connection))
         self.cep._runner.told = ("ts", "seq")
         for name, relation in task.relations.items():
-            create_relation(self.cep.database, name, relation)
+            copy_table(self.cep.database, name, relation)
+        for name, url in task.stores.items():
+            self.cep.register_datastore(name, url)
         for feed in task.feeds:
             self.cep.register_stream(feed.name, feed.schema)
-        for name, node in task.queries:
-            self.cep.create_query(name, node)
-            if name in task.wanted:
-                self.cep.add_output_processor(name, _nothing, batch=True)
+        with self.cep._runner.expecting(node for _, node in task.queries):
+            for name, node in task.queries:
+                self.cep.create_query(name, node)
+        for name in task.wanted:
+            self.cep.add_output_processor(name, _nothing, batch=True)
         self._turn = 0
         self._first = 0
         self._places = np.array([], np.int64)
+        self._looked_back = 0
+        """So many events were of slices before."""
 
     def __enter__(self) -> _Run:
         return self
@@ -174,6 +206,8 @@ class _Run:
             if len(ranks):
                 mine = events if len(ranks) == events.num_rows else events.take(pa.array(ranks))
                 parts.append((self.cep._catalogue.stream_entry(feed.name), feed.table(mine), ranks))
+        if self.task.before and self.task.bounds is not None:
+            self._looked_back += int((events.column(TIME).to_numpy() < self.task.bounds[self.piece]).sum())
         runner = self.cep._runner
         batches, count, _, last = interleaved(parts)(runner.seq)
         self._first, self._places = runner.seq + 1, events.column(PLACE).to_numpy()
@@ -198,18 +232,37 @@ class _Run:
         runner = self.cep._runner
         with runner.pushing():
             results = runner.take(list(batches), count, ts, final=final)
+            self._refuse_silence()
         for entry, rows in results:
             table = self._own(self._ordered(entry, rows, final))
             if table.num_rows:
                 yield self.piece, entry.name, table
 
+    def _refuse_silence(self) -> None:
+        """A data store that does not answer, or refuses, ends the piece: nothing waits for it here."""
+        for letter in self.cep.dead_letters() if self.task.stores else ():
+            raise SourceError(f"the data store {letter.store!r}: {letter.reason}")
+        steps = (step for operator in self.cep._runner.network.operators for step in operator.steps)
+        reads = [step for step in steps if isinstance(step, Read) and step.waiting] if self.task.stores else []
+        for read in reads:
+            if self.cep.database.fetch(f"SELECT 1 FROM {read.waiting} LIMIT 1"):
+                raise SourceError(f"the data store {read.node.store!r} does not answer")
+
     def _own(self, table: pa.Table) -> pa.Table:
         """The rows of this slice: those before it were of events that it only looks back at."""
         if self.task.bounds is None:
             return table
+        if self.task.before and SEQ in table.column_names:
+            table = self._numbered(table)
         first, after = self.task.bounds[self.piece], self.task.bounds[self.piece + 1]
         at = table.column(0).to_numpy()
         return table.filter(pa.array((at >= first) & (at < after)))
+
+    def _numbered(self, table: pa.Table) -> pa.Table:
+        """Letters with the numbers that their events have in the whole history; what time alone brings has 0."""
+        numbers = table.column(SEQ).to_numpy()
+        whole = np.where(numbers > 0, numbers + (self.task.before[self.piece] - self._looked_back), 0)
+        return table.set_column(table.column_names.index(SEQ), SEQ, pa.array(whole))
 
     def _ordered(self, entry: QueryEntry, rows: Any, final: bool) -> pa.Table:
         """The rows with ORDER's columns before their own."""
@@ -231,7 +284,7 @@ class _Run:
         return pa.Table.from_arrays(columns, names=[*ORDER, "ts", *shown])
 
 
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
+def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
     """The events piece by piece, each in tables of some CHUNK rows."""
     waiting = _Tables(batches)
     while (piece := waiting.next_piece()) is not None:

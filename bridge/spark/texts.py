@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from bridge.intake import arrow_type
+from bridge.arrow import arrow_type
 from bridge.sources.source import open_source
 from windows.schema import Schema
 

@@ -62,6 +62,13 @@ def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:
     return reads, sum(touch is not None and touch.table == table for touch in writes)
 
 
+def met(trees: Iterable[Node], late: Iterable[Node], database: Database) -> str | None:
+    """A table that the trees write, and that some of the others read `late`, when all is written; None where all is well."""
+    writes = [touch for tree in trees for node in query.walk(tree) if (touch := _written(node, database))]
+    reads = [touch for node in late for touch in _read(node, database)] if writes else []
+    return next((write.table for write in writes if any(write.meets(read) for read in reads)), None)
+
+
 def _written(node: Node, database: Database) -> Touch | None:
     match node:
         case UpdateSQL(store=None):

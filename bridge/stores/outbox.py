@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from bridge.stores import statement
 from bridge.stores.store import Store, Stores, Unreachable
-from bridge.stores.values import converted, loaded
+from bridge.stores.values import Convert, converted, loaded
 from windows.databases import Database, Refused
 from windows.schema import Attribute, type_of_value
 
@@ -150,7 +150,7 @@ class Outbox:
             for row in rows:
                 text, order = self._text(store, row[4], there)
                 values = loaded(row[5])
-                encoders = [_encoder(value, there) for value in values]
+                encoders = [encoder_of(value, there) for value in values]
                 sent = converted(values, encoders)
                 there.bind(text, [sent[place] for place in order])
             there.commit()
@@ -182,6 +182,7 @@ def _letter(row: tuple[Any, ...]) -> Letter:
     return Letter(name, store, query, text, loaded(values), ts, attempts, reason)
 
 
-def _encoder(value: Any, there: Database) -> Any:
+def encoder_of(value: Any, there: Database) -> Convert | None:
+    """How a value is bound in this database, by the type that it has."""
     kind = type_of_value(value)
     return there.encoder(Attribute("value", kind)) if kind else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bridge.algebra import ReadSQL
-from bridge.intake import arrow_type
+from bridge.arrow import arrow_type
 from bridge.rewrite.network import Network
 from bridge.stores.statement import Sql, joins
 from bridge.stores.store import Answers, Question, Store, Unreachable, Values

@@ -53,7 +53,7 @@ def _(node: UpdateSQL, names: Names) -> Resolved:
     database = names.store(node.store)
     sql = statement.update(node.statement, database, node.position)
     statement.check_parameters(sql, len(node.parameters), node.position)
-    parameters = tuple(_parameter(parameter, below.visible) for parameter in node.parameters)
+    parameters = tuple(parameter_of(parameter, below.visible) for parameter in node.parameters)
     fields = below.visible
     if node.changed is not None:
         if node.store is not None:
@@ -68,7 +68,8 @@ def _(node: UpdateSQL, names: Names) -> Resolved:
     return Resolved(dataclasses.replace(node, input=below.node, parameters=parameters), fields, windowed=False)
 
 
-def _parameter(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
+def parameter_of(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
+    """A parameter of an UpdateSQL in normal form: an expression over the row, or the result's name."""
     is_id = isinstance(parameter, exp.Column) and parameter.name.lower() == RESULT_ID
     if is_id and RESULT_ID not in {field.name.lower() for field in fields}:
         return exp.column(RESULT_ID, quoted=True)

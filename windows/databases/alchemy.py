@@ -13,7 +13,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from windows.databases.base import Convert, Database, Refused, Row, scale_of, schema_of
-from windows.schema import Schema
+from windows.schema import Attribute, Schema
+from windows.types import is_nested
+from windows.values import json_reader, json_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,8 +103,16 @@ class Alchemy(Database):
         except (*self._overflows, self._errors) as error:
             raise self._refused(error, sql) from None
 
+    nested_type: ClassVar[str | None] = "TEXT"
+
+    def encoder(self, attribute: Attribute) -> Convert | None:
+        """Nested values are JSON."""
+        return json_writer(attribute.type) if is_nested(attribute.type) else None
+
     def decoder(self, type_name: str) -> Convert | None:
         """Sums of whole numbers and averages are decimals in many databases, truth values numbers."""
+        if is_nested(type_name):
+            return json_reader(type_name)
         scale = scale_of(type_name)
         return decimal_of(scale) if scale is not None else _PYTHON.get(type_name)
 

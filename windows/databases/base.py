@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import Dialect, ErrorLevel, exp
 
+from windows.parts import Part, is_nested_null, part_of
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size, type_of_arrow
+from windows.types import is_nested
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +52,8 @@ class Database(abc.ABC):
     """Whether a table's rows are read, and counted by OVER (), in the order in which they were inserted."""
     lends: ClassVar[bool] = False
     """Whether it reads an Arrow table where it is, so that `lend` copies nothing."""
+    nested_type: ClassVar[str | None] = None
+    """The type of columns that hold nested values as JSON, where there are no types for these."""
     covering: ClassVar[bool] = False
     """Whether an index may hold all columns, so that the table need not be read."""
 
@@ -134,9 +138,30 @@ class Database(abc.ABC):
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         """One node of a statement as this database wants it; called for every node, parents first."""
+        if self.nested_type is not None and (found := self._nested(node)) is not None:
+            return found
         if isinstance(node, exp.Ordered) and node.args.get("nulls_first") is None:
             node.set("nulls_first", self._null_order[bool(node.args.get("desc"))])
         return neutral(node)
+
+    def _nested(self, node: exp.Expr) -> exp.Expr | None:
+        """What is about nested values, over JSON; None for any other node."""
+        if (found := part_of(node)) is not None:
+            return self.json_part(found._replace(base=found.base.transform(self.adapt)))
+        if isinstance(node, exp.ArraySize):
+            return self.json_length(node.this.transform(self.adapt))
+        if is_nested_null(node):
+            kind = exp.DataType.build(self.nested_type or "", dialect=self.dialect, udt=True)
+            return exp.Cast(this=node.this.transform(self.adapt), to=kind)
+        return None
+
+    def json_part(self, part: Part) -> exp.Expr:
+        """A part of a nested value that is kept as JSON, in its own type; the expression it is of is adapted already."""
+        raise NotImplementedError
+
+    def json_length(self, value: exp.Expr) -> exp.Expr:
+        """How many there are in a list that is kept as JSON."""
+        raise NotImplementedError
 
     @functools.cached_property
     def _null_order(self) -> tuple[bool, bool]:
@@ -176,6 +201,8 @@ class Database(abc.ABC):
 
     def column_type(self, attribute: Attribute) -> str:
         """The type of an attribute's column in this database."""
+        if is_nested(attribute.type):
+            return self.nested_type or attribute.type
         kind = "BIGINT" if attribute.type in ("SMALLINT", "INTEGER") else attribute.type
         return exp.DataType.build(kind).sql(self.dialect)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import duckdb
 from sqlglot import exp
 
 from windows.databases.base import Database, Refused, Row, schema_of, table_of
+from windows.parts import is_part
 from windows.schema import Schema
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ class DuckDB(Database):
             self.connection.close()
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Cast) and is_part(node.this):
+            node = cast("exp.Expr", node.this)  # it has its type
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in DuckDB, a DOUBLE elsewhere
         if isinstance(node, (exp.If, exp.Nullif)) and any(_is_text(branch) for branch in node.args.values()):

@@ -13,7 +13,9 @@ from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
 from windows.databases.base import Convert, Refused, schema_of, table_of
+from windows.parts import Part, call, json_path
 from windows.schema import Attribute, Schema, TypeMismatch
+from windows.types import is_nested
 
 MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
 """Names in double quotes and texts without escapes, as in every other database here; what does not fit is an error."""
@@ -88,8 +90,23 @@ class MySQL(Alchemy):
         types = {"VARCHAR": "LONGTEXT", "TIMESTAMP": "DATETIME(6)"}
         return types.get(attribute.type) or super().column_type(attribute)
 
+    nested_type: ClassVar[str | None] = "LONGTEXT"
+
     def encoder(self, attribute: Attribute) -> Convert | None:
-        return _finite(attribute.name) if attribute.type == "DOUBLE" else None
+        return _finite(attribute.name) if attribute.type == "DOUBLE" else super().encoder(attribute)
+
+    def json_part(self, part: Part) -> exp.Expr:
+        """The functions differ in what they find: scalar values, or objects and lists."""
+        path = json_path(part.steps, lambda step: str(step))
+        if is_nested(part.kind):
+            return call("JSON_QUERY", part.base, path)
+        text = call("JSON_VALUE", part.base, path)
+        if part.kind == "BOOLEAN":
+            return exp.EQ(this=text, expression=exp.Literal.string("1"))
+        return _cast(exp.Cast(this=text, to=exp.DataType.build(part.kind)), self)
+
+    def json_length(self, value: exp.Expr) -> exp.Expr:
+        return call("JSON_LENGTH", value)
 
     def relation(self, name: str) -> Schema | None:
         rows = self._columns(name, "column_name, column_type")

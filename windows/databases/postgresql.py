@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
+from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, spelled, take_doubles
 from windows.databases.base import Refused, Row, schema_of, table_of
-from windows.schema import Schema, TypeMismatch
+from windows.parts import Part, call
+from windows.schema import Attribute, Schema, TypeMismatch
+from windows.types import is_nested
 
 BULK = 200
 """From so many rows on, COPY is faster than INSERT."""
@@ -37,7 +40,7 @@ class PostgreSQL(Alchemy):
     chunk: ClassVar[int] = 1_000
     arrow_types: ClassVar[dict[int, str]] = {
         16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
-        1043: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",
+        1043: "string", 3802: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",
     }  # fmt: skip
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -49,6 +52,8 @@ class PostgreSQL(Alchemy):
         self._driver.autocommit = True  # transactions are ours
         self._driver.prepare_threshold = 2
         self._driver.prepared_max = KEPT
+        set_json_loads(_text, self._driver)
+        set_json_dumps(str, self._driver)
         self._queue: Any = None
         self._many = False
         self.execute("SET jit = off")  # compiling takes longer than our statements
@@ -88,6 +93,22 @@ class PostgreSQL(Alchemy):
         except self._errors as error:
             _refuse_nul(rows)
             raise self._refused(error) from None
+
+    nested_type: ClassVar[str | None] = "JSONB"
+
+    def json_part(self, part: Part) -> exp.Expr:
+        """JSON's null is none of SQL's."""
+        steps = [exp.Literal.string(str(step)) for step in part.steps]
+        base = _as_json(part.base)
+        if is_nested(part.kind):
+            null = _as_json(exp.Literal.string("null"))
+            return exp.Nullif(this=call("JSONB_EXTRACT_PATH", base, *steps), expression=null)
+        text = call("JSONB_EXTRACT_PATH_TEXT", base, *steps)
+        kind = self.column_type(Attribute("part", part.kind))
+        return text if part.kind == "VARCHAR" else exp.Cast(this=text, to=exp.DataType.build(kind, dialect="postgres"))
+
+    def json_length(self, value: exp.Expr) -> exp.Expr:
+        return call("JSONB_ARRAY_LENGTH", _as_json(value))
 
     def relation(self, name: str) -> Schema | None:
         regclass = _quoted(table_of(name).sql(self.dialect))
@@ -207,6 +228,16 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
     exp.Min: _least, exp.Like: _like,
 }  # fmt: skip
+
+
+def _as_json(value: exp.Expr) -> exp.Expr:
+    """In tables of a machine it is a text."""
+    return exp.Cast(this=value, to=exp.DataType.build("JSONB", dialect="postgres"))
+
+
+def _text(data: bytes | str) -> str:
+    """JSON as it is: who asks for it knows its type."""
+    return data if isinstance(data, str) else data.decode()
 
 
 def _refuse_nul(rows: Sequence[Row]) -> None:

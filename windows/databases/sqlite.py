@@ -13,7 +13,10 @@ from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import Convert, scale_of, schema_of
+from windows.parts import Part, call, json_path
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
+from windows.types import is_nested, scalars_of
+from windows.values import json_reader, timestamp_text
 
 _AFFINITY = {"BOOLEAN": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE": "TEXT", "TIMESTAMP": "TEXT"}
 _EXACT_DIGITS = 15
@@ -51,13 +54,15 @@ class SQLite(Alchemy):
             self.execute("ROLLBACK")
 
     def column_type(self, attribute: Attribute) -> str:
-        size = decimal_size(attribute.type)
-        if size and size[0] > _EXACT_DIGITS:
+        sizes = [size for kind in scalars_of(attribute.type) if (size := decimal_size(kind))]
+        if any(digits > _EXACT_DIGITS for digits, _ in sizes):
             raise TypeMismatch(
                 f"attribute {attribute.name!r}: SQLite computes {attribute.type} only to {_EXACT_DIGITS} digits: "
                 f"declare at most DECIMAL({_EXACT_DIGITS}, s), or use DuckDB or PostgreSQL"
             )
-        return "NUMERIC" if size else _AFFINITY.get(attribute.type, "INTEGER")
+        if is_nested(attribute.type):
+            return super().column_type(attribute)
+        return "NUMERIC" if sizes else _AFFINITY.get(attribute.type, "INTEGER")
 
     def value_type(self, attribute: Attribute) -> str | None:
         """A NUMERIC column makes whole numbers of doubles, CAST does not."""
@@ -69,8 +74,8 @@ class SQLite(Alchemy):
             return _no_nan(attribute.name)
         if decimal_size(attribute.type):
             return float
-        encoders: dict[str, Convert] = {"DATE": datetime.date.isoformat, "TIMESTAMP": _timestamp_text}
-        return encoders.get(attribute.type)
+        encoders: dict[str, Convert] = {"DATE": datetime.date.isoformat, "TIMESTAMP": timestamp_text}
+        return encoders.get(attribute.type) or super().encoder(attribute)
 
     def decoder(self, type_name: str) -> Convert | None:
         scale = scale_of(type_name)
@@ -82,7 +87,14 @@ class SQLite(Alchemy):
             "DATE": lambda text: datetime.date.fromisoformat(text[:10]),
             "TIMESTAMP": datetime.datetime.fromisoformat,
         }
-        return decoders.get(type_name)
+        return json_reader(type_name) if is_nested(type_name) else decoders.get(type_name)
+
+    def json_part(self, part: Part) -> exp.Expr:
+        """Values come as they are: 1 and 0 for truths, texts for times, JSON for what is nested itself."""
+        return call("JSON_EXTRACT", part.base, json_path(part.steps, lambda step: f"#{step}"))
+
+    def json_length(self, value: exp.Expr) -> exp.Expr:
+        return call("JSON_ARRAY_LENGTH", value)
 
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:
         return super().render(_flat(statement) if _depth(statement) > DEEP else statement, pretty)
@@ -93,7 +105,7 @@ class SQLite(Alchemy):
             if kind == exp.DataType.Type.DATE:
                 return exp.Literal.string(datetime.date.fromisoformat(node.this.name).isoformat())
             if kind in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME):
-                return exp.Literal.string(_timestamp_text(datetime.datetime.fromisoformat(node.this.name)))
+                return exp.Literal.string(timestamp_text(datetime.datetime.fromisoformat(node.this.name)))
         return super().adapt(node)
 
     def relation(self, name: str) -> Schema | None:
@@ -140,8 +152,8 @@ def _depth(statement: exp.Expr) -> int:
 def _flat(statement: exp.Expr) -> exp.Expr:
     """The same statement, the sub-queries of FROM written one after the other in WITH instead of in each other."""
     whole = statement.copy()
-    query = whole if isinstance(whole, exp.Query) else whole.expression
-    if not isinstance(query, exp.Query) or query.args.get("with_"):
+    query = whole if isinstance(whole, (exp.Query, exp.Delete)) else whole.expression
+    if not isinstance(query, (exp.Query, exp.Delete)) or query.args.get("with_"):
         return whole
     found = [
         node for node in query.walk(bfs=False) if isinstance(node, exp.Subquery) and _can_stand_before(node, query)
@@ -158,7 +170,7 @@ def _flat(statement: exp.Expr) -> exp.Expr:
     return whole
 
 
-def _can_stand_before(node: exp.Subquery, query: exp.Query) -> bool:
+def _can_stand_before(node: exp.Subquery, query: exp.Expr) -> bool:
     """Whether a sub-query is one of FROM, and reads nothing of what stands around it."""
     if not isinstance(node.parent, (exp.From, exp.Join)) or not isinstance(node.this, exp.Query):
         return False
@@ -185,11 +197,6 @@ def _is_closed(node: exp.Subquery) -> bool:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _timestamp_text(moment: datetime.datetime) -> str:
-    """Always the same width, so that texts compare as times do."""
-    return moment.isoformat(sep=" ", timespec="microseconds")
 
 
 def _no_nan(name: str) -> Convert:

@@ -1,0 +1,106 @@
+"""Arrow's types and arrays of attribute types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from windows.schema import Attribute, checker, decimal_size
+from windows.types import List, Map, Struct, is_nested, shape, type_of_arrow
+
+
+def arrow_type(type_name: str) -> Any:
+    """The Arrow type of an attribute type; None where only the database knows it.
+
+    >>> print(arrow_type("STRUCT(a INTEGER, b VARCHAR[])"))
+    struct<a: int32, b: list<item: string>>
+    """
+    import pyarrow as pa
+
+    match shape(type_name):
+        case Struct(fields):
+            return pa.struct([(name, arrow_type(kind)) for name, kind in fields])
+        case List(element):
+            return pa.list_(arrow_type(element))
+        case Map(value):
+            return pa.map_(pa.string(), arrow_type(value))
+    size = decimal_size(type_name)
+    if size:
+        return pa.decimal128(*size)
+    return {
+        "BOOLEAN": pa.bool_(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64(),
+        "DOUBLE": pa.float64(), "VARCHAR": pa.string(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
+    }.get(type_name)  # fmt: skip
+
+
+def nested_array(values: Sequence[Any], type_name: str) -> Any:
+    """Values of a nested type, as Python has them, as an Arrow array.
+
+    >>> nested_array([{"k": 1.0}, None], "MAP(VARCHAR, DOUBLE)").to_pylist()
+    [[('k', 1.0)], None]
+    """
+    import pyarrow as pa
+
+    pairs = _with_pairs(type_name)
+    return pa.array(values if pairs is None else list(map(pairs, values)), arrow_type(type_name))
+
+
+def values_of(column: Any) -> list[Any]:
+    """The values of an Arrow column as Python has them, maps as dictionaries."""
+    values: list[Any] = column.to_pylist()
+    undo = _without_pairs(column.type)
+    return values if undo is None else [undo(value) for value in values]
+
+
+def array_of(values: Sequence[Any], kind: Any) -> Any:
+    """Values of a column as the database gave them, as an Arrow array of the column's type."""
+    import pyarrow as pa
+
+    return nested_array(values, type_of_arrow(kind)) if pa.types.is_nested(kind) else pa.array(values).cast(kind)
+
+
+def conformed(column: Any, attribute: Attribute, row: int = 1) -> Any:
+    """A column of nested values in the attribute's type; raises `TypeMismatch`, with the first row's number `row`.
+
+    A part that an object leaves out is NULL.
+    """
+    if column.type == arrow_type(attribute.type):
+        return column
+    check = checker(attribute)
+    return nested_array([None if value is None else check(value) for value in column.to_pylist()], attribute.type)
+
+
+def _with_pairs(type_name: str) -> Callable[[Any], Any] | None:
+    """A function that makes lists of pairs of the maps within a value; None where there are none."""
+    match shape(type_name):
+        case Struct(fields):
+            changes = {name: change for name, kind in fields if (change := _with_pairs(kind)) is not None}
+            if not changes:
+                return None
+            return lambda value: value and {**value, **{name: changes[name](value[name]) for name in changes}}
+        case List(element):
+            inner = _with_pairs(element)
+            return None if inner is None else lambda value: value and [inner(each) for each in value]
+        case Map(element):
+            change = _with_pairs(element) or (lambda value: value)
+            return lambda value: None if value is None else [(key, change(each)) for key, each in value.items()]
+    return None
+
+
+def _without_pairs(kind: Any) -> Callable[[Any], Any] | None:
+    """The way back, by the Arrow type."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        parts = {field.name: undo for field in kind if (undo := _without_pairs(field.type)) is not None}
+        if not parts:
+            return None
+        return lambda value: value and {**value, **{name: parts[name](value[name]) for name in parts}}
+    if pa.types.is_map(kind):
+        change = _without_pairs(kind.item_type) or (lambda value: value)
+        return lambda value: None if value is None else {key: change(each) for key, each in sorted(value)}
+    inner = _without_pairs(kind.value_type) if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None
+    return None if inner is None else lambda value: value and [inner(each) for each in value]
+
+
+__all__ = ["array_of", "arrow_type", "conformed", "is_nested", "nested_array", "type_of_arrow", "values_of"]

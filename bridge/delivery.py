@@ -42,10 +42,11 @@ def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
     takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
     errors: list[Exception] = []
     for entry, processor, rows in takers:
+        function, present = processor.function, entry.processors
         for event in events_for(processor, entry, rows):
-            if processor in entry.processors:  # another one, or itself, may have removed it since
+            if processor in present:  # another one, or itself, may have removed it since
                 try:
-                    processor.function(event)
+                    function(event)
                 except Exception as error:
                     errors.append(error)
     _raise(errors)
@@ -91,8 +92,8 @@ def events_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
         return [arrow_table(entry.fields, rows)]
     if not isinstance(rows, list):  # Arrow: this processor came while the results were under way
         rows = list(zip(*map(values_of, rows.columns), strict=True))
-    names = entry.names
-    return [Event(dict(zip(names, row[1:], strict=True)), row[0]) for row in rows]
+    names, new = entry.names, tuple.__new__  # made for every result: without what Event(…) and strict=True would cost
+    return [new(Event, (dict(zip(names, row[1:])), row[0])) for row in rows]  # noqa: B905
 
 
 def _decoded(row: tuple[Any, ...], decoders: Sequence[Callable[[Any], Any] | None]) -> tuple[Any, ...]:

@@ -70,10 +70,11 @@ class Report:
         last: int | None = None
         own: list[tuple[Any, ...]] = []
         for row in rows:
-            if row[0] != last:
-                last, own = row[0], []
+            if row[0] == last:
+                own.append(row[1:])
+            else:
+                last, own = row[0], [row[1:]]
                 found.append((self.members[row[0]], own))
-            own.append(row[1:])
         return found
 
     def _split(self, rows: Any) -> Iterator[tuple[QueryEntry, Any]]:

@@ -31,26 +31,33 @@ def can_count(node: query.Aggregate, below: Flow) -> bool:
 
 
 def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
-    """`t._n - (the first valid row's _n) + 1` for each arrival `t`."""
+    """`t._n - (the first valid row's _n) + 1` for each arrival `t`.
+
+    Their numbers are found in a sub-query that is DISTINCT, though it is so anyway: databases would else put it into the
+    statement around it, and find them again for every member of a family.
+    """
     assert isinstance(node.input, query.Window) and below.size is not None
     numbers = table(_numbers(node.input, below.size, network))
-    itself = [exp.EQ(this=of("n", name), expression=of("t", name)) for name in ("ts", "seq")]
+    itself = [exp.EQ(this=of("n", name), expression=of("a", name)) for name in ("ts", "seq")]
     newest = exp.select(of("n", NUMBER)).from_(exp.alias_(numbers, "n", table=True, quoted=True)).where(*itself)
     since = exp.Sub(this=of("t", "ts"), expression=number(below.size))
     first = exp.select(of("f", NUMBER)).from_(exp.alias_(numbers, "f", table=True, quoted=True))
     first = first.where(exp.GT(this=of("f", "ts"), expression=since)).order_by(of("f", "ts"), of("f", "seq")).limit(1)
     before = exp.paren(exp.Sub(this=exp.Subquery(this=first), expression=number(1)))
-    count = exp.paren(exp.Sub(this=exp.Subquery(this=newest), expression=before))
+    count = exp.paren(exp.Sub(this=of("t", NUMBER), expression=before))
 
     def own(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Last):  # of the events of the window the newest is the one that arrives
             return of("t", part.this.name)
         return count.copy() if isinstance(part, exp.Count) else part
 
-    arrivals = exp.Subquery(this=below.arrivals.select(["ts", "seq", "_expires", *below.names])).as_("t", quoted=True)
-    system = [named(of("t", name), name) for name in ("ts", "seq", "_expires")]
+    read = [call.this.name for call in aggregates(node) if isinstance(call, exp.Last)]
+    names = list(dict.fromkeys(("ts", "seq", "_expires", *read)))
+    arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
+    found = exp.select(*(of("a", name) for name in names), named(exp.Subquery(this=newest), NUMBER)).from_(arrivals)
     columns = [named(item.this.transform(own), item.alias) for item in node.columns]
-    return exp.select(*system, *columns).from_(arrivals)
+    select = exp.select(*(named(of("t", name), name) for name in ("ts", "seq", "_expires")), *columns)
+    return select.from_(exp.Subquery(this=found.distinct()).as_("t", quoted=True))
 
 
 def _numbers(window: query.Window, size: int, network: Network) -> str:

@@ -204,4 +204,6 @@ class DuckDB(Database):
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, exp.Literal) and value.is_string
+    """Whether this is a text that is always the same, written out or computed of such: `'x' || 'y'`."""
+    texts = isinstance(value, exp.Expr) and any(literal.is_string for literal in value.find_all(exp.Literal))
+    return texts and value.find(exp.Column) is None

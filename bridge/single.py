@@ -164,6 +164,8 @@ class _Binding:
 
     def _row(self, alias: str) -> exp.Expr:
         row = exp.select(*(named(value.copy(), name) for name, value in self.values.items()))
+        if self.database.folds:
+            row = row.offset(0)  # keeps the values apart from what is computed with them
         return exp.alias_(exp.Subquery(this=row), alias, table=True, quoted=True)
 
     def _marked(self, text: str, marked: bool) -> Bound:

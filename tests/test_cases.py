@@ -67,12 +67,16 @@ DRIVES: dict[str, Callable[[Any, Items], None]] = {
     "batches": push_batches_of_3,
     "at_once": push_at_once,
 }
-RUNS = [
-    pytest.param(case, drive, id=f"{case.id}-{drive}")
-    for case in CASES
-    for drive in DRIVES
-    if case.events or drive == "push"
-]
+
+
+def runs(*drives: str) -> list[Any]:
+    """Each case in each of these ways."""
+    return [
+        pytest.param(case, drive, id=f"{case.id}-{drive}")
+        for case in CASES
+        for drive in drives
+        if case.events or drive == "push"
+    ]
 
 
 # Running --------------------------------------------------------------------------------------------------------------
@@ -145,8 +149,25 @@ def allow_not_yet(request: pytest.FixtureRequest, case: Case, database: Database
 # Tests ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("case", "drive"), RUNS)
-def test_case(case: Case, drive: str, database: Database, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("case", "drive"), runs(*DRIVES))
+def test_case(case: Case, drive: str, embedded: Database, request: pytest.FixtureRequest) -> None:
+    check(case, drive, embedded, request)
+
+
+@pytest.mark.parametrize(("case", "drive"), runs("push", "at_once"))
+def test_case_on_a_server(case: Case, drive: str, server: Database, request: pytest.FixtureRequest) -> None:
+    """Between the two ways nothing is new: what is rewritten for few events and for many is the same."""
+    check(case, drive, server, request)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("case", "drive"), runs("batches"))
+def test_case_in_batches_on_a_server(case: Case, drive: str, server: Database, request: pytest.FixtureRequest) -> None:
+    check(case, drive, server, request)
+
+
+def check(case: Case, drive: str, database: Database, request: pytest.FixtureRequest) -> None:
+    """The case gives what it expects."""
     allow_not_yet(request, case, database)
     if case.error is not None:
         check_refusal(case, database, drive)

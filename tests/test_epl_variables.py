@@ -62,7 +62,7 @@ def test_a_script_says_the_same() -> None:
         ("create variable int x = ¦v + 1", "the value of a variable is computed of constants"),
         ("create variable int¦[] x = {1}", "a variable of several values is not supported"),
         ("create variable ¦foo x", "the type 'foo' is not supported"),
-        ("on A as a ¦set Most = 5", "on … update, merge, insert and set are not supported"),
+        ("on A as a ¦set Most = 5", "on … select, on … update, on … merge and on … delete are supported"),
         ("select ¦Mist from A", "unknown column 'Mist'"),
     ],
 )

@@ -329,7 +329,7 @@ QUERIES = {
 
 @pytest.mark.parametrize("carrier", ["pairs", "table"])
 def test_more_than_a_chunk_gives_what_single_events_give(database: Database, carrier: str) -> None:
-    count, size = 400, 250  # single events take their time
+    count, size = 200, 120  # single events take their time
     rows = [(ts // 3 * 5, f"k{ts % 4}", ts * 7 % 1000) for ts in range(count)]
     results = []
     for single in (True, False):

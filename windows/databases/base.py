@@ -48,6 +48,8 @@ class Database(abc.ABC):
     """Whether a window frame's bound may be computed per row."""
     indexes: ClassVar[bool] = True
     """Whether it profits from indexes on window tables."""
+    folds: ClassVar[bool] = False
+    """Whether it computes with the values of a statement before it asks the conditions, so that `1 / a … WHERE a <> 0` fails."""
     ordered: ClassVar[bool] = False
     """Whether a table's rows are read, and counted by OVER (), in the order in which they were inserted."""
     lends: ClassVar[bool] = False

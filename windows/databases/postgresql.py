@@ -38,6 +38,7 @@ class PostgreSQL(Alchemy):
 
     dialect: ClassVar[str] = "postgres"
     chunk: ClassVar[int] = 1_000
+    folds: ClassVar[bool] = True
     arrow_types: ClassVar[dict[int, str]] = {
         16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
         1043: "string", 3802: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",

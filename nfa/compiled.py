@@ -20,6 +20,7 @@ from nfa.determined import DIRECT_SYMBOLS, ENDS_HERE, IS_MATCH, IS_SETTLED, Dete
 from nfa.found import Codes, Found, Letters, Rows, offsets, partitions
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row, to_next_row
+from nfa.within import check_ascending
 
 WORTH = 4_000_000
 """From so many rows on it takes longer to search in numpy than to compile."""
@@ -80,6 +81,18 @@ def scan_compiled(
     return _Search(program, text, _Rows(tuple(columns), letters, firsts, lasts, limits)).found(skip is past_last_row)
 
 
+def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
+    """What `nfa.within.deadlines` gives, in one go over the rows.
+
+    >>> if is_installed():
+    ...     assert deadlines(np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist() == [2, 3, 3, 5, 5]
+    """
+    check_ascending(times, partitions(ends)[0])
+    found = np.empty(len(times), np.int64)
+    _functions().deadlines(times, ends, min(within, np.iinfo(np.int64).max), found)
+    return found
+
+
 class _Rows(NamedTuple):
     """What conditions read, the partitions' first rows and ends, and how far a match from each row may go."""
 
@@ -132,7 +145,7 @@ class _Search:
 
     def searched(self, first: int, last: int, disjoint: bool) -> tuple[int, Rows, Rows]:
         """The matches from some starts on, as many as the moves known so far tell, and the row to go on with."""
-        search, _ = _functions()
+        search = _functions().search
         starts, ends = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
         row, found, unknown = search(self.letter_of, self.rows, self.moves(), first, last, disjoint, starts, ends)
         if unknown >= 0:
@@ -141,13 +154,12 @@ class _Search:
 
     def codes(self, starts: Rows, ends: Rows) -> Codes:
         """The instructions of all rows of these matches."""
-        _, trace = _functions()
         machine, places = self.machine, offsets(ends - starts)
         threads = np.array([len(threads) for threads in machine.threads], np.intp)
         parents, codes = np.array(machine.parents, np.intp), np.array(machine.codes, np.int32)
         back = _Back(threads, np.array(machine.closing, np.intp), machine.bases(), parents, codes)
         way, told = np.empty(int((ends - starts).max(initial=0)), np.intp), np.empty(int(places[-1]), np.int32)
-        trace(self.letter_of, self.rows, self.moves(), back, starts, ends, places, way, told)
+        _functions().trace(self.letter_of, self.rows, self.moves(), back, starts, ends, places, way, told)
         return told
 
     def moves(self) -> _Moves:
@@ -210,6 +222,18 @@ def _trace(
             place = back.parents[there]
 
 
+def _deadlines(times: Any, ends: Any, within: int, found: Any) -> None:
+    """For each row the first one of its partition that is too late; both only go forward."""
+    row = late = 0
+    for end in ends:
+        while row < end:
+            late = max(late, row)
+            while late < end and times[late] - times[row] < within:
+                late += 1
+            found[row] = late
+            row += 1
+
+
 @functools.lru_cache(maxsize=64)
 def _letter(text: str) -> Any:
     """The function that gives the letter of a row in the match from a start."""
@@ -219,9 +243,15 @@ def _letter(text: str) -> Any:
     return compile_function(scope["letter_of"])
 
 
+class _Functions(NamedTuple):
+    search: Any
+    trace: Any
+    deadlines: Any
+
+
 @functools.cache
-def _functions() -> tuple[Any, Any]:
-    return compile_function(_search), compile_function(_trace)
+def _functions() -> _Functions:
+    return _Functions(compile_function(_search), compile_function(_trace), compile_function(_deadlines))
 
 
 def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:

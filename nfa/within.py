@@ -67,7 +67,7 @@ def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
     [2, 3, 3, 5, 5]
     """
     firsts, lasts = partitions(ends)
-    _check_ascending(times, firsts)
+    check_ascending(times, firsts)
     found = np.repeat(lasts, lasts - firsts)
     long = lasts - firsts > LONG
     for first, last in zip(firsts[long].tolist(), lasts[long].tolist(), strict=True):
@@ -102,7 +102,8 @@ def since(rows: Rows, times: Rows, ends: Rows, within: int) -> Rows:
     return low
 
 
-def _check_ascending(times: Rows, firsts: Rows) -> None:
+def check_ascending(times: Rows, firsts: Rows) -> None:
+    """Raise ValueError where time goes back within a partition."""
     descends = times[1:] < times[:-1]
     descends[firsts[1:] - 1] = False
     if descends.any():

@@ -26,7 +26,9 @@ def check(seed: int) -> None:
         return letters[(rows + starts * scale) % len(letters)] | letters[starts]
 
     text = "letter = int(letters[(row + start * columns[0][0]) % len(letters)]) | int(letters[start])"
-    limits = rng.choice([None, within.deadlines(random_times(rng, ends), ends, rng.randrange(12))])
+    times, length = random_times(rng, ends), rng.randrange(12)
+    limits = rng.choice([None, within.deadlines(times, ends, length)])
+    assert compiled.deadlines(times, ends, length).tolist() == within.deadlines(times, ends, length).tolist()
     found = outcome(scan_compiled, program, text, [np.array([scale])], letters, ends, skip, limits=limits)
     expected = outcome(scan_lanes, program, letters_at, ends, skip, limits=limits)
     assert found == expected, f"seed {seed}: {tree} over {letters.tolist()} to {ends.tolist()}, {skip}, {limits}"

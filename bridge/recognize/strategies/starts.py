@@ -46,9 +46,8 @@ def _compiled(task: Task) -> Found | None:
     columns = compiling.columns(task, asked)
     if columns is None:
         return None
-    return compiled.scan_compiled(
-        task.program, asked.text, columns, task.letters, task.ends, task.skip, limits=limits(task)
-    )
+    limits = None if task.within is None else compiled.deadlines(task.times, task.ends, task.within)
+    return compiled.scan_compiled(task.program, asked.text, columns, task.letters, task.ends, task.skip, limits=limits)
 
 
 def limits(task: Task) -> Ints | None:

@@ -7,7 +7,7 @@ is for many rows. Where numba is missing, or a pattern has too many symbols, `nf
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -50,8 +50,12 @@ def can(program: Program, skip: Skip) -> bool:
 
 @functools.cache
 def is_installed() -> bool:
-    """Whether numba is there; it is loaded where it is used."""
-    return importlib.util.find_spec("numba") is not None
+    """Whether numba is there and goes with this numpy; to ask loads it."""
+    try:
+        importlib.import_module("numba")
+    except ImportError:
+        return False
+    return True
 
 
 def scan_compiled(

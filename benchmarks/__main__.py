@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import shlex
 import sys
@@ -73,12 +74,8 @@ def row_patterns(
     if not workloads:
         raise click.BadParameter(f"there are {', '.join(each.name for each in WORKLOADS)}", param_hint="--only")
     runs = 3 if quick else runs
-    try:
+    with telling(patterns.DifferenceError, RefusedError):
         found = list(compare(workloads, installed(peers, flink, esper_jars), quick, runs, tell))
-    except (patterns.DifferenceError, RefusedError) as error:
-        raise click.ClickException(str(error)) from None
-    finally:
-        tell("")
     click.echo(comparisons_markdown(found, runs))
     if path is not None:
         path.write_text(comparisons_json(found), encoding="utf-8")
@@ -140,12 +137,8 @@ def epl(count: tuple[int, ...], seconds: float, runs: int, esper_jars: str | Non
     from benchmarks import epl as paper
 
     peer = next(iter(peers_of(tuple(_programs(None, esper_jars)))), None)
-    try:
+    with telling(BridgeError):
         found = list(paper.measure(count, seconds, runs, peer, tell))
-    except BridgeError as error:
-        raise click.ClickException(str(error)) from None
-    finally:
-        tell("")
     click.echo(paper.markdown(found))
 
 
@@ -163,12 +156,10 @@ def spark(events: tuple[int, ...], keys: tuple[int, ...], query: tuple[str, ...]
         raise click.BadParameter(f"there are {', '.join(on_spark.QUERIES)}", param_hint="--query")
     found = []
     try:
-        for run in on_spark.measure(events, keys, query or tuple(on_spark.QUERIES), cores, tell):
-            found.append(run)  # noqa: PERF402 (what is there is shown, should it be interrupted)
-    except BridgeError as error:
-        raise click.ClickException(str(error)) from None
+        with telling(BridgeError):
+            for run in on_spark.measure(events, keys, query or tuple(on_spark.QUERIES), cores, tell):
+                found.append(run)  # noqa: PERF402 (what is there is shown, should it be interrupted)
     finally:
-        tell("")
         click.echo(on_spark.markdown(found))
 
 
@@ -182,13 +173,20 @@ def replay(database: tuple[str, ...], events: int, runs: int, flink: str | None)
     from benchmarks import replay as history
 
     peer = Peer("Flink SQL", (flink, str(PROGRAMS / "flink_peer.py"))) if flink else None
-    try:
+    with telling(BridgeError):
         found = list(history.measure(database, peer, events, runs, tell))
-    except BridgeError as error:
+    click.echo(history.markdown(found))
+
+
+@contextlib.contextmanager
+def telling(*refusals: type[Exception]) -> Iterator[None]:
+    """Around what tells its progress: the line is cleared in the end, and what it refuses is the command's error."""
+    try:
+        yield
+    except refusals as error:
         raise click.ClickException(str(error)) from None
     finally:
         tell("")
-    click.echo(history.markdown(found))
 
 
 def tell(progress: str) -> None:

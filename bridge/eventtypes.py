@@ -207,9 +207,6 @@ def _shared(schemas: list[Schema]) -> Iterator[Attribute]:
 
 def _with_columns(node: Node, columns: Schema, is_typed: bool) -> Node:
     """The events of a stream, perhaps filtered, with these columns alone, and their type."""
-    if isinstance(node, Filter):
-        inner = dataclasses.replace(node, input=_typed_inside(node.input)) if is_typed else node
-        return Map(inner, _columns(columns, is_typed))
     return Map(_typed_inside(node) if is_typed else node, _columns(columns, is_typed))
 
 

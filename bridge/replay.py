@@ -152,7 +152,8 @@ def replay(
     if engine == "spark":
         from bridge.spark import replay as on_spark
 
-        if Script.of(queries, language=language).tables:
+        script = Script.of(queries, language=language)
+        if script.tables:
             raise QueryError(
                 "create table is not supported on Spark, where events are not taken one after the other: engine='local'"
             )
@@ -161,7 +162,7 @@ def replay(
             "end": end, "pieces": pieces, "run": run,
         }  # fmt: skip
         directory = None if out is None else os.fspath(out)
-        return on_spark(source, Script.of(queries, language=language), out=directory, into=into, spark=spark, **options)
+        return on_spark(source, script, out=directory, into=into, spark=spark, **options)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
     if run is not None:

@@ -21,7 +21,7 @@ from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
-from bridge.single import Singles
+from bridge.single import Single, Singles
 from bridge.stores.order import conflicts, uses, written
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
@@ -369,10 +369,10 @@ class Runner:
             # Time begins with the first event, or with the first moment that one is told of.
             first = min((batch.first for batch in batches), default=ts) if self.now == BEGINNING else self.now
             self._set_clock(first, ts, self.seq + count)
-        if alone is not None:
-            results = alone.run(self.database, batches[0].rows[0])
+        if isinstance(work, Single):
+            results = work.run(self.database, batches[0].rows[0])
         else:
-            results = self._run(self._work(streams, final), streams, count, ts, final)
+            results = self._run(work, streams, count, ts, final)
         filled.update(work.inboxes)
         if due:
             self._purge()

@@ -108,8 +108,8 @@ class _Rows(NamedTuple):
 
 
 class _Moves(NamedTuple):
-    """Where each cell leads to, each state's flags, a state's width, and the state before a match: not at the
-    partition's first row, and there."""
+    """Where each cell leads to, the flags at each state's offset, a state's width, and the state before a match: not at
+    the partition's first row, and there."""
 
     cells: NDArray[np.intp]
     flags: NDArray[np.uint8]
@@ -187,7 +187,7 @@ def _search(
         state = moves.begun_first if rows.firsts[part] == row else moves.begun
         at, best = row, -1
         while True:
-            flags = moves.flags[state // moves.width]
+            flags = moves.flags[state]
             if flags & IS_MATCH != 0 or (at == limit and limit == end and flags & ENDS_HERE != 0):
                 best = at
             if flags & IS_SETTLED != 0 or at == limit:

@@ -84,21 +84,14 @@ class Determined:
         self.codes: list[int] = []
         self._places = 0
         self._arrays: tuple[int, NDArray[np.uint8]] = (0, np.zeros(0, np.uint8))
-        self._by_offset = self._arrays
         self.begun = [self.table.offset(self._number(closures.begin(at_start))) for at_start in (False, True)]
 
     @property
     def flags(self) -> NDArray[np.uint8]:
-        """For each state whether it has a match, no later row matters, and it is a match if the partition ends."""
+        """At a state's offset whether it has a match, no later row matters, and it is a match if the partition ends."""
         if self._arrays[0] != len(self._flags):
-            self._arrays = len(self._flags), np.array(self._flags, np.uint8)
+            self._arrays = len(self._flags), np.repeat(np.array(self._flags, np.uint8), self.width)
         return self._arrays[1]
-
-    def flags_at(self, offsets: Ints) -> NDArray[np.uint8]:
-        """The flags of the states with these offsets."""
-        if self._by_offset[0] != len(self._flags):
-            self._by_offset = len(self._flags), np.repeat(self.flags, self.width)
-        return self._by_offset[1].take(offsets)
 
     def bases(self) -> Ints:
         """For each cell where its threads begin in `parents` and `codes`."""

@@ -167,7 +167,7 @@ class Lanes:
         while True:
             rows = np.arange(row, min(row + piece, limit))
             states = [state, *self._walked(start, rows, state)]
-            flags = self.machine.flags.take(np.array(states) // self.machine.width)
+            flags = self.machine.flags.take(np.array(states))
             settled = np.flatnonzero(flags & IS_SETTLED)
             last = int(settled[0]) if len(settled) else len(rows)
             matches = np.flatnonzero(flags[: last + 1] & IS_MATCH)
@@ -254,7 +254,7 @@ class _Run:
     def step(self) -> None:
         """Note the matches that end here; drop the starts that are decided, and move the others one row on."""
         machine = self._lanes.machine
-        stops = self._note(machine.flags_at(self.state))
+        stops = self._note(machine.flags.take(self.state))
         if self.depth in CHECKPOINTS and not self._patient:
             self.kept = min(self.kept, max(self._patience // self.depth, 1))
             stops = np.union1d(stops, np.flatnonzero(self.active >= self.kept))
@@ -268,11 +268,12 @@ class _Run:
 
     def _note(self, flags: NDArray[np.uint8]) -> Ints:
         """Note the matches that end here, and give the places of the starts that are decided."""
-        told = np.flatnonzero((flags != 0) | (self._rows == self._ends))
+        at_limit = self._rows == self._ends
+        told = np.flatnonzero((flags != 0) | at_limit)
         if not len(told):
             return told
         active, rows, flags = self.active.take(told), self._rows.take(told), flags.take(told)
-        at_limit = rows == self._limits.take(active)
+        at_limit = at_limit.take(told)
         matches = (flags & IS_MATCH > 0) | (at_limit & self._closes.take(active) & (flags & ENDS_HERE > 0))
         self.best[active[matches]] = rows[matches]
         settled = flags & IS_SETTLED > 0

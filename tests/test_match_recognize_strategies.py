@@ -89,6 +89,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     compiled.forget()
     monkeypatch.setattr(compiled, "compile_function", lambda function: function)
+    monkeypatch.setattr(compiled, "WORTH_AGAIN", 0)
     monkeypatch.setattr(compiled, "pays", lambda text, rows: True)
     monkeypatch.setattr(compiled, "scan_compiled", noted)
     yield texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
@@ -231,6 +231,20 @@ class Trailing:
 
 
 Extent = Range | Rows | Unbounded | Now | Batch | FirstRows | FirstRange | Session | Top | Trailing
+
+
+def with_expressions(extent: Extent, change: Callable[[exp.Expr], exp.Expr]) -> Extent:
+    """The extent with its expressions `change`d, those of its order among them."""
+    match extent:
+        case Batch(start, stop):
+            return Batch(change(start), change(stop))
+        case Trailing(of=exp.Expr() as of):
+            return dataclasses.replace(extent, of=change(of))
+        case Top(count, order, last_of):
+            ordered = tuple(exp.Ordered(this=change(term.this), desc=term.args["desc"]) for term in order)
+            return Top(count, ordered, tuple(map(change, last_of)))
+    return extent
+
 
 BY_KEY = (Rows, Batch, FirstRows, Session, Top, Trailing)
 """Extents that hold other rows with PARTITION BY than without."""

@@ -34,6 +34,7 @@ from windows.window import (
     Top,
     Trailing,
     Unbounded,
+    with_expressions,
 )
 
 Clause = Callable[[Node, Names], Node]
@@ -180,21 +181,8 @@ def window(cursor: Cursor) -> Clause:
     cursor.expect(")")
 
     def windowed(node: Node, names: Names) -> Node:
-        if isinstance(extent, Trailing) and extent.of is not None:
-            (of,) = resolved(cursor, [extent.of], names)
-            return Window(node, Trailing(extent.size, extent.count, of), resolved(cursor, keys, names))
-        if isinstance(extent, Top):
-            order = [
-                exp.Ordered(this=of, desc=term.args["desc"])
-                for of, term in zip(
-                    resolved(cursor, (term.this for term in extent.order), names), extent.order, strict=True
-                )
-            ]
-            top = Top(extent.count, tuple(order), resolved(cursor, extent.last_of, names))
-            return Window(node, top, resolved(cursor, keys, names))
-        if not isinstance(extent, Batch):
-            return Window(node, extent, resolved(cursor, keys, names))
-        return Window(node, Batch(*resolved(cursor, (extent.start, extent.stop), names)), resolved(cursor, keys, names))
+        own = with_expressions(extent, lambda expression: resolved(cursor, [expression], names)[0])
+        return Window(node, own, resolved(cursor, keys, names))
 
     return windowed
 

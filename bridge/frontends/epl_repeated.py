@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_paths import COUNTS
 from bridge.frontends.scalars import position_of
 from bridge.repeated import COUNT, LAST, Element
 
 _ENDS: dict[str, int | str] = {"firstof": 0, "lastof": LAST}
-_COUNTS = ("countof", "size")
 
 
 def mentioned(cursor: Cursor, tags: Collection[str], start: int, end: int) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def _mentioned_at(cursor: Cursor, at: int) -> Iterator[Element]:
         yield Element(tag, int(word(2)))
     elif word(1) == "." and word(2).lower() in _ENDS:
         yield Element(tag, _ENDS[word(2).lower()])
-    elif word(1) == "." and word(2).lower() in _COUNTS:
+    elif word(1) == "." and word(2).lower() in COUNTS:
         yield Element(tag, COUNT)
     elif word(1) in (".", "["):
         cursor.fail(f"{tag!r} stands for several events: {ways}", position)

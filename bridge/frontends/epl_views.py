@@ -20,7 +20,18 @@ from bridge.frontends.epl_expiring import expiring_extent
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Node, Window
-from windows.window import Extent, FirstRange, FirstRows, Range, Rows, Session, Top, Trailing, Unbounded
+from windows.window import (
+    Extent,
+    FirstRange,
+    FirstRows,
+    Range,
+    Rows,
+    Session,
+    Top,
+    Trailing,
+    Unbounded,
+    with_expressions,
+)
 
 _INSTEAD = {
     "ext_timed_batch": "WINDOW(RANGE … SLIDE …) of the bridge's own SQL does it",
@@ -46,13 +57,8 @@ class View:
 
 def windowed(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
     """The window of a node whose columns are perhaps called `alias.column`."""
-    names, extent = Names(alias, ()), view.extent
-    if isinstance(extent, Trailing) and extent.of is not None:
-        extent = Trailing(extent.size, extent.count, resolved(cursor, [extent.of], names)[0])
-    if isinstance(extent, Top):
-        terms = zip(resolved(cursor, (term.this for term in extent.order), names), extent.order, strict=True)
-        order = tuple(exp.Ordered(this=this, desc=term.args["desc"]) for this, term in terms)
-        extent = Top(extent.count, order, resolved(cursor, extent.last_of, names))
+    names = Names(alias, ())
+    extent = with_expressions(view.extent, lambda expression: resolved(cursor, [expression], names)[0])
     return Window(node, extent, resolved(cursor, view.keys, names))
 
 

@@ -84,9 +84,7 @@ def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: 
 
 def _expiring(content: Selection, age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
     """What time has put out of the window since the push before."""
-    over = content.columns["_expires"]
-    passed = [exp.GT(this=over.copy(), expression=clock("before")), exp.LTE(this=over.copy(), expression=clock("now"))]
-    return _told(content, {"ts": column("_expires"), "seq": zero()}, age, keys).where(*passed)
+    return _told(content, {"ts": column("_expires"), "seq": zero()}, age, keys).where(*expired_now(content))
 
 
 def _pushed_out(
@@ -94,16 +92,23 @@ def _pushed_out(
 ) -> exp.Select:
     """What the rows of this push have put out, also those that a filter above the window hides."""
     assert below.content is not None
-    content = below.content
-    selects = [network.rewrite(one, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for one in _pushers(node)]
-    pushers = exp.Subquery(this=selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False))
+    told = _told(below.content, {"ts": column("_out_ts"), "seq": column("_out")}, age, keys)
+    return told.where(put_out_by(below.content, _pushers(node), network))
+
+
+def expired_now(content: Selection) -> list[exp.Expr]:
+    """Whether time has put a row out of the window since the push before."""
+    over = content.columns["_expires"]
+    return [exp.GT(this=over.copy(), expression=clock("before")), exp.LTE(this=over.copy(), expression=clock("now"))]
+
+
+def put_out_by(content: Selection, pushers: Sequence[Node], network: Network) -> exp.Expr:
+    """Whether rows of this push, of these nodes, have put a row out."""
+    selects = [network.rewrite(one, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for one in pushers]
+    arrived = exp.Subquery(this=selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False))
     outs = [qualified(content.columns[name].copy(), "q") for name in OUT[:2]]
-    pairs: Sequence[exp.Expr] = [
-        exp.EQ(this=of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)
-    ]
-    arrived = exp.select(number(1)).from_(pushers.as_("p", quoted=True)).where(*pairs)
-    told = _told(content, {"ts": column("_out_ts"), "seq": column("_out")}, age, keys)
-    return told.where(exp.Exists(this=arrived))
+    pairs = [exp.EQ(this=of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)]
+    return exp.Exists(this=exp.select(number(1)).from_(arrived.as_("p", quoted=True)).where(*pairs))
 
 
 def _pushers(node: Node) -> list[Node]:

@@ -9,11 +9,10 @@ from sqlglot import exp
 from bridge.changes import Change, Changing
 from bridge.flow import OUT, Flow, Need, Selection, named, number, table, zero
 from bridge.plan import Operator, Purge
-from bridge.rewrite.change import add_cause, arrived, found, unmatched
+from bridge.rewrite.change import add_cause, arrived, bound, found, unmatched
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.scope import column
 from bridge.state_window import Changer, Versions
-from windows.databases.base import PARAMETER
 from windows.window import NEVER
 
 IDENTITY = ("ts", "seq", "_place")
@@ -49,7 +48,7 @@ def _built(node: Changing, rows: Flow, triggers: list[Flow], network: Network, o
         _changer(node, change, trigger, rows, within, network, operator)
         for (_, change), trigger in zip(node.changes, triggers, strict=True)
     ]
-    leave = exp.Update(this=table(window), expressions=_bound(OUT, 0)).where(*_bound(IDENTITY, len(OUT)))
+    leave = exp.Update(this=table(window), expressions=bound(OUT, 0)).where(*bound(IDENTITY, len(OUT)))
     operator.steps.append(
         Versions(
             table=window,
@@ -81,9 +80,3 @@ def _changer(
         found=database.render(found(change, rows.names, within, cause, IDENTITY)),
         unmatched=database.render(unmatched(change, rows.names, cause)) if change.unmatched else None,
     )
-
-
-def _bound(names: tuple[str, ...], first: int) -> list[exp.Expr]:
-    return [
-        exp.EQ(this=column(name), expression=column(f"{PARAMETER}{place}")) for place, name in enumerate(names, first)
-    ]

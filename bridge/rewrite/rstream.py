@@ -6,9 +6,10 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.changes import Leaving
-from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, of, qualified, zero
+from bridge.flow import Flow, Need, Selection, named, number, numbered, zero
 from bridge.plan import Operator
-from bridge.rewrite.network import Network, clock, rewrite
+from bridge.rewrite.changes import expired_now, put_out_by
+from bridge.rewrite.network import Network, rewrite
 from bridge.scope import column
 from windows.window import NEVER
 
@@ -27,11 +28,12 @@ def _left(node: Leaving, network: Network) -> Flow:
     """The rows that have left since the push before, in the order in which they came."""
     below = network.rewrite(node.input, Need.CONTENT)
     assert below.content is not None
-    over = below.content.columns["_expires"]
-    passed = [exp.GT(this=over.copy(), expression=clock("before")), exp.LTE(this=over.copy(), expression=clock("now"))]
-    left: exp.Query = _told(below, {"ts": column("_expires"), "seq": zero()}).where(*passed)
+    left: exp.Query = _told(below, {"ts": column("_expires"), "seq": zero()}).where(*expired_now(below.content))
     if below.counted:
-        left = exp.union(left, _pushed_out(node, below, network), distinct=False)
+        assert isinstance(node.input, query.Window)
+        gone = put_out_by(below.content, [node.input.input], network)
+        pushed_out = _told(below, {"ts": column("_out_ts"), "seq": column("_out")}).where(gone)
+        left = exp.union(left, pushed_out, distinct=False)
     place = numbered(map(column, ("ts", "seq")), map(column, _ORDER))
     names = ("ts", "seq", *below.names)
     rows = exp.select(*map(column, names), named(number(NEVER), "_expires"), named(place, "_place"))
@@ -44,14 +46,3 @@ def _told(below: Flow, moment: dict[str, exp.Expr]) -> exp.Select:
     assert below.content is not None
     came = dict(zip(_ORDER, (column("ts"), column("seq"), column("_place") if below.order else zero()), strict=True))
     return below.content.project({**moment, **came, **{name: column(name) for name in below.names}}).select()
-
-
-def _pushed_out(node: Leaving, below: Flow, network: Network) -> exp.Select:
-    """What the rows of this push have put out."""
-    assert below.content is not None and isinstance(node.input, query.Window)
-    pushers = network.rewrite(node.input.input, Need.ARRIVALS).arrivals.select(["ts", "seq"])
-    outs = [qualified(below.content.columns[name].copy(), "q") for name in OUT[:2]]
-    pairs = [exp.EQ(this=of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)]
-    source = exp.Subquery(this=pushers).as_("p", quoted=True)
-    arrived = exp.select(number(1)).from_(source).where(*pairs)
-    return _told(below, {"ts": column("_out_ts"), "seq": column("_out")}).where(exp.Exists(this=arrived))

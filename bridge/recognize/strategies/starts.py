@@ -40,7 +40,9 @@ def find(task: Task) -> Found:
 
 
 def _compiled(task: Task) -> Found | None:
-    asked = compiling.asked(task) if compiled.can(task.program, task.skip) else None
+    if len(task.letters) < compiled.WORTH_AGAIN or not compiled.can(task.program, task.skip):
+        return None
+    asked = compiling.asked(task)
     if asked is None or not compiled.pays(asked.text, len(task.letters)):
         return None
     columns = compiling.columns(task, asked)

@@ -237,13 +237,12 @@ class Network:
         add_table(operator, name, select, indexed_by("_expires", select, self))
         operator.derived[name] = self.reader
         operator.steps.append(Insert(name, select))
-        operator.purges.append(expired(name))
         content = Selection.of(table(name), arrivals.arrivals.columns)
         flow = derived_content(node, dataclasses.replace(arrivals, content=content))
         if origins := self._noting(name, operator.origins):
             flow = leaving_with(flow, origins)
-        if flow.counted:
-            operator.purges.append(_purge_left(name, flow))
+        # What is replaced goes first: without the row that replaced it, it would count again.
+        operator.purges += [_purge_left(name, flow), expired(name)] if flow.counted else [expired(name)]
         return flow
 
     def streams(self, node: Node) -> frozenset[str]:

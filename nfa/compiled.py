@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +34,12 @@ WORTH_AGAIN = 100_000
 
 STARTS_AT_ONCE = 1 << 20
 """How many starts are searched before Python hears of it: of an interrupt, and of matches that are too many."""
+
+MATCHES_AT_ONCE = 1 << 17
+"""The same of matches whose way is found."""
+
+_Piece = TypeVar("_Piece")
+_Told = TypeVar("_Told")
 
 _compiled: set[str] = set()
 
@@ -130,31 +140,43 @@ class _Back(NamedTuple):
 
 
 class _Search:
-    """The rows and the machine for the compiled functions."""
+    """The rows and the machine for the compiled functions, which run on all cores side by side."""
 
     def __init__(self, program: Program, text: str, rows: _Rows) -> None:
         self.machine, self.rows, self.letter_of = Determined(Closures(program)), rows, _letter(text)
+        self.learning = threading.Lock()
         _compiled.add(text)
 
     def found(self, disjoint: bool) -> Found:
         several = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        row, total, count = 0, 0, len(self.rows.letters)
-        while row < count:
-            row, starts, ends = self.searched(row, min(row + STARTS_AT_ONCE, count), disjoint)
+        total = 0
+        for starts, ends in _side_by_side(lambda piece: self.piece(*piece, disjoint), self.pieces(disjoint)):
             total += int((ends - starts).sum())
             check_result(total)
             several.append((starts, ends))
         starts, ends = (np.concatenate(both) for both in zip(*several, strict=True))
         return Found(starts, ends - starts, self.codes(starts, ends))
 
-    def searched(self, first: int, last: int, disjoint: bool) -> tuple[int, Rows, Rows]:
-        """The matches from some starts on, as many as the moves known so far tell, and the row to go on with."""
-        search = _functions().search
-        starts, ends = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
-        row, found, unknown = search(self.letter_of, self.rows, self.moves(), first, last, disjoint, starts, ends)
-        if unknown >= 0:
-            self.machine.table.at(unknown)
-        return row, starts[:found].copy(), ends[:found].copy()
+    def pieces(self, disjoint: bool) -> list[tuple[int, int]]:
+        """The rows in pieces that can be searched on their own: where a match moves the next start, whole partitions."""
+        count = len(self.rows.letters)
+        cuts = np.arange(0, count, STARTS_AT_ONCE)
+        if disjoint:
+            cuts = np.unique(self.rows.firsts[np.searchsorted(self.rows.firsts, cuts, "right") - 1])
+        return list(itertools.pairwise([*cuts.tolist(), count]))
+
+    def piece(self, row: int, last: int, disjoint: bool) -> tuple[Rows, Rows]:
+        """The matches from the starts of a piece."""
+        search, moves = _functions().search, self.moves()
+        starts, ends = np.empty(last - row, np.int64), np.empty(last - row, np.int64)
+        found = 0
+        while row < last:
+            rest = starts[found:], ends[found:]
+            row, more, unknown = search(self.letter_of, self.rows, moves, row, last, disjoint, *rest)
+            found += more
+            if unknown >= 0:
+                moves = self.moves(unknown)
+        return starts[:found].copy(), ends[:found].copy()
 
     def codes(self, starts: Rows, ends: Rows) -> Codes:
         """The instructions of all rows of these matches."""
@@ -162,13 +184,34 @@ class _Search:
         threads = np.array([len(threads) for threads in machine.threads], np.intp)
         parents, codes = np.array(machine.parents, np.intp), np.array(machine.codes, np.int32)
         back = _Back(threads, np.array(machine.closing, np.intp), machine.bases(), parents, codes)
-        way, told = np.empty(int((ends - starts).max(initial=0)), np.intp), np.empty(int(places[-1]), np.int32)
-        _functions().trace(self.letter_of, self.rows, self.moves(), back, starts, ends, places, way, told)
+        moves, told = self.moves(), np.empty(int(places[-1]), np.int32)
+
+        def traced(piece: tuple[int, int]) -> None:
+            own = slice(*piece)
+            way = np.empty(int((ends[own] - starts[own]).max(initial=0)), np.intp)
+            _functions().trace(self.letter_of, self.rows, moves, back, starts[own], ends[own], places[own], way, told)
+
+        cuts = [*range(0, len(starts), MATCHES_AT_ONCE), len(starts)]
+        for _ in _side_by_side(traced, list(itertools.pairwise(cuts))):
+            pass
         return told
 
-    def moves(self) -> _Moves:
+    def moves(self, unknown: int = -1) -> _Moves:
+        """All that is known, and the move of a cell that was not: a copy, while others learn more."""
         machine = self.machine
-        return _Moves(machine.table.cells, machine.flags, machine.width, *machine.begun)
+        with self.learning:
+            if unknown >= 0:
+                machine.table.at(unknown)
+            return _Moves(machine.table.cells.copy(), machine.flags, machine.width, *machine.begun)
+
+
+def _side_by_side(work: Callable[[_Piece], _Told], pieces: Sequence[_Piece]) -> Iterator[_Told]:
+    """What the work gives for each piece, in their order, done on all cores; not done where nobody waits any more."""
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    try:
+        yield from pool.map(work, pieces)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 # Compiled: plain loops over arrays ------------------------------------------------------------------------------------
@@ -208,7 +251,7 @@ def _trace(
     letter_of: Any, rows: Any, moves: Any, back: Any, starts: Any, ends: Any, places: Any, way: Any, codes: Any
 ) -> None:
     """Write the instructions of the rows of each match, going over it once more, and back by `way`."""
-    part = 0
+    part = 0 if len(starts) == 0 else np.searchsorted(rows.ends, starts[0], "right")
     for number in range(len(starts)):
         start, last = starts[number], ends[number]
         while rows.ends[part] <= start:

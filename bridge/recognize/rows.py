@@ -16,6 +16,17 @@ from bridge.errors import QueryError
 from bridge.flow import before, of, over, table
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import RowPattern
+from bridge.recognize.gathered import (
+    AT_MOST,
+    KEYS,
+    PLAIN,
+    SAMPLE,
+    Gathered,
+    columns_of,
+    gathered,
+    in_order,
+    is_collated,
+)
 from bridge.recognize.values import beside, shift_of
 from bridge.scope import column
 from windows.databases import Database, Refused
@@ -57,6 +68,7 @@ class SortedRows:
         self._known: dict[exp.Expr, Array] = {}
         self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
         self.in_place = False
+        self._gathered: Gathered | None = None
         self._clause, self._needed = clause, needed
 
     def _is_in_order(self, clause: RowPattern) -> bool:
@@ -89,17 +101,64 @@ class SortedRows:
         return self.source.rendered(self.database, create)
 
     def __enter__(self) -> SortedRows:
-        in_order = not self.partitioned and self.source.plain and self.database.ordered
-        self.in_place = in_order and self._is_in_order(self._clause)
+        if self.source.plain and self.database.ordered:
+            self.in_place = not self.partitioned and self._is_in_order(self._clause)
+            self._gathered = self._gather() if self.partitioned else None
+        if self._gathered is not None:
+            self._lend(self._gathered)
+            return self
         for statement in [] if self.in_place else self.statements():
             self.database.execute(statement)
         self.ends = self._ends()
         return self
 
+    def _lend(self, rows: Gathered) -> None:
+        columns = {name: rows.columns[name] for name in self._needed}
+        self.database.lend(self.name, pa.table({**columns, PARTITION: rows.partitions}))
+        self._known.update({column(name): values for name, values in columns.items()})
+        self.ends = rows.ends
+
     def __exit__(self, *_: object) -> None:
+        if self._gathered is not None:
+            self.database.take_back(self.name)
+            return
         for name in (None if self.in_place else self.name, self.keys):
             if name:
                 self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE")))
+
+    def _gather(self) -> Gathered | None:
+        """The rows by partition, if the table lies in the order wanted, and all of it is plain and not too large."""
+        wanted = columns_of(self._clause, self._needed)
+        if wanted is None or not self._is_small(wanted):
+            return None
+        key, time, *_ = wanted
+        if not in_order(self._read([time], SAMPLE)[time]):
+            return None
+        return gathered(self._read(wanted), key, time, self._needed, self.database)
+
+    def _is_small(self, names: Sequence[str]) -> bool:
+        """Whether these columns, the first of them a key, are of plain types, and few bytes, but not nothing."""
+        kinds = exp.select(*(exp.Anonymous(this="TYPEOF", expressions=[column(name)]) for name in names))
+        found = self._first(kinds)
+        if not found or found[0] not in KEYS or not PLAIN.issuperset(found[1:]):
+            return False
+        if found[0] == "VARCHAR" and any(self._first(exp.select(is_collated(column(names[0]))))):
+            return False
+        (rows,) = self._first(exp.select(exp.Count(this=exp.Star())))
+        return bool(rows * 8 * len(names) <= AT_MOST)
+
+    def _first(self, select: exp.Select) -> Sequence[Any]:
+        rows = self.database.fetch(self.source.rendered(self.database, select.from_(table(SOURCE)).limit(1)))
+        return rows[0] if rows else ()
+
+    def _read(self, names: Sequence[str], limit: int | None = None) -> pa.Table:
+        """These columns of all rows, as they lie, or of the first of them."""
+        select = exp.select(*map(column, names)).from_(table(SOURCE))
+        found = self.database.arrow(
+            self.source.rendered(self.database, select if limit is None else select.limit(limit))
+        )
+        assert found is not None
+        return found
 
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
@@ -119,6 +178,8 @@ class SortedRows:
     def key(self, name: str, rows: Ints) -> Array:
         """The partitioning column's value for each of these rows."""
         partition = np.searchsorted(self.ends, rows, side="right")
+        if self._gathered is not None:
+            return taken(self._gathered.keys, partition)
         if not self.keys:
             firsts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
             return taken(self.columns([column(name)])[0], firsts[partition])

@@ -61,10 +61,11 @@ def is_collated(key: exp.Column) -> exp.Expr:
     """Whether texts in a column compare otherwise than by their characters: by case, accent, composition or language.
 
     >>> from windows.databases import open_database
-    >>> with open_database("duckdb://") as database:
-    ...     database.execute("CREATE TABLE t AS SELECT 'a' COLLATE nocase AS k, 'a' AS l")
-    ...     asked = exp.select(is_collated(exp.column("k")), is_collated(exp.column("l"))).from_("t")
-    ...     database.fetch(database.render(asked))
+    >>> database = open_database("duckdb://")
+    >>> database.execute("CREATE TABLE t (k VARCHAR COLLATE nocase, l VARCHAR)")
+    >>> database.execute("INSERT INTO t VALUES ('x', 'x')")
+    >>> asked = exp.select(is_collated(exp.column("k")), is_collated(exp.column("l"))).from_("t")
+    >>> database.fetch(database.render(asked))
     [(True, False)]
     """
 
@@ -92,8 +93,7 @@ def gathered(rows: pa.Table, key: str, time: str, needed: Sequence[str], databas
 
     >>> from windows.databases import open_database
     >>> rows = pa.table({"k": ["b", "a", "b"], "ts": [1, 2, 3]})
-    >>> with open_database("duckdb://") as database:
-    ...     found = gathered(rows, "k", "ts", ["ts"], database)
+    >>> found = gathered(rows, "k", "ts", ["ts"], open_database("duckdb://"))
     >>> found.columns["ts"].to_pylist(), found.keys.to_pylist(), found.ends.tolist()
     ([2, 1, 3], ['a', 'b'], [1, 3])
     """

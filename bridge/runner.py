@@ -76,7 +76,7 @@ class Runner:
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
         self._works: dict[tuple[frozenset[str], bool], Work] = {}
-        self._singles = Singles(self.network, self.reports)
+        self._singles = Singles(self.network, self.reports, self.catalogue.streams)
         self._unfilled: Batch | None = None
         """The event of the last push, where it did not go through its inbox."""
         self._serial: bool | None = None

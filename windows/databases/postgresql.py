@@ -259,6 +259,13 @@ def _averaged(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
     return call
 
 
+def _valued(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """A text by itself has no type that an aggregate over it could have."""
+    if isinstance(call.this, exp.Literal) and call.this.is_string:
+        call.set("this", exp.cast(call.this.copy(), "VARCHAR"))
+    return call
+
+
 def _rounded(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
     """Half a DOUBLE is rounded to the even one, half a NUMERIC up; and only these have digits after the point."""
     call.set("this", exp.cast(call.this.copy(), "DECIMAL"))
@@ -283,7 +290,7 @@ def _like(like: exp.Expr, database: PostgreSQL) -> exp.Expr:
 
 _CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
-    exp.Min: _least, exp.Like: _like,
+    exp.Min: _least, exp.Like: _like, exp.FirstValue: _valued, exp.LastValue: _valued,
 }  # fmt: skip
 
 

@@ -66,6 +66,8 @@ class QueryEntry:
     texts: tuple[str, ...]
     number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
+    in_arrow: bool
+    """Whether the database's Arrow tables have its values as they are to be."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @functools.cached_property

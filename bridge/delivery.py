@@ -76,22 +76,26 @@ def failure(errors: list[Exception]) -> ProcessorError:
 
 
 def as_arrow(entry: QueryEntry) -> bool:
-    """Whether all processors take Arrow tables, and the database gives the values as they are to be."""
-    if entry.is_decoded or not all(processor.batch for processor in entry.processors):
+    """Whether all processors take Arrow tables, and the database's have the values as they are to be."""
+    if not entry.in_arrow or not all(processor.batch for processor in entry.processors):
         return False
     return all(arrow_type(field.type) is not None for field in entry.fields)
 
 
 def events_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
     """The results (tuples or an Arrow table) as this processor takes them: event by event, or as one Arrow table."""
+    if processor.batch and not isinstance(rows, list):
+        from bridge.rows import arrow_cast
+
+        return [arrow_cast(entry.fields, entry.decoders, rows)]
+    if not isinstance(rows, list):  # Arrow: this processor came while the results were under way
+        rows = list(zip(*map(values_of, rows.columns), strict=True))
     if entry.is_decoded:
         rows = [_decoded(row, entry.decoders) for row in rows]
     if processor.batch:
         from bridge.rows import arrow_table
 
         return [arrow_table(entry.fields, rows)]
-    if not isinstance(rows, list):  # Arrow: this processor came while the results were under way
-        rows = list(zip(*map(values_of, rows.columns), strict=True))
     names, new = entry.names, tuple.__new__  # made for every result: without what Event(…) and strict=True would cost
     return [new(Event, (dict(zip(names, row[1:])), row[0])) for row in rows]  # noqa: B905
 

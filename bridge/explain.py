@@ -18,9 +18,10 @@ from bridge.flow import table
 from bridge.paths import shown
 from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
-from bridge.reports import FEW
+from bridge.reports import FEW, Report
 from bridge.rewrite.match import automaton_of
 from bridge.rewrite.network import CLOCK
+from bridge.single import single
 from windows.databases import Database
 
 
@@ -36,6 +37,7 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
     heads = ["-- results of this push", f"-- the same, of a push of at most {FEW} events"]
     for form, emission in enumerate(entry.emissions):
         lines += ["", heads[form], *_family(entry, form, catalogue), f"{database.render(emission, pretty=True)};"]
+    lines += _bound(entry, catalogue, database)
     purges = [step for operator in entry.operators for step in operator.purges]
     if purges:
         lines += ["", "-- purge, now and then", *_statements(purges, database)]
@@ -164,6 +166,16 @@ def _family(entry: QueryEntry, form: int, catalogue: Catalogue) -> Iterator[str]
     alike = [other.name for other in others if other.signatures[form] == entry.signatures[form]]
     if len(alike) > 1:
         yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
+
+
+def _bound(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
+    """Events of which streams need no inbox, as far as this query goes."""
+    report = Report([entry], entry.emissions[-1], entry.texts[-1])
+    streams = [catalogue.streams[name] for name in sorted(entry.sources)]
+    bound = [stream.name for stream in streams if single(stream, entry.operators, [report], entry.timed, (), database)]
+    if bound:
+        others = ", and what joins another stream's is left out" if len(streams) > 1 else ""
+        yield f"-- an event of {' or '.join(bound)} that is pushed alone is bound in place of its inbox{others}"
 
 
 def _commented(text: str) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -112,9 +113,7 @@ def arrow_table(fields: Sequence[Field], rows: Any) -> pa.Table:
     import pyarrow as pa
 
     if isinstance(rows, pa.Table):
-        kinds = [pa.int64(), *(arrow_type(field.type) for field in fields)]
-        columns = [_cast(column, kind) for column, kind in zip(rows.columns, kinds, strict=True)]
-        return pa.Table.from_arrays(columns, names=["ts", *(field.name for field in fields)])
+        return arrow_cast(fields, [None] * len(fields), rows)
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in range(len(fields) + 1)]
     arrays = [pa.array(columns[0], pa.int64())]
     for field, values in zip(fields, columns[1:], strict=True):
@@ -123,13 +122,28 @@ def arrow_table(fields: Sequence[Field], rows: Any) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=["ts", *(field.name for field in fields)])
 
 
-def _cast(column: Any, kind: Any) -> Any:
+def arrow_cast(fields: Sequence[Field], decoders: Sequence[Callable[[Any], Any] | None], rows: pa.Table) -> pa.Table:
+    """Results as the database gave them in Arrow, in the types that the query gives them."""
     import pyarrow as pa
 
-    try:
-        return column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return _array(column.to_pylist(), kind)
+    kinds = [pa.int64(), *(arrow_type(field.type) for field in fields)]
+    columns = [
+        _cast(column, kind, decode) for column, kind, decode in zip(rows.columns, kinds, (None, *decoders), strict=True)
+    ]
+    return pa.Table.from_arrays(columns, names=["ts", *(field.name for field in fields)])
+
+
+def _cast(column: Any, kind: Any, decode: Callable[[Any], Any] | None = None) -> Any:
+    """A column in its type; decimals, and what Arrow would not cast, as the database's values are decoded one by one."""
+    import pyarrow as pa
+
+    if decode is None or not pa.types.is_decimal(column.type):
+        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return column.cast(kind)
+    values = column.to_pylist()
+    if decode is not None:
+        values = [value if value is None else decode(value) for value in values]
+    return _array(values, kind)
 
 
 def _array(values: Sequence[Any], kind: Any) -> Any:

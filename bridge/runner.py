@@ -76,7 +76,7 @@ class Runner:
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
         self._works: dict[tuple[frozenset[str], bool], Work] = {}
-        self._singles = Singles(self.network, self.reports)
+        self._singles = Singles(self.network, self.reports, self.catalogue.streams)
         self._unfilled: Batch | None = None
         """The event of the last push, where it did not go through its inbox."""
         self._serial: bool | None = None
@@ -161,10 +161,11 @@ class Runner:
             self.database.fetch(statement)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
+        in_arrow = all(self.database.in_arrow(field.type) for field in resolved.visible)
         self._created += 1
         return QueryEntry(
             name, text, resolved, self.seq, flow, operators, derived, sources, timed, emissions, texts, self._created,
-            decoders,
+            decoders, in_arrow,
         )  # fmt: skip
 
     def remove_query(self, entry: QueryEntry) -> None:

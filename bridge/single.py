@@ -1,14 +1,14 @@
 """Events that are pushed alone: their values stand in the statements in place of the inbox, which need not be filled.
 
 The statements are those of any push. That they are of one event saves them more: its results have one `ts` and `seq`, by
-which they need not be sorted.
+which they need not be sorted; and what joins the inbox of another stream gives nothing, as that is empty.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -18,6 +18,7 @@ from bridge.flow import named
 from bridge.plan import Insert, Operator, Purge
 from bridge.reports import Report, Reports, Results
 from bridge.rewrite import Network
+from bridge.rewrite.emptied import without_empty
 from bridge.rewrite.pruned import prune
 from windows.databases import Database
 from windows.schema import Attribute
@@ -73,8 +74,8 @@ class Single:
 class Singles:
     """What an event of each stream alone means, found once."""
 
-    def __init__(self, network: Network, reports: Reports) -> None:
-        self._network, self._reports = network, reports
+    def __init__(self, network: Network, reports: Reports, streams: Mapping[str, StreamEntry]) -> None:
+        self._network, self._reports, self._streams = network, reports, streams
         self._known: dict[str, Single | None] = {}
 
     def clear(self) -> None:
@@ -89,7 +90,8 @@ class Singles:
             concerned = [operator for operator in self._network.operators if operator.concerned(streams)]
             reports = self._reports.concerned(streams, 1, final=False)
             timed = any(operator.timed for operator in self._network.operators)
-            self._known[name] = single(stream, concerned, reports, timed, self._network.database)
+            others = {other.inbox for other in self._streams.values()} - {stream.inbox}
+            self._known[name] = single(stream, concerned, reports, timed, others, self._network.database)
         return self._known[name]
 
 
@@ -98,11 +100,16 @@ class _Unbound(Exception):
 
 
 def single(
-    stream: StreamEntry, operators: Sequence[Operator], reports: Sequence[Report], timed: bool, database: Database
+    stream: StreamEntry,
+    operators: Sequence[Operator],
+    reports: Sequence[Report],
+    timed: bool,
+    empty: Collection[str],
+    database: Database,
 ) -> Single | None:
     """What an event of this stream alone means to these operators and reports; None where some of them wants the inbox.
 
-    `timed`: whether an operator asks for the time.
+    `timed`: whether an operator asks for the time; `empty`: the inboxes of the other streams.
     """
     steps = [step for operator in operators for step in operator.steps]
     filled = frozenset(inbox for operator in operators for inbox in operator.inboxes)
@@ -111,8 +118,10 @@ def single(
         return None
     binding = _Binding(stream.inbox, values, database)
     try:
-        written = [binding.bound(step.statement()) for step in steps if isinstance(step, (Insert, Purge))]
-        read = [(report, binding.bound(_of_one_moment(report))) for report in reports]
+        statements = [_filled(step.statement(), empty) for step in steps if isinstance(step, (Insert, Purge))]
+        written = [binding.bound(statement) for statement in statements if statement is not None]
+        asked = [(report, without_empty(_of_one_moment(report), empty)) for report in reports]
+        read = [(report, binding.bound(statement)) for report, statement in asked if statement is not None]
     except _Unbound:
         return None
     return Single(written, read, filled, timed)
@@ -130,6 +139,16 @@ def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | No
         )
         for place, (name, kind) in enumerate(kinds.items())
     }
+
+
+def _filled(step: exp.Expr, empty: Collection[str]) -> exp.Expr | None:
+    """The statement of a step; None where it inserts nothing."""
+    if not isinstance(step, exp.Insert):
+        return step
+    rows = without_empty(step.expression, empty)
+    if rows is not None:
+        step.set("expression", rows)
+    return step if rows is not None else None
 
 
 def _of_one_moment(report: Report) -> exp.Expr:

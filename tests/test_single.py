@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlglot
 
 import bridge
+from bridge.rewrite.emptied import without_empty
 
 if TYPE_CHECKING:
     from databases import Database
@@ -67,6 +70,52 @@ def test_decimals_are_what_their_columns_make_of_them(database: Database) -> Non
         for ts, value in enumerate(("5.00", "1.00", "1.25")):
             cep.push_event("s", [decimal.Decimal(value)], ts)
     assert found == [(decimal.Decimal("5.00"), 2.5), (decimal.Decimal("1.25"), 0.625)]
+
+
+def test_a_correlation_does_not_ask_the_empty_inbox_of_the_other_stream(database: Database) -> None:
+    with database.connect() as cep:
+        told(cep)
+        for ts, stream in enumerate("st"):
+            cep.push_event(stream, ROWS[3], ts)
+        for stream, other in ("st", "ts"):
+            asked = [bound.text for _, bound in cep._runner._singles._known[stream].reports]
+            assert asked and not any(re.search(rf"cep_inbox_{other}\b", text) for text in asked)
+
+
+def test_explain_says_which_events_are_bound(database: Database) -> None:
+    with database.connect() as cep:
+        told(cep)
+        assert "an event of s or t that is pushed alone is bound" in cep.explain("pairs")
+        cep.create_query("jumps", "SELECT COUNT(*) AS n FROM s WINDOW(START a > 1 STOP a < 0)")
+        assert "pushed alone" in cep.explain("jumps")
+        cep.register_stream("d", "n DECIMAL(9, 2)")
+        cep.create_query("decimals", "SELECT n FROM d WHERE n > 1")
+        assert ("pushed alone" in cep.explain("decimals")) == (database.name != "sqlite")
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("SELECT a FROM e", None),
+        ("SELECT q.a FROM (SELECT a FROM e) AS q CROSS JOIN t", None),
+        ("SELECT a FROM t UNION ALL SELECT a FROM e", "SELECT a FROM t"),
+        ("SELECT a FROM e UNION ALL SELECT a FROM t", "SELECT a FROM t"),
+        ("SELECT a FROM e UNION ALL SELECT b FROM t", "SELECT a FROM e UNION ALL SELECT b FROM t"),
+        ("SELECT a FROM t UNION SELECT a FROM e", "SELECT a FROM t UNION SELECT a FROM e"),
+        ("SELECT q.a FROM (SELECT a FROM t UNION ALL SELECT a FROM e) AS q", "SELECT q.a FROM (SELECT a FROM t) AS q"),
+        ("SELECT t.a FROM t LEFT JOIN e ON TRUE", "SELECT t.a FROM t LEFT JOIN e ON TRUE"),
+        ("SELECT t.a FROM e LEFT JOIN t ON TRUE", None),
+        ("SELECT t.a FROM e RIGHT JOIN t ON TRUE", "SELECT t.a FROM e RIGHT JOIN t ON TRUE"),
+        ("SELECT COUNT(*) FROM e", "SELECT COUNT(*) FROM e"),
+        ("SELECT a, COUNT(*) FROM e GROUP BY a", None),
+        ("SELECT COUNT(*) OVER () FROM e", None),
+        ("SELECT a FROM s.e", "SELECT a FROM s.e"),
+        ("WITH e AS (SELECT 1 AS a) SELECT a FROM e", "WITH e AS (SELECT 1 AS a) SELECT a FROM e"),
+    ],
+)
+def test_what_an_empty_table_gives(query: str, kept: str | None) -> None:
+    found = without_empty(sqlglot.parse_one(query), {"e"})
+    assert (found and found.sql()) == kept
 
 
 def test_a_stream_is_asked_for_its_newest_event(database: Database) -> None:

@@ -31,7 +31,7 @@ from bridge.flow import (
 from bridge.plan import Operator
 from bridge.rewrite.aggregation import Aggregation, guarded
 from bridge.rewrite.changes import at_changes
-from bridge.rewrite.counted import can_count, counted
+from bridge.rewrite.counted import can_count, counted, searched
 from bridge.rewrite.frames import framed
 from bridge.rewrite.network import Network, clock, derived_content, rewrite
 from bridge.rewrite.ranged import can_range, ranged
@@ -85,6 +85,8 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         single = joined(node, below, network), "join of arrivals and window"
     if network.database.frames and below.size is not None and not below.timed and not node.on_change:
         return {"": (framed(node, below), "window frames, as its rows expire in order"), "few": single}
+    if by_number and (found := searched(node, below, network)) is not None:
+        return {"": single, "many": (found, "places in a sorted array")}
     if can_range(node, below):
         return {"": single, "many": (ranged(node, below), "two window frames, of the instants before and its own")}
     return {"": single}

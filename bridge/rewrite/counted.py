@@ -18,6 +18,8 @@ from bridge.scope import column
 from windows.window import NEVER
 
 NUMBER = "_n"
+_OURS = (NUMBER, "_since")
+"""Columns beside those of the events."""
 
 
 def can_count(node: query.Aggregate, below: Flow) -> bool:
@@ -27,6 +29,8 @@ def can_count(node: query.Aggregate, below: Flow) -> bool:
     if below.size in (None, NEVER) or below.timed or below.order:
         return False
     others = [call for call in aggregates(node) if OF_EVENT not in call.meta]
+    if any(call.this.name in _OURS for call in aggregates(node) if isinstance(call, exp.Last)):
+        return False
     return bool(others) and all(isinstance(call, exp.Count) and isinstance(call.this, exp.Star) for call in others)
 
 
@@ -45,19 +49,53 @@ def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     first = first.where(exp.GT(this=of("f", "ts"), expression=since)).order_by(of("f", "ts"), of("f", "seq")).limit(1)
     before = exp.paren(exp.Sub(this=exp.Subquery(this=first), expression=number(1)))
     count = exp.paren(exp.Sub(this=of("t", NUMBER), expression=before))
-
-    def own(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Last):  # of the events of the window the newest is the one that arrives
-            return of("t", part.this.name)
-        return count.copy() if isinstance(part, exp.Count) else part
-
-    read = [call.this.name for call in aggregates(node) if isinstance(call, exp.Last)]
-    names = list(dict.fromkeys(("ts", "seq", "_expires", *read)))
+    names = _of_arrivals(node)
     arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
     found = exp.select(*(of("a", name) for name in names), named(exp.Subquery(this=newest), NUMBER)).from_(arrivals)
-    columns = [named(item.this.transform(own), item.alias) for item in node.columns]
+    columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
     select = exp.select(*(named(of("t", name), name) for name in ("ts", "seq", "_expires")), *columns)
     return select.from_(exp.Subquery(this=found.distinct()).as_("t", quoted=True))
+
+
+def searched(node: query.Aggregate, below: Flow, network: Network) -> exp.Select | None:
+    """`t._n - (the first row's _n) + 1 - (how many rows are not younger than t.ts - size)` for each arrival `t`.
+
+    The rows' times are one sorted array, in which the database searches by halving: for many events, where an index
+    would be asked for each of them. None where the database cannot do so.
+    """
+    assert isinstance(node.input, query.Window) and below.size is not None
+    numbers = table(_numbers(node.input, below.size, network))
+    gone = network.database.place_among(column("_since"), exp.select("ts").from_(numbers.copy()), column("ts"))
+    if gone is None:
+        return None
+    first = exp.select(column(NUMBER)).from_(numbers.copy()).order_by(column("ts"), column("seq")).limit(1)
+    kept = exp.Sub(
+        this=column(NUMBER), expression=exp.paren(exp.Sub(this=exp.Subquery(this=first), expression=number(1)))
+    )
+    count = exp.paren(exp.Sub(this=kept, expression=gone))
+
+    names = _of_arrivals(node)
+    arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
+    same_row = [exp.EQ(this=of("n", name), expression=of("a", name)) for name in ("ts", "seq")]
+    since = exp.Sub(this=of("a", "ts"), expression=number(below.size))
+    found = exp.select(*(of("a", name) for name in names), of("n", NUMBER), named(since, "_since")).from_(arrivals)
+    found = found.join(exp.alias_(numbers, "n", table=True, quoted=True), on=exp.and_(*same_row))
+    columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
+    select = exp.select(*map(column, ("ts", "seq", "_expires")), *columns)
+    return select.from_(exp.Subquery(this=found).as_("t", quoted=True))
+
+
+def _of_arrivals(node: query.Aggregate) -> list[str]:
+    """The columns of an arrival that its result is made of."""
+    read = [call.this.name for call in aggregates(node) if isinstance(call, exp.Last)]
+    return list(dict.fromkeys(("ts", "seq", "_expires", *read)))
+
+
+def _own(part: exp.Expr, count: exp.Expr) -> exp.Expr:
+    """A part of the select list: of the events of the window the newest is the one that arrives."""
+    if isinstance(part, exp.Last):
+        return of("t", part.this.name)
+    return count.copy() if isinstance(part, exp.Count) else part
 
 
 def _numbers(window: query.Window, size: int, network: Network) -> str:

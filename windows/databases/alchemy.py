@@ -71,7 +71,7 @@ class Alchemy(Database):
         described = self._cursor.description
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)
         kinds = [self.arrow_types.get(column[1]) for column in described]
-        arrays = [_typed(values, kind) for values, kind in zip(columns, kinds, strict=True)]
+        arrays = [typed(values, kind) for values, kind in zip(columns, kinds, strict=True)]
         return pa.Table.from_arrays(arrays, names=[column[0] for column in described])
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
@@ -115,6 +115,9 @@ class Alchemy(Database):
             return json_reader(type_name)
         scale = scale_of(type_name)
         return decimal_of(scale) if scale is not None else _PYTHON.get(type_name)
+
+    def in_arrow(self, type_name: str) -> bool:
+        return type_name in _PYTHON or super().in_arrow(type_name)
 
     def relation(self, name: str) -> Schema | None:
         *schema, table = name.split(".")
@@ -170,7 +173,7 @@ class Alchemy(Database):
         return sql
 
 
-def _typed(values: Sequence[Any], kind: str | None) -> Any:
+def typed(values: Sequence[Any], kind: str | None) -> Any:
     """An array of this type. Decimals without a fraction are sums of whole numbers; what does not fit has its own type."""
     import pyarrow as pa
 

@@ -180,6 +180,17 @@ class Database(abc.ABC):
         """The rows of a SELECT as Arrow where the database has it, else None: `fetch` then."""
         return None
 
+    def place_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr | None:
+        """How many of the whole numbers that a SELECT of one column gives are at most `value`, found by halving.
+
+        `order` is that column. None where the database has no function for it.
+        """
+        return None
+
+    def in_arrow(self, type_name: str) -> bool:
+        """Whether a column of `arrow` has values of this type as they are to be, or numbers that only need a cast."""
+        return self.decoder(type_name) is None
+
     def lend(self, name: str, rows: pa.Table) -> None:
         """Let statements read an Arrow table under a name that no table has, until `take_back`."""
         columns = (f"{self.quoted(field.name)} {self._lent_type(field.type)}" for field in rows.schema)

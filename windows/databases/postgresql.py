@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import sqlalchemy as sa
+from psycopg.adapt import Transformer
+from psycopg.pq import Format
 from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
-from windows.databases.alchemy import Alchemy, spelled, take_doubles
+from windows.databases.alchemy import Alchemy, spelled, take_doubles, typed
 from windows.databases.base import Refused, Row, schema_of, table_of
+from windows.databases.columns import array_of, gathered
 from windows.parts import Part, call
 from windows.schema import Attribute, Schema, TypeMismatch
 from windows.types import is_nested
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BULK = 200
 """From so many rows on, COPY is faster than INSERT."""
@@ -37,7 +43,6 @@ class PostgreSQL(Alchemy):
     """
 
     dialect: ClassVar[str] = "postgres"
-    chunk: ClassVar[int] = 1_000
     folds: ClassVar[bool] = True
     arrow_types: ClassVar[dict[int, str]] = {
         16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
@@ -57,6 +62,8 @@ class PostgreSQL(Alchemy):
         set_json_dumps(str, self._driver)
         self._queue: Any = None
         self._many = False
+        self._shapes: dict[str, list[tuple[str, int]]] = {}
+        """Names and types of the columns of what pushes of many rows ask."""
         self.execute("SET jit = off")  # compiling takes longer than our statements
         self.execute("SET standard_conforming_strings = on")
 
@@ -94,6 +101,24 @@ class PostgreSQL(Alchemy):
         except self._errors as error:
             _refuse_nul(rows)
             raise self._refused(error) from None
+
+    def arrow(self, sql: str) -> pa.Table | None:
+        """Column by column. Outside of a push, what is too much for one array (a gigabyte) comes row by row."""
+        if self._queue is not None:  # few rows, and an answer that others wait before
+            return super().arrow(sql)
+        try:
+            shape = self._shape(sql)
+            if all(kind in self.arrow_types for _, kind in shape):
+                return self._gathered(sql, shape)
+        except self._errors as error:
+            if self._many:
+                raise self._refused(error, sql) from None
+        return super().arrow(sql)
+
+    def place_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr:
+        """WIDTH_BUCKET searches a sorted array by halves."""
+        ordered = exp.Array(expressions=[values.order_by(order)])
+        return exp.Anonymous(this="WIDTH_BUCKET", expressions=[value, ordered])
 
     nested_type: ClassVar[str | None] = "JSONB"
 
@@ -171,6 +196,37 @@ class PostgreSQL(Alchemy):
             for row in rows:
                 copy.write_row(row)
 
+    def _shape(self, sql: str) -> list[tuple[str, int]]:
+        """Names of the columns that a SELECT gives, and numbers of their types; a push asks the same ones again."""
+        shape = self._shapes.get(sql)
+        if shape is None:
+            described = self._driver.execute(f"SELECT * FROM ({sql}) AS q LIMIT 0", prepare=False).description
+            shape = [(column.name, column.type_code) for column in described]
+            if self._many:
+                if len(self._shapes) >= KEPT:
+                    self._shapes.clear()
+                self._shapes[sql] = shape
+        return shape
+
+    def _gathered(self, sql: str, shape: Sequence[tuple[str, int]]) -> pa.Table:
+        import pyarrow as pa
+
+        asked = gathered(sql, len(shape))
+        found = self._driver.cursor(binary=True).execute(asked, prepare=False if self._many else None).pgresult
+        arrays = [self._column(found, place, self.arrow_types[kind]) for place, (_, kind) in enumerate(shape)]
+        return pa.Table.from_arrays(arrays, names=[name for name, _ in shape])
+
+    def _column(self, found: Any, place: int, kind: str) -> Any:
+        """The values of a column; where Arrow cannot have them as they were sent, psycopg makes them Python's."""
+        sent = found.get_value(0, place)
+        if sent is None:
+            return typed([], kind)
+        array = array_of(sent)
+        if array is not None:
+            return array
+        load = Transformer(self._driver).get_loader(found.ftype(place), Format.BINARY).load
+        return typed(cast("Sequence[Any]", load(sent)), kind)
+
     def _end_queue(self) -> None:
         queue, self._queue = self._queue, None
         if queue is not None:
@@ -203,6 +259,13 @@ def _averaged(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
     return call
 
 
+def _valued(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
+    """A text by itself has no type that an aggregate over it could have."""
+    if isinstance(call.this, exp.Literal) and call.this.is_string:
+        call.set("this", exp.cast(call.this.copy(), "VARCHAR"))
+    return call
+
+
 def _rounded(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
     """Half a DOUBLE is rounded to the even one, half a NUMERIC up; and only these have digits after the point."""
     call.set("this", exp.cast(call.this.copy(), "DECIMAL"))
@@ -227,7 +290,7 @@ def _like(like: exp.Expr, database: PostgreSQL) -> exp.Expr:
 
 _CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
     exp.Identifier: _name, exp.Literal: _literal, exp.DataType: _type, exp.Avg: _averaged, exp.Round: _rounded,
-    exp.Min: _least, exp.Like: _like,
+    exp.Min: _least, exp.Like: _like, exp.FirstValue: _valued, exp.LastValue: _valued,
 }  # fmt: skip
 
 

@@ -99,8 +99,17 @@ def _limit(cursor: Cursor) -> tuple[int, int]:
     return limit, whole(cursor, "the number of results left out", 0) if cursor.take("OFFSET") else 0
 
 
-def paced(cursor: Cursor, node: Node, pace: Pace | None, groups: tuple[exp.Expr, ...] | None = None) -> Node:
-    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each."""
+def paced(
+    cursor: Cursor,
+    node: Node,
+    pace: Pace | None,
+    groups: tuple[exp.Expr, ...] | None = None,
+    keys: tuple[exp.Expr, ...] = (),
+) -> Node:
+    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each.
+
+    Events are counted for each of the `keys`.
+    """
     if pace is None:
         return node
     if any(isinstance(below, Leaving) for below in walk(node)):
@@ -112,7 +121,7 @@ def paced(cursor: Cursor, node: Node, pace: Pace | None, groups: tuple[exp.Expr,
             cursor.fail("output first with group by is not supported: insert into names the results", pace.position)
         return Throttle(node, pace.count, pace.time)
     extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
-    batch = Window(node, extent)
+    batch = Window(node, extent, keys)
     return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch
 
 
@@ -167,9 +176,11 @@ def _is_batch(node: Node) -> bool:
     return isinstance(node, Correlate) or getattr(getattr(node, "extent", None), "slide", None) is not None
 
 
-def single_events(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told) -> Node:
+def single_events(
+    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told, keys: tuple[exp.Expr, ...] = ()
+) -> Node:
     """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
-    node = paced(cursor, node, asked.pace)
+    node = paced(cursor, node, asked.pace, keys=keys)
     if asked.is_arranged and not asked.distinct:
         order = tuple(exp.Ordered(this=_meant(term.this, columns), desc=term.args["desc"]) for term in asked.order)
         node = Arrange(node, order, asked.limit, asked.offset)

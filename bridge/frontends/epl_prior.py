@@ -67,29 +67,31 @@ class Priors:
         found.meta[EVER] = True
         return found
 
-    def over(self, node: Node, names: Names) -> Node:
-        """The node with the values of the events before."""
+    def over(self, node: Node, names: Names, context: tuple[exp.Expr, ...] = ()) -> Node:
+        """The node with the values of the events before, of the same keys of a context."""
         base = node
         for call in self.found:
-            bounds: tuple[int | None, tuple[exp.Expr, ...]] = (None, ())
+            bounds: tuple[int | None, tuple[exp.Expr, ...]] = (None, context)
             if isinstance(base, (Correlate, EagerMatch, TemporalMatch)):
                 self.cursor.fail(
                     f"{call.function} is supported over one stream: insert into names results", call.position
                 )
             if isinstance(base, Window):
-                bounds = self._bounds(base, call)
+                bounds = self._bounds(base, call, context)
             elif call.function == "prev":
                 self.cursor.fail("prev wants a window: prior is of all events", call.position)
             (value,) = resolved(self.cursor, [call.value], names)
             node = Prior(node, call.name, value, call.count, *bounds)
         return node
 
-    def _bounds(self, window: Window, call: _Call) -> tuple[int | None, tuple[exp.Expr, ...]]:
+    def _bounds(
+        self, window: Window, call: _Call, context: tuple[exp.Expr, ...]
+    ) -> tuple[int | None, tuple[exp.Expr, ...]]:
         """For how long, and among which events, an event is still in the window."""
         extent, keys = window.extent, window.partition_by
         slides = getattr(extent, "slide", None) is not None
-        if call.function == "prior" and not keys and not slides:
-            return None, ()
+        if call.function == "prior" and keys == context and not slides:
+            return None, keys
         if slides or not isinstance(extent, (Unbounded, FirstRows, FirstRange, Rows, Range)):
             self.cursor.fail(
                 f"{call.function} over this window is not supported: #length, #time and #keepall have it", call.position

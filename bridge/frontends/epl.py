@@ -31,10 +31,11 @@ from bridge.frontends.epl_contexts import named as named_in_context
 from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
-from bridge.frontends.epl_output import aggregates, at_ticks, leaving, single_events, told
+from bridge.frontends.epl_output import aggregates, at_ticks, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
+from bridge.frontends.epl_streams import both, leaving, marked, streams_of
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_types import named, with_types
@@ -49,7 +50,6 @@ from bridge.query import (
     Aggregate,
     Arrange,
     Correlate,
-    EagerMatch,
     Filter,
     Lookup,
     Map,
@@ -58,6 +58,7 @@ from bridge.query import (
     Stream,
     TemporalMatch,
     Throttle,
+    Union,
     Window,
     unfiltered,
     walk,
@@ -188,17 +189,17 @@ def _created(cursor: Cursor) -> Statement:
 
 
 def _inserted(cursor: Cursor, within: Context | None) -> Sequence[Statement]:
-    if cursor.word() == "IRSTREAM":
-        cursor.fail("insert irstream is not supported: what is new and what leaves are two statements")
-    leaves, position = cursor.word() == "RSTREAM", cursor.position
-    cursor.at += cursor.word() in ("ISTREAM", "RSTREAM")
+    which, position = cursor.word(), cursor.position
+    which = which if which in ("RSTREAM", "IRSTREAM") else ""
+    cursor.at += bool(which) or cursor.word() == "ISTREAM"
     cursor.expect("INTO")
     name = cursor.name("a stream to insert into")
     columns = _column_names(cursor) if cursor.word() == "(" else []
     start = cursor.at
     node = _select(cursor, None, within)
-    if leaves != any(isinstance(below, Leaving) for below in walk(node)):
-        cursor.fail("insert rstream into … select rstream …: both say that what leaves is inserted", position)
+    if which != streams_of(node):
+        word = (which or streams_of(node)).lower()
+        cursor.fail(f"insert {word} into … select {word} …: both say that what leaves is inserted", position)
     if columns:
         node = _renamed(cursor, node, columns)
     return [CreateQuery(name, node, cursor.slice(Region(start, cursor.at))), Query(Stream(name), name)]
@@ -237,13 +238,14 @@ def _select(cursor: Cursor, by: Item | None = None, within: Context | None = Non
 
 def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
-    which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
+    is_named = cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") and cursor.word(1) != "("
+    which = cursor.word() if is_named else ""
     position = cursor.position
     cursor.at += bool(which)
     distinct = cursor.take("DISTINCT")
     start = cursor.at
     region = cursor.until(STOPS)
-    priors = Priors(cursor)
+    priors = Priors(cursor, which == "IRSTREAM")
     subqueries = Subqueries(cursor, priors.taken)
     columns = subqueries.listed(region, "a list of columns")
     _refuse_unnamed(cursor, columns, subqueries, priors)
@@ -253,19 +255,20 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     keyed = partitioned(cursor, within, joins, node)
     node, names = keyed.node, names._replace(values=keyed.values)
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
-    if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
-        cursor.fail(
-            "irstream is not supported here: select rstream, in a statement of its own, tells what leaves", position
-        )
     if which == "RSTREAM":
         node = leaving(cursor, node, position)
+    elif which == "IRSTREAM":
+        node = both(cursor, node, position)
+        columns = marked(columns, node)
     where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     if isinstance(node, Correlate):
         on = (*resolved(cursor, joins.conditions, names), *keyed.conditions)
         on, where = (on, where) if node.outer or subqueries.found else (on + where, ())
         node = dataclasses.replace(node, condition=joined(on) if on else None)
-    if which == "RSTREAM" and (subqueries.found or priors.found):
-        cursor.fail("rstream with a sub-query, prev or prior is not supported: insert into names these", position)
+    if which in ("RSTREAM", "IRSTREAM") and (subqueries.found or priors.found):
+        cursor.fail(
+            f"{which.lower()} with a sub-query, prev or prior is not supported: insert into names these", position
+        )
     node = subqueries.over(priors.over(node, names, keyed.keys), names, keyed)
     if where:
         node = Filter(node, joined(where))
@@ -312,7 +315,7 @@ def _projected(
         node, asked = at_ticks(cursor, node, asked.pace), dataclasses.replace(asked, pace=None)
     if aggregating:
         _refuse_lookups(cursor, node, columns, position)
-        if isinstance(unfiltered(node), Leaving):
+        if isinstance(unfiltered(node), (Leaving, Union)):
             cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
         found = dataclasses.replace(found, every_change=found.every_change and not ticking)

@@ -7,6 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_streams import mark
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.named import EVER
 from bridge.query import Correlate, EagerMatch, Node, Prior, TemporalMatch, Window
@@ -28,10 +29,10 @@ class _Call:
 
 
 class Priors:
-    """The calls of prev and prior in a statement."""
+    """The calls of prev and prior in a statement; with `both` of its streams told, those of istream, too."""
 
-    def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
+    def __init__(self, cursor: Cursor, both: bool = False) -> None:
+        self.cursor, self.both = cursor, both
         self.found: list[_Call] = []
 
     def taken(self, column: exp.Expr) -> exp.Expr:
@@ -42,6 +43,8 @@ class Priors:
                 call = self._call(node)
                 self.found.append(call)
                 node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
+            elif node.name.lower() == "istream" and self.both and not node.expressions:
+                node.replace(mark(node))
             elif (make := _EVER.get(node.name.lower())) is not None:
                 node.replace(self._ever(node, make))
         result: exp.Expr = holder.this.pop()

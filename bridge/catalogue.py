@@ -15,6 +15,7 @@ from bridge.changes import StateTable
 from bridge.check import Resolved, resolve
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
 from bridge.eventtypes import EventTypes
+from bridge.frontends.epl_contexts import Context
 from bridge.plan import Operator
 from bridge.query import Node
 from bridge.rewrite import Flow, Source
@@ -123,6 +124,8 @@ class Catalogue:
         self.tables: dict[str, StateTable] = {}
         self.variables: dict[str, exp.Expr] = {}
         """The values of EPL's variables, by their names in lower case."""
+        self.contexts: dict[str, Context] = {}
+        """EPL's contexts, likewise."""
         self.event_types = EventTypes(self.schema, self.known)
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)

@@ -21,7 +21,7 @@ from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
 from bridge.types import check_types, family, place, refuse_nested, type_of
 from nfa.pattern import symbols
-from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing
+from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Unbounded
 
 if TYPE_CHECKING:
     from windows.databases import Database
@@ -167,8 +167,10 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         _check_grouped(expression, groups)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
-    if node.every_change and not isinstance(query.unfiltered(below.node), (query.Window, Changing)):
-        raise QueryError("EMIT ON EVERY CHANGE needs a stream with a window, perhaps filtered")
+    if node.every_change and not _is_known_to_change(query.unfiltered(below.node)):
+        raise QueryError(
+            "EMIT ON EVERY CHANGE needs a stream with a window, or windows that nothing leaves, perhaps filtered"
+        )
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
     windowed = _is_known_to_end(below.node) and not _falls_out(below.node)
@@ -203,6 +205,14 @@ def _is_known_to_end(node: Node) -> bool:
     if isinstance(node, Changing):
         return False
     return all(map(_is_known_to_end, node.inputs_of))
+
+
+def _is_known_to_change(node: Node) -> bool:
+    """Whether all moments are known at which rows enter and leave: of a join they enter alone."""
+    if isinstance(node, query.Correlate):
+        extents = [getattr(below, "extent", None) for below in node.inputs_of]
+        return all(isinstance(extent, Unbounded) for extent in extents)
+    return isinstance(node, (query.Window, Changing))
 
 
 def _falls_out(node: Node) -> bool:

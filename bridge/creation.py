@@ -14,11 +14,12 @@ import bridge.stores.resolve  # noqa: F401  (registers the checks of what data s
 from bridge import query as objects
 from bridge.algebra import MultiFilter, Script
 from bridge.algebra import Statement as Output
-from bridge.catalogue import ScriptEntry
+from bridge.catalogue import Catalogue, ScriptEntry
 from bridge.changes import StateTable
 from bridge.check import WINDOWS, resolve
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.epl_changes import ChangeRows, CreateTable
+from bridge.frontends.epl_contexts import Context, CreateContext
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant
 from bridge.frontends.epl_variables import CreateVariable
 from bridge.frontends.epl_windows import CreateWindow
@@ -27,18 +28,26 @@ from bridge.named import NamedWindows
 from bridge.query import Node
 from bridge.runner import Runner
 from bridge.stores.order import met, written
+from bridge.types import family
 from windows.schema import Schema
 
-Asked = Statement | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
+Asked = (
+    Statement | CreateContext | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
+)
 """What a statement asks for."""
 
 Definition = Node | Script | Sequence[Asked]
 """A query, a script of outputs, or statements one after the other."""
 
 
-def parse_as(language: str, text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Definition:
-    """The query objects of a text in this language; `variables` are the values that EPL may name."""
-    epl = functools.partial(_epl, variables=variables)
+def parse_as(
+    language: str,
+    text: str,
+    variables: Mapping[str, exp.Expr] = MappingProxyType({}),
+    contexts: Mapping[str, Context] = MappingProxyType({}),
+) -> Definition:
+    """The query objects of a text in this language; EPL may name the `variables`, and stand in the `contexts`."""
+    epl = functools.partial(_epl, variables=variables, contexts=contexts)
     readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": epl, "cpl": _cpl}
     if language not in readers:
         raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
@@ -51,10 +60,10 @@ def _sql(text: str) -> Node:
     return parse(text)
 
 
-def _epl(text: str, variables: Mapping[str, exp.Expr]) -> Definition:
+def _epl(text: str, variables: Mapping[str, exp.Expr], contexts: Mapping[str, Context]) -> Definition:
     from bridge.frontends.epl import parse
 
-    return parse(text, variables)
+    return parse(text, variables, contexts)
 
 
 def _cpl(text: str) -> Script:
@@ -157,6 +166,9 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
             raise NameTaken(f"there is a variable {statement.name!r} already")
         catalogue.variables[statement.name.lower()] = statement.value
         return
+    if isinstance(statement, CreateContext):
+        _create_context(statement.context, catalogue)
+        return
     if isinstance(statement, CreateVariant):
         catalogue.event_types.create_variant(dataclasses.replace(statement, name=catalogue.free(statement.name)))
         return
@@ -192,6 +204,23 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
     if isinstance(statement, Query) and statement.text in catalogue.event_types:
         node = catalogue.event_types.inserted(statement.text)
     runner.add_query(catalogue.free(called), node, text)
+
+
+def _create_context(context: Context, catalogue: Catalogue) -> None:
+    """A context whose streams and keys are there, and of one type each."""
+    if context.name.lower() in catalogue.contexts:
+        raise NameTaken(f"there is a context {context.name!r} already")
+    types = list[list[str]]()
+    for one in context.streams:
+        stream = objects.Stream(one.stream)
+        source = stream if one.condition is None else objects.Filter(stream, one.condition)
+        keys = {f"key{place}": key for place, key in enumerate(one.keys, 1)}
+        types.append(
+            [field.type for field in resolve(objects.Map(source, objects.projections(keys)), catalogue).visible]
+        )
+        if [family(kind) for kind in types[-1]] != [family(kind) for kind in types[0]]:
+            raise QueryError(f"the keys of {one.stream!r} are {types[-1]}, those before {types[0]}", words=[one.stream])
+    catalogue.contexts[context.name.lower()] = context
 
 
 def _tells_inserted(statement: CreateQuery | Query) -> bool:

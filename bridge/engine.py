@@ -9,11 +9,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sqlglot import exp
-
 from bridge import query as objects
 from bridge.algebra import Script
-from bridge.catalogue import Processor
+from bridge.catalogue import Catalogue, Processor
 from bridge.changes import StateTable
 from bridge.creation import Definition, create, parse_as, remove_script, retold
 from bridge.delivery import Event, LateEvent, call_all, deliver, failure
@@ -129,7 +127,7 @@ class Bridge:
             create(name, [CreateTable(definition)], "", self._runner, self._windows)
             return
         self._catalogue.free(name)
-        parsed = _parsed(definition, language, self._catalogue.variables)
+        parsed = _parsed(definition, language, self._catalogue)
         with _pointing(definition, language):
             create(name, parsed, _text_of(definition), self._runner, self._windows)
 
@@ -501,12 +499,12 @@ class Bridge:
             self.advance_time(max(ts, self._runner.now))
 
 
-def _parsed(definition: objects.Node | Script | str, language: str, variables: Mapping[str, exp.Expr]) -> Definition:
+def _parsed(definition: objects.Node | Script | str, language: str, known: Catalogue) -> Definition:
     if isinstance(definition, (objects.Node, Script)):
         return definition
     if not isinstance(definition, str):
         raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
-    return parse_as(language, definition, variables)
+    return parse_as(language, definition, known.variables, known.contexts)
 
 
 def _text_of(definition: objects.Node | Script | str) -> str:

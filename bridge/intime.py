@@ -22,7 +22,8 @@ def in_time(
     def event(number: int) -> str:
         one = node.events[number]
         condition = "" if one.condition is None else f"({scalar(one.condition)})"
-        return ("" if one.tag is None else f"{name(one.tag)}=") + item(one.input) + condition
+        keys = f" PER {', '.join(map(scalar, one.keys))}" if one.keys else ""
+        return ("" if one.tag is None else f"{name(one.tag)}=") + item(one.input) + condition + keys
 
     def values(numbers: Sequence[int]) -> list[str]:
         return [scalar(node.values[number]) for number in numbers]

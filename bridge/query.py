@@ -388,15 +388,17 @@ class EagerMatch(Node):
 class Occurrence:
     """One kind of event of a TemporalMatch: of `input`, if `condition` holds, called `tag` (None: its values are not told).
 
-    The condition names its own columns bare and those of events before it `tag.column`.
+    The condition names its own columns bare and those of events before it `tag.column`. Where events have `keys`, each
+    key has a pattern of its own, which begins with its first event; all events have as many keys.
     """
 
     tag: str | None
     input: Node
     condition: exp.Expr | None = None
+    keys: tuple[exp.Expr, ...] = ()
 
     def __post_init__(self) -> None:
-        _set(self, condition=None if self.condition is None else scalar(self.condition))
+        _set(self, condition=None if self.condition is None else scalar(self.condition), keys=scalars(self.keys))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -341,9 +341,9 @@ def _reader(language: str) -> Callable[[str], Sequence[Statement | CreateTable]]
     if language == "sql":
         return statements
     if language == "epl":
-        from bridge.frontends import epl
+        from bridge.frontends.epl_script import script
 
-        return epl.script
+        return script
     raise QueryError(f"unknown language {language!r}; there are 'sql', 'epl' and 'cpl'")
 
 

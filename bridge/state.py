@@ -11,6 +11,7 @@ from bridge.changes import Action, Change, ChangeTable, Changing, Leaving
 from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError, nearest
 from bridge.frontends.epl_changes import INITIAL
+from bridge.query import Filter, Stream, unfiltered
 from bridge.scope import Field, Scope, condition_of, scalar
 from bridge.types import UNKNOWN, family, place, type_of
 
@@ -41,6 +42,8 @@ def _(node: Changing, names: Names) -> Resolved:
 @resolve.register
 def _(node: Leaving, names: Names) -> Resolved:
     below = streaming(node.input, names)
+    if isinstance(unfiltered(below.node), Stream):  # nothing leaves what has no window
+        return Resolved(Filter(below.node, exp.false()), below.fields, windowed=False)
     return Resolved(Leaving(below.node), below.fields, windowed=False)
 
 

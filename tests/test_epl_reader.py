@@ -9,7 +9,8 @@ import pytest
 
 import bridge
 from bridge.errors import BridgeError, QueryError
-from bridge.frontends.epl import parse, script
+from bridge.frontends.epl import parse
+from bridge.frontends.epl_script import script
 
 MATCH = "select * from S match_recognize (measures {measures} pattern ({pattern}){more})"
 
@@ -17,15 +18,12 @@ REFUSED = {
     "create variable int[] v = {1, 2}": "[]",
     "create variant schema V as *": "*",
     "select rstream v from S": "rstream",
-    "select rstream v from S#length_batch(3)": "rstream",
     "select rstream sum(v) from S#length(3)": "",
     "select rstream v from S#length(3) output every 3 sec": "output",
     "select rstream prev(1, v) as p from S#length(3)": "rstream",
     "select rstream a.v from A#length(3) as a, B#length(3) as b": "rstream",
     "insert into X select rstream v from S#length(3)": "into",
     "insert rstream into X select v from S#length(3)": "rstream",
-    "insert irstream into X select v from S#length(3)": "irstream",
-    "select irstream v from S#time(5)": "irstream",
     "select v from S output snapshot every 5 sec": "output",
     "select v from S#length(5) output snapshot every 5 sec": "output",
     "select v from S#time(5) output snapshot every 5 events": "output",
@@ -104,14 +102,13 @@ REFUSED = {
     "on S as s update T as t set s.v = 3": "v =",
     "on S as s update T as t set v": "",
     "on S insert into T select v": "insert",
-    "create context C partition by v from S": "context",
     "create expression e {v => v}": "expression",
     "on S as s select * from W": "W",
     "on S as s select v from W#length(3)": "W#",
     "on S as s select count(*) as n from W as w": "",
     "on S#length(3) as s select v from W": "S#",
     "update istream S set v = 3": "update",
-    "context C select * from S": "context",
+    "context C select * from S": "C select",
     "@Hint('iterate_only') select * from S": "Hint",
     "select * from pattern [[3] a=A]": "* from",
     "select a.v as v from pattern [[3] a=A]": "a.v as",

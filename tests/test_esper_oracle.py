@@ -12,16 +12,16 @@ import pytest
 
 from tests.oracles.esper import Question, agree, compare, from_bridge
 
-RECORDED = pathlib.Path(__file__).parent / "conformance" / "epl_esper.json"
+RECORDED = [pathlib.Path(__file__).parent / "conformance" / name for name in ("epl_esper.json", "epl_windows.json")]
 
 
 def recorded() -> list[tuple[Question, list[tuple[Any, ...]]]]:
     """Questions with Esper's rows."""
     found = []
-    for one in json.loads(RECORDED.read_text(encoding="utf-8")):
+    for one in (one for file in RECORDED for one in json.loads(file.read_text(encoding="utf-8"))):
         rows = [tuple(row) for row in one.pop("rows")]
-        columns, events = tuple(one.pop("columns")), tuple(map(tuple, one.pop("events")))
-        found.append((Question(**one, columns=columns, events=events), rows))
+        columns, events, first = tuple(one.pop("columns")), tuple(map(tuple, one.pop("events"))), one.pop("first", ())
+        found.append((Question(**one, columns=columns, events=events, first=tuple(first)), rows))
     return found
 
 
@@ -43,14 +43,16 @@ def jars() -> str:
     return found
 
 
-def test_esper_finds_the_same_in_a_few(jars: str) -> None:
-    found = compare(jars, range(24))
+@pytest.mark.parametrize("about", ["patterns", "windows"])
+def test_esper_finds_the_same_in_a_few(about: str, jars: str) -> None:
+    found = compare(jars, range(24), about=about)
     assert not found.refused + found.differences, "\n\n".join([str(found), *found.refused, *found.differences])
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("about", ["patterns", "windows"])
 @pytest.mark.parametrize("block", range(20))
-def test_esper_finds_the_same(block: int, jars: str) -> None:
-    found = compare(jars, range(block * 250, (block + 1) * 250))
+def test_esper_finds_the_same(block: int, about: str, jars: str) -> None:
+    found = compare(jars, range(block * 250, (block + 1) * 250), about=about)
     assert not found.refused + found.differences, "\n\n".join([str(found), *found.refused, *found.differences])
     assert found.rows > found.questions

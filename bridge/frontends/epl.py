@@ -13,36 +13,43 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from bridge.changes import ChangeTable, Leaving
+from bridge.changes import Leaving
 from bridge.errors import QueryError
-from bridge.eventtypes import EventTypes
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
 from bridge.frontends.epl_changes import VERBS, ChangeRows, CreateTable, change_rows, create_table
+from bridge.frontends.epl_contexts import (
+    Context,
+    CreateContext,
+    Partitioned,
+    create_context,
+    partitioned,
+    take_context,
+)
+from bridge.frontends.epl_contexts import named as named_in_context
 from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
-from bridge.frontends.epl_output import aggregates, at_ticks, leaving, single_events, told
+from bridge.frontends.epl_output import aggregates, at_ticks, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
+from bridge.frontends.epl_streams import both, leaving, marked, streams_of
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_types import named, with_types
 from bridge.frontends.epl_values import named as named_by_variable
 from bridge.frontends.epl_variables import CreateVariable, create_variable
 from bridge.frontends.epl_windows import CreateWindow, create_window, trigger
-from bridge.frontends.extended import CreateQuery, CreateStream, Query
+from bridge.frontends.extended import CreateQuery, Query
 from bridge.frontends.extended import Statement as Plain
 from bridge.frontends.scalars import Names, resolved
 from bridge.frontends.select import joined
-from bridge.named import NamedWindows
 from bridge.query import (
     Aggregate,
     Arrange,
     Correlate,
-    EagerMatch,
     Filter,
     Lookup,
     Map,
@@ -51,13 +58,15 @@ from bridge.query import (
     Stream,
     TemporalMatch,
     Throttle,
+    Union,
     Window,
     unfiltered,
     walk,
 )
-from windows.schema import Schema
 
-Statement = Plain | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
+Statement = (
+    Plain | CreateContext | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
+)
 
 
 _REFUSED = {
@@ -66,7 +75,6 @@ _REFUSED = {
 }
 _STATEMENTS = {
     "UPDATE": "update is not supported: insert into, with other columns, says the same",
-    "CONTEXT": "contexts are not supported: group by, or partition by in match_recognize, keeps keys apart",
     "EXPRESSION": "declared expressions are not supported",
     "MODULE": "modules are not supported: create the statements one by one",
     "IMPORT": "import is not supported: functions are the database's",
@@ -76,7 +84,6 @@ _STATEMENTS = {
     "WITH": "with is not supported: insert into names a statement's results",
 }
 _CREATED = {
-    "CONTEXT": "contexts are not supported: group by, or partition by in match_recognize, keeps keys apart",
     "EXPRESSION": "declared expressions are not supported",
     "INDEX": "create index is not supported: tables have the indexes that the statements want",
     "DATAFLOW": "data flows are not supported",
@@ -87,127 +94,38 @@ _CREATED = {
 _ANNOTATIONS = ("NAME", "PUBLIC", "PRIVATE", "PROTECTED", "DESCRIPTION", "TAG", "BUSEVENTTYPE", "EVENTREPRESENTATION")
 
 
-def parse(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Sequence[Statement]:
+def parse(
+    text: str,
+    variables: Mapping[str, exp.Expr] = MappingProxyType({}),
+    contexts: Mapping[str, Context] = MappingProxyType({}),
+) -> Sequence[Statement]:
     """What a statement comes to: streams to register, queries with a name of their own, and the one without.
 
-    `variables` are the values that it may name, by their names in lower case.
+    `variables` are the values that it may name, and `contexts` those that it may stand in, by their names in lower case.
 
     >>> [type(found).__name__ for found in parse("insert into High select * from S where v > 9")]
     ['CreateQuery', 'Query']
     """
-    with _reading(text, variables) as cursor:
+    with reading(text, variables, contexts) as cursor:
         refuse_where(cursor)
-        _annotations(cursor)
-        found = _statement(cursor)
+        annotated(cursor)
+        found = statements_of(cursor)
         cursor.take(";")
         if cursor.peek():
-            _refuse_next(cursor)
+            refuse_next(cursor)
             cursor.fail(f"one statement is wanted here: unexpected {cursor.shown()} after its end")
     return found
 
 
-def script(text: str) -> list[Plain | CreateTable]:
-    """The statements of a script, separated by `;`; what is called by `@name('…')` has that name.
-
-    >>> found = script("create schema S (v int); @name('high') select * from S where v > 9; insert into T select v from S")
-    >>> [getattr(statement, "name", None) for statement in found]
-    ['S', 'high', 'T']
-    """
-    found: list[Plain | CreateTable] = []
-    windows, streams = NamedWindows(), dict[str, Schema]()
-    types = EventTypes(lambda name: streams.get(name.lower()), lambda: list(streams))
-    with _reading(text) as cursor:
-        refuse_where(cursor)
-        while cursor.peek():
-            if cursor.take(";"):
-                continue
-            position = cursor.position
-            name = _annotations(cursor)
-            several = _statement(cursor)
-            values = {one.name.lower(): one.value for one in several if isinstance(one, CreateVariable)}
-            cursor.variables = {**cursor.variables, **values}
-            found += _called(list(_plain(windows, types, streams, several, found)), name)
-            if sum(isinstance(statement, Query) for statement in found) > 1:
-                cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
-            if cursor.peek() and cursor.word() != ";":
-                _refuse_next(cursor)
-                cursor.fail(f"unexpected {cursor.shown()} after the end of the statement")
-    return found
-
-
-def _plain(
-    windows: NamedWindows,
-    types: EventTypes,
-    streams: dict[str, Schema],
-    statements: Sequence[Statement],
-    before: Sequence[Plain | CreateTable],
-) -> Iterator[Plain | CreateTable]:
-    """The statements with named windows and tables put in where they are read, and the schemas that schemas name; what
-    changes a table gets a name."""
-    for statement in statements:
-        if isinstance(statement, CreateWindow):
-            windows.create(statement.name, statement.window, statement.like)
-        elif isinstance(statement, CreateTable):
-            windows.create_table(statement.table)
-            yield statement
-        elif isinstance(statement, ChangeRows):
-            if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
-                yield CreateQuery(_free(f"{statement.change.verb} {statement.target}", before), node, statement.text)
-        elif isinstance(statement, CreateSchema):
-            streams[statement.name.lower()] = types.declare(statement)
-            yield CreateStream(statement.name, streams[statement.name.lower()])
-        elif isinstance(statement, CreateVariable):
-            continue  # the statements after it have its value
-        elif isinstance(statement, CreateVariant):
-            types.create_variant(statement)
-        elif isinstance(statement, CreateQuery) and statement.name in types:
-            types.insert(statement.name, statement.node)
-        elif isinstance(statement, Query) and isinstance(statement.node, Stream) and statement.text in types:
-            yield dataclasses.replace(statement, node=types.put(types.inserted(statement.node.name)))
-        elif isinstance(statement, CreateStream):
-            yield statement
-        elif isinstance(statement, CreateQuery) and windows.is_table(statement.name):
-            node = windows.insert_into_table(statement.name, statement.node)
-            yield CreateQuery(_free(f"insert {statement.name}", before), node, statement.text)
-            return
-        elif isinstance(statement, CreateQuery) and statement.name in windows:
-            windows.insert(statement.name, statement.node)
-            yield statement
-        else:
-            node = windows.inserted(statement) or windows.put(statement.node)
-            yield dataclasses.replace(statement, node=types.put(node))
-
-
-def _free(name: str, before: Sequence[object]) -> str:
-    """The name, with a number where a statement before has it."""
-    taken = {str(getattr(statement, "name", "")).lower() for statement in before}
-    found, number = name, 1
-    while found.lower() in taken:
-        number += 1
-        found = f"{name} {number}"
-    return found
-
-
-def _called(statements: Sequence[Plain | CreateTable], name: str | None) -> Iterator[Plain | CreateTable]:
-    """The statements of one, the last of them under a name; what inserts into a stream has that stream's alone."""
-    match statements:
-        case [CreateQuery(_, ChangeTable() as node, text)]:
-            yield CreateQuery(name or statements[0].name, node, text)
-            return
-    inserted = [statement.name for statement in statements if isinstance(statement, CreateQuery)]
-    for statement in statements:
-        if not isinstance(statement, Query):
-            yield statement
-        elif name is not None and name not in inserted:
-            yield CreateQuery(name, statement.node, statement.text)
-        elif not inserted:
-            yield statement
-
-
 @contextlib.contextmanager
-def _reading(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})) -> Iterator[EplCursor]:
+def reading(
+    text: str,
+    variables: Mapping[str, exp.Expr] = MappingProxyType({}),
+    contexts: Mapping[str, Context] = MappingProxyType({}),
+) -> Iterator[EplCursor]:
+    """The cursor of a text, which has something in it."""
     try:
-        cursor = EplCursor(text, RESERVED, variables)
+        cursor = EplCursor(text, RESERVED, variables, contexts)
         if not cursor.tokens:
             cursor.fail("the text is empty: a statement reads select … from …")
         yield cursor
@@ -215,7 +133,7 @@ def _reading(text: str, variables: Mapping[str, exp.Expr] = MappingProxyType({})
         raise QueryError("the statement is nested too deeply", text) from None
 
 
-def _annotations(cursor: Cursor) -> str | None:
+def annotated(cursor: Cursor) -> str | None:
     """Step over annotations; gives what @name says."""
     name = None
     while cursor.take("@"):
@@ -232,14 +150,16 @@ def _annotations(cursor: Cursor) -> str | None:
     return name
 
 
-def _statement(cursor: Cursor) -> Sequence[Statement]:
+def statements_of(cursor: EplCursor) -> Sequence[Statement]:
+    """Step over a statement; what it comes to."""
+    within = take_context(cursor, cursor.contexts)
     word = cursor.word()
     if word in _STATEMENTS:
         cursor.fail(_STATEMENTS[word])
     if cursor.take("CREATE"):
         return [_created(cursor)]
     if cursor.take("INSERT"):
-        return _inserted(cursor)
+        return _inserted(cursor, within)
     start = cursor.at
     if cursor.take("ON"):
         by = trigger(cursor)
@@ -247,7 +167,7 @@ def _statement(cursor: Cursor) -> Sequence[Statement]:
             return [change_rows(cursor, by, start)]
         node = _select(cursor, by)
     else:
-        node = _select(cursor)
+        node = _select(cursor, None, within)
     return [Query(node, cursor.slice(Region(start, cursor.at)))]
 
 
@@ -261,23 +181,25 @@ def _created(cursor: Cursor) -> Statement:
         return create_window(cursor)
     if cursor.word() == "TABLE":
         return create_table(cursor)
+    if cursor.word() == "CONTEXT":
+        return create_context(cursor)
     if cursor.word() in ("VARIABLE", "CONSTANT"):
         return create_variable(cursor)
     return create_variant(cursor) if cursor.word() == "VARIANT" else create_schema(cursor)
 
 
-def _inserted(cursor: Cursor) -> Sequence[Statement]:
-    if cursor.word() == "IRSTREAM":
-        cursor.fail("insert irstream is not supported: what is new and what leaves are two statements")
-    leaves, position = cursor.word() == "RSTREAM", cursor.position
-    cursor.at += cursor.word() in ("ISTREAM", "RSTREAM")
+def _inserted(cursor: Cursor, within: Context | None) -> Sequence[Statement]:
+    which, position = cursor.word(), cursor.position
+    which = which if which in ("RSTREAM", "IRSTREAM") else ""
+    cursor.at += bool(which) or cursor.word() == "ISTREAM"
     cursor.expect("INTO")
     name = cursor.name("a stream to insert into")
     columns = _column_names(cursor) if cursor.word() == "(" else []
     start = cursor.at
-    node = _select(cursor)
-    if leaves != any(isinstance(below, Leaving) for below in walk(node)):
-        cursor.fail("insert rstream into … select rstream …: both say that what leaves is inserted", position)
+    node = _select(cursor, None, within)
+    if which != streams_of(node):
+        word = (which or streams_of(node)).lower()
+        cursor.fail(f"insert {word} into … select {word} …: both say that what leaves is inserted", position)
     if columns:
         node = _renamed(cursor, node, columns)
     return [CreateQuery(name, node, cursor.slice(Region(start, cursor.at))), Query(Stream(name), name)]
@@ -306,48 +228,53 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 # SELECT -----------------------------------------------------------------------------------------------------------------
 
 
-def _select(cursor: Cursor, by: Item | None = None) -> Node:
-    """`select … from …`; the events of `by` ask for it, where there is one."""
+def _select(cursor: Cursor, by: Item | None = None, within: Context | None = None) -> Node:
+    """`select … from …`; the events of `by` ask for it, where there is one, and it may stand in a context."""
     start = cursor.at
-    node = _selected(cursor, by)
+    node = _selected(cursor, by, within)
     asks_types = any(token.text.lower() == "typeof" for token in cursor.tokens[start : cursor.at])
     return with_types(node) if asks_types else node
 
 
-def _selected(cursor: Cursor, by: Item | None) -> Node:
+def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
-    which = cursor.word() if cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") else ""
+    is_named = cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") and cursor.word(1) != "("
+    which = cursor.word() if is_named else ""
     position = cursor.position
     cursor.at += bool(which)
     distinct = cursor.take("DISTINCT")
     start = cursor.at
     region = cursor.until(STOPS)
-    priors = Priors(cursor)
+    priors = Priors(cursor, which == "IRSTREAM")
     subqueries = Subqueries(cursor, priors.taken)
     columns = subqueries.listed(region, "a list of columns")
     _refuse_unnamed(cursor, columns, subqueries, priors)
     cursor.expect("FROM")
     joins = read_joins(cursor) if by is None else asked_by(cursor, by, columns)
     node, names = _source(cursor, joins)
+    keyed = partitioned(cursor, within, joins, node)
+    node, names = keyed.node, names._replace(values=keyed.values)
     _refuse_repeated(cursor, node, Region(start, region.end), columns)
-    if which == "IRSTREAM" and not isinstance(node, (EagerMatch, Stream, TemporalMatch)):
-        cursor.fail(
-            "irstream is not supported here: select rstream, in a statement of its own, tells what leaves", position
-        )
     if which == "RSTREAM":
         node = leaving(cursor, node, position)
+    elif which == "IRSTREAM":
+        node = both(cursor, node, position)
+        columns = marked(columns, node)
     where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     if isinstance(node, Correlate):
-        on = resolved(cursor, joins.conditions, names)
+        on = (*resolved(cursor, joins.conditions, names), *keyed.conditions)
         on, where = (on, where) if node.outer or subqueries.found else (on + where, ())
         node = dataclasses.replace(node, condition=joined(on) if on else None)
-    if which == "RSTREAM" and (subqueries.found or priors.found):
-        cursor.fail("rstream with a sub-query, prev or prior is not supported: insert into names these", position)
-    node = subqueries.over(priors.over(node, names), names)
+    if which in ("RSTREAM", "IRSTREAM") and (subqueries.found or priors.found):
+        cursor.fail(
+            f"{which.lower()} with a sub-query, prev or prior is not supported: insert into names these", position
+        )
+    node = subqueries.over(priors.over(node, names, keyed.keys), names, keyed)
     if where:
         node = Filter(node, joined(where))
-    listed = tuple(map(as_written, resolved(cursor, (named_by_variable(named(column)) for column in columns), names)))
-    return _projected(cursor, node, listed, names, distinct)
+    called = (named_by_variable(named_in_context(named(column))) for column in columns)
+    listed = tuple(map(as_written, resolved(cursor, called, names)))
+    return _projected(cursor, node, listed, names, distinct, keyed)
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
@@ -365,33 +292,37 @@ def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
     return correlated(cursor, joins), names_of(joins)
 
 
-def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names, distinct: bool) -> Node:
-    keys: tuple[exp.Expr, ...] = ()
-    if cursor.take("GROUP BY"):
-        keys = resolved(cursor, epl_scalars.listed(cursor, cursor.until(STOPS), "a column to group by"), names)
+def _projected(
+    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names, distinct: bool, keyed: Partitioned
+) -> Node:
+    keys: tuple[exp.Expr, ...] = keyed.keys
+    grouped = cursor.take("GROUP BY")
+    if grouped:
+        keys += resolved(cursor, epl_scalars.listed(cursor, cursor.until(STOPS), "a column to group by"), names)
     position = cursor.position
     having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)
-    _refuse_next(cursor)
-    aggregating = any(column.find(exp.AggFunc) for column in (*columns, *having))
+    refuse_next(cursor)
+    aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
+    keyed.check_telling(node, asked, aggregating)
     ticking = asked.pace is not None and asked.pace.kind == "snapshot"
     if ticking and asked.pace is not None:
-        if aggregating and not keys:
+        if aggregating and not grouped:
             cursor.fail(
                 "output snapshot of aggregates without groups is not supported: they would be told of empty windows, too",
                 asked.pace.position,
             )
         node, asked = at_ticks(cursor, node, asked.pace), dataclasses.replace(asked, pace=None)
-    if keys or aggregating:
+    if aggregating:
         _refuse_lookups(cursor, node, columns, position)
-        if isinstance(unfiltered(node), Leaving):
+        if isinstance(unfiltered(node), (Leaving, Union)):
             cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
         found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
-    return single_events(cursor, node, columns, asked)
+    return single_events(cursor, node, columns, asked, keyed.keys)
 
 
 def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: Priors) -> None:
@@ -429,6 +360,6 @@ def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], p
         )
 
 
-def _refuse_next(cursor: Cursor) -> None:
+def refuse_next(cursor: Cursor) -> None:
     if cursor.word() in _REFUSED:
         cursor.fail(_REFUSED[cursor.word()])

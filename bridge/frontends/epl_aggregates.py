@@ -29,27 +29,37 @@ class Asked:
         asked = [*self.columns, *([] if self.having is None else [self.having])]
         return any(_own(part, self.keys) for part in asked)
 
+    @property
+    def position(self) -> int | None:
+        """Where the columns stand."""
+        return next((at for column in self.columns if (at := position_of(column)) is not None), None)
+
 
 def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
     window = unfiltered(node)
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
-        return _plain(node, asked) if not asked.is_per_event else _per_event(node, asked)
+        if asked.is_per_event:
+            cursor.fail(
+                "values of single events beside aggregates over a join are not supported: insert into names the join's results",
+                asked.position or position,
+            )
+        return dataclasses.replace(_plain(node, asked), every_change=True)  # once an event, of all that it brings
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
     if not isinstance(window.extent, Unbounded) and is_ever(_plain(node, asked)):
         cursor.fail(
             "firstever, lastever and countever are supported without a window, and over #keepall: insert into names what "
             "a window gives",
-            next((at for column in asked.columns if (at := position_of(column)) is not None), position),
+            asked.position or position,
         )
     if not asked.is_per_event:
         return dataclasses.replace(_plain(node, asked), every_change=tells_more(window, node is not window, asked.keys))
     if isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
         cursor.fail(
             "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
-            next((at for column in asked.columns if (at := position_of(column)) is not None), position),
+            asked.position or position,
         )
     return _per_event(node, asked)
 

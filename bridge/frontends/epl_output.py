@@ -10,6 +10,8 @@ from sqlglot import exp
 from bridge.changes import Leaving
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_streams import arranged as newest_first
+from bridge.frontends.epl_streams import is_both
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.query import (
@@ -99,12 +101,21 @@ def _limit(cursor: Cursor) -> tuple[int, int]:
     return limit, whole(cursor, "the number of results left out", 0) if cursor.take("OFFSET") else 0
 
 
-def paced(cursor: Cursor, node: Node, pace: Pace | None, groups: tuple[exp.Expr, ...] | None = None) -> Node:
-    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each."""
+def paced(
+    cursor: Cursor,
+    node: Node,
+    pace: Pace | None,
+    groups: tuple[exp.Expr, ...] | None = None,
+    keys: tuple[exp.Expr, ...] = (),
+) -> Node:
+    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each.
+
+    Events are counted for each of the `keys`.
+    """
     if pace is None:
         return node
     if any(isinstance(below, Leaving) for below in walk(node)):
-        cursor.fail("rstream with output is not supported: insert rstream into names what leaves", pace.position)
+        cursor.fail("what leaves is not told by output: insert rstream into names it", pace.position)
     if pace.count is not None:
         _check_counting(cursor, node, pace)
     if pace.kind == "first":
@@ -112,7 +123,7 @@ def paced(cursor: Cursor, node: Node, pace: Pace | None, groups: tuple[exp.Expr,
             cursor.fail("output first with group by is not supported: insert into names the results", pace.position)
         return Throttle(node, pace.count, pace.time)
     extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
-    batch = Window(node, extent)
+    batch = Window(node, extent, keys)
     return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch
 
 
@@ -155,24 +166,25 @@ def at_ticks(cursor: Cursor, node: Node, pace: Pace) -> Node:
     return Window(below, Range(extent.size - 1, pace.time, first=True), base.partition_by)
 
 
-def leaving(cursor: Cursor, node: Node, position: int) -> Leaving:
-    """What leaves a window; `position`: where rstream stands."""
-    if not isinstance(node, Window) or getattr(node.extent, "slide", None) is not None:
-        cursor.fail("rstream wants one stream with a window that is no batch: #time(5 sec), #length(5)", position)
-    return Leaving(node)
-
-
 def _is_batch(node: Node) -> bool:
     node = unfiltered(node)
     return isinstance(node, Correlate) or getattr(getattr(node, "extent", None), "slide", None) is not None
 
 
-def single_events(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told) -> Node:
+def single_events(
+    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told, keys: tuple[exp.Expr, ...] = ()
+) -> Node:
     """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
-    node = paced(cursor, node, asked.pace)
+    node = paced(cursor, node, asked.pace, keys=keys)
+    if is_both(node) and (asked.distinct or asked.limit is not None):
+        cursor.fail(
+            "irstream with distinct or limit is not supported: insert into names the results",
+            position_of(columns[0]),
+        )
     if asked.is_arranged and not asked.distinct:
         order = tuple(exp.Ordered(this=_meant(term.this, columns), desc=term.args["desc"]) for term in asked.order)
-        node = Arrange(node, order, asked.limit, asked.offset)
+        arranged = Arrange(node, order, asked.limit, asked.offset)
+        node = newest_first(arranged) if is_both(node) else arranged
     if columns != (exp.Star(),):
         node = Map(node, columns)
     return _by_columns(cursor, node, columns, asked) if asked.distinct else node

@@ -7,6 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_streams import mark
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.named import EVER
 from bridge.query import Correlate, EagerMatch, Node, Prior, TemporalMatch, Window
@@ -28,10 +29,10 @@ class _Call:
 
 
 class Priors:
-    """The calls of prev and prior in a statement."""
+    """The calls of prev and prior in a statement; with `both` of its streams told, those of istream, too."""
 
-    def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
+    def __init__(self, cursor: Cursor, both: bool = False) -> None:
+        self.cursor, self.both = cursor, both
         self.found: list[_Call] = []
 
     def taken(self, column: exp.Expr) -> exp.Expr:
@@ -42,6 +43,8 @@ class Priors:
                 call = self._call(node)
                 self.found.append(call)
                 node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
+            elif node.name.lower() == "istream" and self.both and not node.expressions:
+                node.replace(mark(node))
             elif (make := _EVER.get(node.name.lower())) is not None:
                 node.replace(self._ever(node, make))
         result: exp.Expr = holder.this.pop()
@@ -67,29 +70,31 @@ class Priors:
         found.meta[EVER] = True
         return found
 
-    def over(self, node: Node, names: Names) -> Node:
-        """The node with the values of the events before."""
+    def over(self, node: Node, names: Names, context: tuple[exp.Expr, ...] = ()) -> Node:
+        """The node with the values of the events before, of the same keys of a context."""
         base = node
         for call in self.found:
-            bounds: tuple[int | None, tuple[exp.Expr, ...]] = (None, ())
+            bounds: tuple[int | None, tuple[exp.Expr, ...]] = (None, context)
             if isinstance(base, (Correlate, EagerMatch, TemporalMatch)):
                 self.cursor.fail(
                     f"{call.function} is supported over one stream: insert into names results", call.position
                 )
             if isinstance(base, Window):
-                bounds = self._bounds(base, call)
+                bounds = self._bounds(base, call, context)
             elif call.function == "prev":
                 self.cursor.fail("prev wants a window: prior is of all events", call.position)
             (value,) = resolved(self.cursor, [call.value], names)
             node = Prior(node, call.name, value, call.count, *bounds)
         return node
 
-    def _bounds(self, window: Window, call: _Call) -> tuple[int | None, tuple[exp.Expr, ...]]:
+    def _bounds(
+        self, window: Window, call: _Call, context: tuple[exp.Expr, ...]
+    ) -> tuple[int | None, tuple[exp.Expr, ...]]:
         """For how long, and among which events, an event is still in the window."""
         extent, keys = window.extent, window.partition_by
         slides = getattr(extent, "slide", None) is not None
-        if call.function == "prior" and not keys and not slides:
-            return None, ()
+        if call.function == "prior" and keys == context and not slides:
+            return None, keys
         if slides or not isinstance(extent, (Unbounded, FirstRows, FirstRange, Rows, Range)):
             self.cursor.fail(
                 f"{call.function} over this window is not supported: #length, #time and #keepall have it", call.position

@@ -37,7 +37,7 @@ _REFUSED_CALLS = {
     "prevtail": "prevtail is not supported: match_recognize can look at rows before",
     "prevcount": "prevcount is not supported: count(*) over the window says the same",
     "prevwindow": "prevwindow is not supported: window contents are asked with cep.query",
-    "istream": "istream() is not supported: what is reported is new always",
+    "istream": "istream() stands in the list of columns of select irstream: all else that is reported is new",
     "grouping": "grouping() is not supported: one GROUP BY is",
     "firstever": "firstever is not supported here: in the list of columns it is",
     "lastever": "lastever is not supported here: in the list of columns it is",
@@ -52,7 +52,7 @@ _REFUSED_CALLS = {
     "currenteventtime": "write current_timestamp",
 }
 
-_BEFORE = ("prev", "prior", "firstever", "lastever", "countever")
+_BEFORE = ("prev", "prior", "firstever", "lastever", "countever", "istream")
 """Calls of which the list of columns makes sense."""
 
 Expression = exp.Expr

@@ -14,6 +14,7 @@ from sqlglot import Token, TokenType, exp
 
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.epl_contexts import Partitioned
 from bridge.frontends.epl_from import item
 from bridge.frontends.epl_join import STOPS
 from bridge.frontends.scalars import Names, resolved
@@ -52,12 +53,13 @@ class Subqueries:
         marked, region = self._marked(region)
         return epl_scalars.listed(marked, region, what, self._with_operands)
 
-    def over(self, node: Node, names: Names) -> Node:
-        """The node with what they find."""
+    def over(self, node: Node, names: Names, keyed: Partitioned) -> Node:
+        """The node with what they find, of the same keys in a context."""
         for cut in self.found:
             operand = None if cut.operand is None else resolved(self.cursor, [cut.operand], names)[0]
             condition, value = (self._meant(part, cut, names) for part in (cut.condition, cut.value))
-            node = Lookup(node, cut.name, cut.source, condition, value, operand)
+            source, condition = keyed.looked_up(cut.source, cut.name, condition, cut.position)
+            node = Lookup(node, cut.name, source, condition, value, operand)
         return node
 
     def _meant(self, part: exp.Expr | None, cut: _Cut, outer: Names) -> exp.Expr | None:

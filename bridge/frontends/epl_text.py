@@ -10,11 +10,15 @@ import re
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, blanked, tokens
+
+if TYPE_CHECKING:
+    from bridge.frontends.epl_contexts import Context
 
 UNITS = {
     "MSEC": 1, "MILLISECOND": 1, "MILLISECONDS": 1, "SEC": 1000, "SECOND": 1000, "SECONDS": 1000, "MIN": 60_000,
@@ -48,9 +52,13 @@ class EplCursor(Cursor):
     """
 
     def __init__(
-        self, text: str, reserved: Collection[str] = (), variables: Mapping[str, exp.Expr] = MappingProxyType({})
+        self,
+        text: str,
+        reserved: Collection[str] = (),
+        variables: Mapping[str, exp.Expr] = MappingProxyType({}),
+        contexts: Mapping[str, Context] = MappingProxyType({}),
     ) -> None:
-        self.variables = variables
+        self.variables, self.contexts = variables, contexts
         self.text = text
         self.bare = _respelled(text)
         self.tokens = tokens(text, self.bare)

@@ -49,11 +49,13 @@ class Names(NamedTuple):
     """The qualifiers an expression may use: `own` is dropped (a single input), the `kept` ones stay (a correlation).
 
     `inside` are qualifiers within an input of a correlation, by what stands before them (None: nothing) and their names.
+    `values` stand for whole names, `qualifier.name` in lower case.
     """
 
     own: str | None
     kept: tuple[str, ...]
     inside: Mapping[tuple[str | None, str], Inside] = MappingProxyType({})
+    values: Mapping[str, exp.Expr] = MappingProxyType({})
 
 
 def visible(node: Node) -> tuple[str, ...]:
@@ -194,6 +196,9 @@ def _resolved(cursor: Cursor, expression: exp.Expr, names: Names) -> exp.Expr:
             _move(cursor, column, qualifier, found)
             continue
         if qualifier is None:
+            continue
+        if (value := names.values.get(f"{qualifier.name}.{column.name}".lower())) is not None and not column.db:
+            expression = _replaced(expression, column, value.copy())
             continue
         changed = _without_own(cursor, column, names)
         expression = _replaced(expression, column, changed) if changed is not column else expression

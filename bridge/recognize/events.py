@@ -24,6 +24,8 @@ def _(node: query.TemporalMatch, names: Names) -> Resolved:
     for event in node.events:
         if isinstance(below[event.input].node, query.Window):
             raise QueryError("a pattern reads streams, not windows of them: timer:within bounds how long it waits")
+    if len({len(event.keys) for event in node.events}) > 1:
+        raise QueryError("all events of a pattern have as many keys")
     there = numbers(node.pattern)
     if sorted(there) != list(range(len(node.events))):
         raise QueryError(f"the pattern names the events {sorted(there)}, and there are {len(node.events)}")
@@ -95,11 +97,13 @@ class _Tags:
 
 
 def _resolved(event: Occurrence, own: Resolved, scope: _Tags, bound: dict[int, bool]) -> Occurrence:
+    keys = tuple(scalar(key, Scope(own.visible)) for key in event.keys)
+    event = dataclasses.replace(event, input=own.node, keys=keys)
     if event.condition is None:
-        return dataclasses.replace(event, input=own.node)
+        return event
     visible = (*own.visible, *scope.fields(event.condition, bound))
     condition = condition_of(event.condition, Scope(visible), "a filter")
-    return dataclasses.replace(event, input=own.node, condition=condition)
+    return dataclasses.replace(event, condition=condition)
 
 
 def _value(value: exp.Expr, fields: list[Field], is_condition: bool) -> exp.Expr:

@@ -17,6 +17,7 @@ from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Value, Valued
 from nfa.instance import Bound
 from nfa.watch import Watch
+from nfa.watches import Watches
 from windows.databases import Database
 from windows.window import NEVER
 
@@ -45,7 +46,7 @@ class Report(NamedTuple):
 class Input:
     """One input: the events of this push and all that are kept, the names of their columns, what they can be.
 
-    After the columns come `parts` of nested ones, which conditions name.
+    After the columns come `parts` of nested ones, which conditions name, and so many `keys`.
     """
 
     arrived: str
@@ -53,6 +54,7 @@ class Input:
     names: tuple[str, ...]
     numbers: tuple[int, ...]
     parts: tuple[exp.Expr, ...] = ()
+    keys: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,7 +191,7 @@ class Live:
     def _restore(self, database: Database, arrived: list[Event]) -> None:
         """What was noted, then the events since, whose results have been told."""
         self._database = database
-        self.watch = Watch(self.node.pattern, self._holds(), self._values())
+        self.watch = self._watch()
         self._since, self._note_after, self._newest = 0, NOTED_EVERY, BEGINNING
         ((past,),) = database.fetch(f"SELECT {database.quoted('before')} FROM {database.quoted('cep_clock')}")
         lines = [row[1:] for row in sorted(database.fetch(f"SELECT * FROM {self.texts.state}"))]
@@ -207,6 +209,14 @@ class Live:
         for _ in self._passed(past):
             pass
         self._ready = True
+
+    def _watch(self) -> Watch | Watches:
+        """The machine; one for each key, where the events have keys."""
+        holds, values = self._holds(), self._values()
+        if not any(one.keys for one in self.inputs):
+            return Watch(self.node.pattern, holds, values)
+        count = self.inputs[0].keys
+        return Watches(lambda: Watch(self.node.pattern, holds, values), lambda event: event.values[-count:])
 
     def _note(self, database: Database) -> None:
         held: dict[tuple[int, Moment], int] = {}

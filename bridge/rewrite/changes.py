@@ -93,7 +93,7 @@ def _pushed_out(
     """What the rows of this push have put out, also those that a filter above the window hides."""
     assert below.content is not None
     told = _told(below.content, {"ts": column("_out_ts"), "seq": column("_out")}, age, keys)
-    return told.where(put_out_by(below.content, _pushers(node), network))
+    return told.where(put_out_by(below.content, pushers(node), network))
 
 
 def expired_now(content: Selection) -> list[exp.Expr]:
@@ -111,8 +111,8 @@ def put_out_by(content: Selection, pushers: Sequence[Node], network: Network) ->
     return exp.Exists(this=exp.select(number(1)).from_(arrived.as_("p", quoted=True)).where(*pairs))
 
 
-def _pushers(node: Node) -> list[Node]:
-    """Whose rows put others out of the window that an aggregate reads, perhaps filtered."""
+def pushers(node: Node) -> list[Node]:
+    """Whose rows put others out of the window that is read, perhaps filtered."""
     below = node.inputs_of[0]
     while not isinstance(below, (query.Window, Changing)):
         below = below.inputs_of[0]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from bridge import query
 from bridge.changes import Leaving
 from bridge.flow import Flow, Need, Selection, named, number, numbered, zero
 from bridge.plan import Operator
-from bridge.rewrite.changes import expired_now, put_out_by
+from bridge.rewrite.changes import expired_now, pushers, put_out_by
 from bridge.rewrite.network import Network, rewrite
 from bridge.scope import column
 from windows.window import NEVER
@@ -30,8 +29,7 @@ def _left(node: Leaving, network: Network) -> Flow:
     assert below.content is not None
     left: exp.Query = _told(below, {"ts": column("_expires"), "seq": zero()}).where(*expired_now(below.content))
     if below.counted:
-        assert isinstance(node.input, query.Window)
-        gone = put_out_by(below.content, [node.input.input], network)
+        gone = put_out_by(below.content, pushers(node), network)
         pushed_out = _told(below, {"ts": column("_out_ts"), "seq": column("_out")}).where(gone)
         left = exp.union(left, pushed_out, distinct=False)
     place = numbered(map(column, ("ts", "seq")), map(column, _ORDER))

@@ -60,11 +60,12 @@ class _Writing:
         for place, (below, flow) in enumerate(self.flows.items()):
             numbers = [n for n, event in enumerate(self.node.events) if event.input == below]
             parts = _parts((*rests, *values), numbers)
-            seen, arrived = self._keep(flow, numbers, parts)
+            keys = self.node.events[numbers[0]].keys
+            seen, arrived = self._keep(flow, numbers, (*parts, *keys))
             render = self.network.database.render
             every = exp.select(exp.Star()).from_(table(seen).as_("r", quoted=True)).order_by(*_moment("r"))
             new = render(every.where(exp.Exists(this=arrived)))
-            inputs.append(Input(new, render(every), flow.names, tuple(numbers), parts))
+            inputs.append(Input(new, render(every), flow.names, tuple(numbers), parts, len(keys)))
             self._purge(place, seen)
         for name, columns, indexes in ((self.noted, NOTED, (("_source", "ts", "seq"),)), (self.state, STATE, ())):
             add_table(self.operator, name, exp.select(*(named(zero(), c) for c in columns)), indexes)

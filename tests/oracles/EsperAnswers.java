@@ -43,7 +43,7 @@ public final class EsperAnswers {
         for (EPStatement statement :
             runtime.getDeploymentService().deploy(compiled).getStatements()) {
           if (statement.getName().equals("q")) {
-            listen(statement, question.get("columns").asArray(), rows);
+            listen(statement, question, rows);
           }
         }
         send(runtime.getEventService(), question);
@@ -56,15 +56,25 @@ public final class EsperAnswers {
     }
   }
 
-  private static void listen(EPStatement statement, JsonArray columns, JsonArray rows) {
+  private static void listen(EPStatement statement, JsonObject question, JsonArray rows) {
+    JsonArray columns = question.get("columns").asArray();
+    boolean both = question.getBoolean("both", false);
     statement.addListener(
         (added, removed, self, runtime) -> {
-          for (EventBean event : added == null ? new EventBean[0] : added) {
-            JsonArray row = new JsonArray().add(runtime.getEventService().getCurrentTime());
-            columns.forEach(column -> row.add(written(event.get(column.asString()))));
-            rows.add(row);
-          }
+          long now = runtime.getEventService().getCurrentTime();
+          tell(added, now, columns, both ? Json.TRUE : null, rows);
+          tell(both ? removed : null, now, columns, Json.FALSE, rows);
         });
+  }
+
+  /** A row each: the time, the columns, and whether it is new, where that is asked (`both`). */
+  private static void tell(
+      EventBean[] events, long now, JsonArray columns, JsonValue isNew, JsonArray rows) {
+    for (EventBean event : events == null ? new EventBean[0] : events) {
+      JsonArray row = new JsonArray().add(now);
+      columns.forEach(column -> row.add(written(event.get(column.asString()))));
+      rows.add(isNew == null ? row : row.add(isNew));
+    }
   }
 
   private static void send(EPEventService service, JsonObject question) {

@@ -2,9 +2,11 @@
 
     mvn -f benchmarks/esper dependency:copy-dependencies -DoutputDirectory=JARS
     python -m tests.oracles.esper --jars JARS --seeds 0:1000
+    python -m tests.oracles.esper --jars JARS --seeds 0:1000 --about windows
     python -m tests.oracles.esper --jars JARS --seeds 0:60 --record tests/conformance/epl_esper.json
 
 generate(7)                  a question: a statement with a pattern, or with match_recognize, and events for it
+generate_over_windows(7)     one about windows, joins, aggregates, contexts
 from_esper(jars, questions)  its answers, all of them by one Java; a text where Esper refuses
 from_bridge(url, question)   the bridge's
 
@@ -62,12 +64,13 @@ LONGEST = 600
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A statement, the columns that are compared, and the events, `(stream, ts, id, v, k)`."""
+    """A statement, the columns that are compared, and the events, `(stream, ts, id, v, k)`; and what is created `first`."""
 
     seed: int
     statement: str
     columns: tuple[str, ...]
     events: tuple[tuple[Any, ...], ...]
+    first: tuple[str, ...] = ()
 
     @property
     def end(self) -> int:
@@ -86,6 +89,18 @@ def generate(seed: int) -> Question:
         return Question(seed, text, tuple(columns), tuple(_events(chance, "S", 1)))
     text, columns = statement(chance)
     return Question(seed, text, tuple(columns), tuple(_events(chance, "AAB", STEP)))
+
+
+def generate_over_windows(seed: int) -> Question:
+    """The question of this seed about windows, joins, sub-queries, aggregates, both streams, and contexts."""
+    from tests.oracles.epl_statements import statement
+
+    chance = Random(f"esper/windows/{seed}")
+    first, text, columns = statement(chance)
+    return Question(seed, text, tuple(columns), tuple(_events(chance, "S" if " from S" in text else "AB", 1)), first)
+
+
+GENERATORS = {"patterns": generate, "windows": generate_over_windows}
 
 
 def _rows(chance: Random, timed: bool) -> str:
@@ -113,8 +128,9 @@ def from_esper(jars: str, questions: Sequence[Question]) -> list[Answer]:
     schemas = "".join(f"@public @buseventtype create objectarray schema {one} {SCHEMA};\n" for one in STREAMS)
     asked = [
         {
-            "module": f"{schemas}@name('q') {one.statement}",
+            "module": schemas + "".join(f"{before};\n" for before in one.first) + f"@name('q') {one.statement}",
             "columns": one.columns,
+            "both": "irstream" in one.statement,
             "events": one.events,
             "end": one.end,
         }
@@ -129,7 +145,16 @@ def from_esper(jars: str, questions: Sequence[Question]) -> list[Answer]:
         if done.returncode:
             raise RuntimeError(f"{program.name} failed:\n{done.stdout}{done.stderr}")
         answers = json.loads(found.read_text())
-    return [one["error"] if "error" in one else list(map(tuple, one["rows"])) for one in answers]
+    several = zip(questions, answers, strict=True)
+    return [one["error"] if "error" in one else _told(question, one["rows"]) for question, one in several]
+
+
+def _told(question: Question, rows: list[list[Any]]) -> Rows:
+    """Of both streams the column that says which; Esper's own istream() is the text of it."""
+    if "irstream" not in question.statement:
+        return list(map(tuple, rows))
+    at = question.columns.index("n") + 1
+    return [(*row[:at], row[-1], *row[at + 1 : -1]) for row in rows]
 
 
 def from_bridge(url: str, question: Question, together: bool = False) -> Answer:
@@ -142,6 +167,8 @@ def from_bridge(url: str, question: Question, together: bool = False) -> Answer:
         for stream in STREAMS:
             cep.create_query(f"schema {stream}", f"create schema {stream} {SCHEMA}", language="epl")
         try:
+            for place, text in enumerate(question.first):
+                cep.create_query(f"first {place}", text, language="epl")
             cep.create_query("q", question.statement, language="epl")
         except BridgeError as error:
             return f"{type(error).__name__}: {error}"
@@ -226,9 +253,9 @@ class Compared(Tally):
         return f"{counts}; {len(self.refused)} refused, {len(self.differences)} differences"
 
 
-def compare(jars: str, seeds: Sequence[int], url: str = "sqlite://") -> Compared:
+def compare(jars: str, seeds: Sequence[int], url: str = "sqlite://", about: str = "patterns") -> Compared:
     """The questions of these seeds, answered by Esper and by the bridge, pushed singly and together by turns."""
-    questions = [generate(seed) for seed in seeds]
+    questions = [GENERATORS[about](seed) for seed in seeds]
     found = Compared(len(questions))
     for question, said in zip(questions, from_esper(jars, questions), strict=True):
         answer = from_bridge(url, question, question.seed % 2 == 1)
@@ -241,16 +268,16 @@ def compare(jars: str, seeds: Sequence[int], url: str = "sqlite://") -> Compared
         found.rows += len(said)
         if agree(said, answer):
             continue
-        if (number := _decision(url, question, said, answer)) is not None:
+        if about == "patterns" and (number := _decision(url, question, said, answer)) is not None:
             found.decided[number] += 1
         else:
             found.differences.append(_difference(question, said, answer))
     return found
 
 
-def record(jars: str, count: int) -> list[dict[str, Any]]:
+def record(jars: str, count: int, about: str) -> list[dict[str, Any]]:
     """The first questions with rows on which Esper agrees, with its rows, to be asked where there is no Java."""
-    questions = [generate(seed) for seed in range(count * 3)]
+    questions = [GENERATORS[about](seed) for seed in range(count * 3)]
     asked = zip(questions, from_esper(jars, questions), strict=True)
     agreed = (
         dataclasses.asdict(one) | {"rows": said}
@@ -262,7 +289,7 @@ def record(jars: str, count: int) -> list[dict[str, Any]]:
 
 def _difference(question: Question, said: Rows, answer: Rows) -> str:
     lines = [
-        f"seed {question.seed}\n{question.statement}",
+        f"seed {question.seed}\n{'; '.join((*question.first, question.statement))}",
         *(" ".join(map(str, event)) for event in question.events),
         f"Esper  {sorted(said, key=repr)}",
         f"bridge {sorted(answer, key=repr)}",
@@ -274,17 +301,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare what Esper and the bridge find.")
     parser.add_argument("--jars", required=True, help="a directory with Esper's jars")
     parser.add_argument("--seeds", default="0:200", help="from:to")
+    parser.add_argument("--about", choices=GENERATORS, default="patterns", help="what is asked about")
     parser.add_argument("--block", type=int, default=200, help="how many statements Java is started for")
     parser.add_argument("--record", metavar="FILE", help="write so many questions with Esper's answers, and be done")
     given = parser.parse_args()
     first, end = map(int, given.seeds.split(":"))
     if given.record:
-        lines = ",\n".join(map(json.dumps, record(given.jars, end)))
+        lines = ",\n".join(map(json.dumps, record(given.jars, end, given.about)))
         pathlib.Path(given.record).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         return 0
     found = Compared()
     for start in range(first, end, given.block):
-        new = compare(given.jars, range(start, min(start + given.block, end)))
+        new = compare(given.jars, range(start, min(start + given.block, end)), about=given.about)
         for text in new.refused + new.differences:
             print(text, end="\n\n", flush=True)
         found.add(new)

@@ -1,0 +1,92 @@
+"""Which of its two streams a statement of EPL tells: what comes (istream), what leaves (rstream), or both, each marked."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge.changes import Leaving
+from bridge.frontends.cursor import Cursor
+from bridge.query import (
+    Arrange,
+    Correlate,
+    EagerMatch,
+    Map,
+    Node,
+    TemporalMatch,
+    Union,
+    Window,
+    in_order,
+    unfiltered,
+    walk,
+)
+
+NEW = "istream"
+"""The column that tells what comes from what leaves; a statement names it `istream()`."""
+
+
+def leaving(cursor: Cursor, node: Node, position: int) -> Leaving:
+    """What leaves a window; `position`: where rstream stands."""
+    if not isinstance(node, Window):
+        cursor.fail("rstream wants one stream with a window: #time(5 sec), #length(5)", position)
+    return Leaving(node)
+
+
+def both(cursor: Cursor, node: Node, position: int) -> Node:
+    """What comes, and what leaves, where something may; of one moment first what comes.
+
+    >>> from bridge.query import Stream
+    >>> print(both(Cursor("irstream"), Window(Stream("s"), "ROWS 5"), 0))
+    SELECT *, TRUE AS istream FROM s WINDOW(ROWS 5) UNION ALL SELECT *, FALSE AS istream FROM s WINDOW(ROWS 5) AS THEY LEAVE
+    """
+    if isinstance(node, Correlate):
+        cursor.fail("irstream of a join is not supported: insert into names the join's results", position)
+    if isinstance(node, (EagerMatch, TemporalMatch)):
+        return node
+    return Union((_marked(node, exp.true()), _marked(Leaving(node), exp.false())))
+
+
+def _marked(node: Node, value: exp.Expr) -> Map:
+    return Map(node, (exp.Star(), exp.alias_(value, NEW)))
+
+
+def is_both(node: Node) -> bool:
+    """Whether a statement's source is what comes and what leaves."""
+    return isinstance(unfiltered(node), Union)
+
+
+def streams_of(node: Node) -> str:
+    """What a statement says before its list, where something may leave."""
+    below = list(walk(node))
+    if any(isinstance(one, Union) for one in below):
+        return "IRSTREAM"
+    return "RSTREAM" if any(isinstance(one, Leaving) for one in below) else ""
+
+
+def marked(columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
+    """The columns of a list over `node`, which `both` gave, with the mark after them where they do not name it."""
+    star = is_both(node) and any(column.is_star for column in columns)
+    if not star and not any(_is_mark(one) for column in columns for one in column.walk()):
+        columns = (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
+    return columns if is_both(node) else tuple(column.transform(_always) for column in columns)
+
+
+def mark(call: exp.Expr) -> exp.Expr:
+    """`istream()` as the column that it is, under its name where it stands alone."""
+    found = exp.column(NEW)
+    return found if isinstance(call.parent, exp.Alias) else exp.alias_(found, f"{NEW}()", quoted=True)
+
+
+def _is_mark(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Column) and value.name == NEW and not value.table
+
+
+def _always(value: exp.Expr) -> exp.Expr:
+    """Nothing leaves what matches."""
+    return exp.true() if _is_mark(value) else value
+
+
+def arranged(node: Arrange) -> Arrange:
+    """The same order of what comes, and after it of what leaves."""
+    return dataclasses.replace(node, order_by=(in_order(f"{NEW} DESC"), *node.order_by))

@@ -1,0 +1,58 @@
+"""Random statements over windows, and in contexts, whose answers Esper and the bridge agree on but for their order."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from tests.test_epl_contexts import UNASKED
+from tests.test_epl_statements import WINDOWS
+from tests.test_epl_statements import statement as of_windows
+
+CONTEXTS = ("create context C partition by k from S", "create context C partition by k from A, k from B")
+DECIDED = (
+    r"from A\S* as b",  # 17: a stream and its own event's row
+    r" output ",  # 16: what is counted
+    r" (order by|limit)\b.*(limit|offset)",  # which of equal rows
+    r"distinct",
+)
+"""What differs by decisions of docs/epl.md, or by what no document says."""
+
+
+def statement(chance: random.Random) -> tuple[tuple[str, ...], str, list[str]]:
+    """What is created before, the statement, and the names of its columns."""
+    while True:
+        kind = chance.randint(0, 3)
+        text = _both(chance) if kind == 0 else of_windows(chance).replace("on a.k = b.k", "on a.v = b.v")  # 19
+        if any(re.search(one, text) for one in DECIDED):
+            continue
+        if chance.random() < 0.5:
+            return (), text, columns(text)
+        if not re.search(UNASKED, text) and not ("time_batch" in text and "order by" in text):
+            is_timed = re.search(r"#(time|groupwin\(k\)#time)", text) and ("sum(" in text or "stream" in text)
+            if not (is_timed and "order by" in text):
+                return (CONTEXTS[" from S" not in text],), f"context C {text}", columns(text)
+
+
+def _both(chance: random.Random) -> str:
+    window = chance.choice(WINDOWS)
+    where = chance.choice(("", " where v > 1", " where k is not null"))
+    return f"select irstream id, v as w, istream() as n from S(v < 4){window}{where}"
+
+
+def columns(text: str) -> list[str]:
+    """The names in a list of columns.
+
+    >>> columns("select k, prev(1, id) as x, (select max(v) from B#keepall) as y from A")
+    ['k', 'x', 'y']
+    """
+    found, depth, start = list[str](), 0, 0
+    listed = re.sub(r"^(context C )?select (irstream |rstream )?", "", text)
+    for at, letter in enumerate(listed):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and (letter == "," or listed.startswith(" from ", at)):
+            found.append(listed[start:at].split(" as ")[-1].strip())
+            start = at + 1
+            if letter == " ":
+                break
+    return found

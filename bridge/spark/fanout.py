@@ -62,12 +62,14 @@ class Fanout:
 
     `back`: by slices of time that begin so many milliseconds earlier; None where results look back without bound.
     `keys`: by these values of each stream (lower-case names), which several inputs have in the same order.
-    `why`: the reason, for `explain`, where there is neither.
+    `why`: the reason, for `explain`, where there is neither. `apart`: `keys`, or what they would be if results of several
+    keys that time alone brings at once needed no order among them.
     """
 
     back: int | None
     keys: Mapping[str, tuple[Path, ...]]
     why: str = ""
+    apart: Mapping[str, tuple[Path, ...]] = dataclasses.field(default_factory=dict)
 
 
 def fanout(name: str, catalogue: Catalogue) -> Fanout:
@@ -75,12 +77,12 @@ def fanout(name: str, catalogue: Catalogue) -> Fanout:
     found = _Analysis(catalogue)
     entry = catalogue.query_entry(name)
     back = found.reach(entry.resolved.node).back
+    keys = _combined(found.ways(entry.resolved.node), entry.sources)
     if (entry.timed or found.waits(entry.resolved.node)) and not _by_first_row(entry.resolved.node, catalogue):
-        return Fanout(back, {}, "time alone, or the end, brings results of several keys at once, which have an order")
-    ways = found.ways(entry.resolved.node)
-    keys = _combined(ways, entry.sources)
+        why = "time alone, or the end, brings results of several keys at once, which have an order"
+        return Fanout(back, {}, why, keys)
     why = "" if keys or back is not None else "it looks back without bound, over rows of all keys together"
-    return Fanout(back, keys, why)
+    return Fanout(back, keys, why, keys)
 
 
 def _combined(ways: Iterable[Way], sources: frozenset[str]) -> dict[str, tuple[Path, ...]]:

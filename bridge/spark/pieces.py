@@ -346,7 +346,7 @@ class Replay:
         """What is done for one query with a piece of events that never end, and these, each with one of `count` pieces."""
         feeds = tuple(self._feed(number, events, False) for number, events in enumerate(self.events))
         queries = needed([(n, node) for n, (node, _) in self.script.queries.items()], [name])
-        task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, (0, 1), True)
+        task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, open_end=True)
         return task, numbered(self._merged(Group((name,), None, keys)), count)
 
     def _merged(self, group: Group) -> DataFrame:

@@ -77,8 +77,8 @@ def connect(database: Any = "duckdb://", lateness: Any = 0, clock: str | None = 
 def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> dict[str, Any]:
     """Runs queries over unbounded frames of Spark, the state and its checkpoints in Spark; gives unbounded frames by query.
 
-    An event may come up to `lateness` behind the newest one before; see `bridge.spark.stream`. Raises QueryError for a
-    query that looks back without bound.
+    An event may come up to `lateness` behind the newest one before; see `bridge.spark.stream`. Raises BridgeError for
+    scripts that have tables or read and write stored data.
 
     >>> frame = spark.readStream.table("trades")  # doctest: +SKIP
     >>> stream({"trades": frame}, queries, lateness="2 S")["dip"].writeStream  # doctest: +SKIP

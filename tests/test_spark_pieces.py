@@ -93,7 +93,7 @@ class History:
             number = row[PLACE] >> STREAM_BITS
             stream = list(self.schemas)[number]
             attributes = self.schemas[stream].names
-            values = [row[f"s{number}c{attributes.index(k) + 1}"] for k in keys.get(stream.lower(), ())]
+            values = [row[f"s{number}c{attributes.index(k) + 1}"] for (k,) in keys.get(stream.lower(), ())]
             key = sum(map(_number, values))
             pieces.append({**row, PIECE: key % 3})
         table = self._run(name, pieces, None).sort_by([(c, "ascending") for c in ORDER])

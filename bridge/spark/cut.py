@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from bridge.arrow import arrow_type
-from bridge.spark.events import Events
+from bridge.spark.events import Events, column
+from bridge.spark.fanout import Path
 from bridge.spark.order import PIECE, TIME
-from windows.schema import Attribute
+from windows.schema import Schema
+from windows.types import Struct, shape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -65,30 +67,56 @@ def slice_of(at: Column, bounds: Sequence[int]) -> Column:
     return within(0, len(bounds) - 1)
 
 
-def key_of(events: Events, columns: Sequence[str]) -> Column:
+def key_of(events: Events, paths: Sequence[Path]) -> Column:
     """A number that rows of equal keys have in common, whatever the type of a number."""
     from pyspark.sql import functions as F  # noqa: N812
 
     parts = []
-    for name in columns:
-        attribute = events.schema.find(name)
-        assert attribute is not None
-        value = F.col(events.column_of(attribute.name))
-        parts.append(value.cast("double") + F.lit(0.0) if is_number(attribute) else value)
+    for path in paths:
+        value = value_of(events, path)
+        parts.append(value.cast("double") + F.lit(0.0) if is_number(type_at(events.schema, path)) else value)
     return F.xxhash64(*parts) if parts else F.lit(0).cast("long")
 
 
-def comparable(events: Events, name: str) -> bool:
-    """Whether a column has the very kind of values that the attribute has."""
-    attribute = events.schema.find(name)
-    if attribute is None:
+def comparable(events: Events, path: Path) -> bool:
+    """Whether a column, or a part of it, has the very kind of values that the attribute has."""
+    wanted = type_at(events.schema, path)
+    kind: Any = events.frame.schema[events.column_of(path[0])].dataType if wanted is not None else None
+    for name in path[1:]:
+        kind = kind[name].dataType if kind is not None and name in getattr(kind, "names", ()) else None
+    if wanted is None or kind is None:
         return False
-    kind = events.frame.schema[events.column_of(attribute.name)].dataType.typeName()
-    if is_number(attribute):
-        return kind in ("byte", "short", "integer", "long", "float", "double", "decimal")
-    return {"VARCHAR": "string", "BOOLEAN": "boolean", "DATE": "date"}.get(attribute.type) == kind
+    given = str(kind.typeName())
+    if is_number(wanted):
+        return given in ("byte", "short", "integer", "long", "float", "double", "decimal")
+    return {"VARCHAR": "string", "BOOLEAN": "boolean", "DATE": "date"}.get(wanted) == given
 
 
-def is_number(attribute: Attribute) -> bool:
-    kind = arrow_type(attribute.type)
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def value_of(events: Events, path: Path, before: str = "") -> Column:
+    """The column of an attribute, or a part of it; `before` stands before the names of the columns."""
+    value = column(before + events.column_of(path[0]))
+    for name in path[1:]:
+        value = value.getField(name)
+    return value
+
+
+def type_at(schema: Schema, path: Path) -> str | None:
+    """The type of an attribute, or of a part of it; None where there is none.
+
+    >>> type_at(Schema.of("home STRUCT(city VARCHAR)"), ("home", "city"))
+    'VARCHAR'
+    """
+    found = schema.find(path[0])
+    kind = None if found is None else found.type
+    for name in path[1:]:
+        nested = shape(kind) if kind is not None else None
+        named = nested.find(name) if isinstance(nested, Struct) else None
+        kind = None if named is None else named[1]
+    return kind
+
+
+def is_number(kind: str | None) -> bool:
+    """Whether an attribute type is one of numbers."""
+    found = None if kind is None else arrow_type(kind)
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return found is not None and any(test(found) for test in tests)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import singledispatchmethod
 from typing import NamedTuple
 
@@ -20,7 +20,13 @@ from bridge.catalogue import Catalogue
 from bridge.check import resolve
 from bridge.query import Node
 from bridge.stores.letters import Letters
+from windows.parts import part_of
+from windows.schema import Attribute
+from windows.types import Struct, is_nested, shape
 from windows.window import BY_KEY, FirstRange, Now, Range, Unbounded
+
+Path = tuple[str, ...]
+"""A column, or a part of an object: `home.city` is `("home", "city")`."""
 
 KEYS = 3
 """So many columns at most make up a key: more would spread rows no better."""
@@ -44,10 +50,10 @@ class Reach(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A column of each stream below by whose values rows can be kept apart; `shown`: the output columns equal to it."""
+    """A value of each stream below by which rows can be kept apart; `shown`: what is equal to it among the results."""
 
-    columns: frozenset[tuple[str, str]]
-    shown: frozenset[str]
+    columns: frozenset[tuple[str, Path]]
+    shown: frozenset[Path]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +61,15 @@ class Fanout:
     """How one query is computed in pieces.
 
     `back`: by slices of time that begin so many milliseconds earlier; None where results look back without bound.
-    `keys`: by these columns of each stream (lower-case names), which several inputs have in the same order.
-    `why`: the reason, for `explain`, where there is neither.
+    `keys`: by these values of each stream (lower-case names), which several inputs have in the same order.
+    `why`: the reason, for `explain`, where there is neither. `apart`: `keys`, or what they would be if results of several
+    keys that time alone brings at once needed no order among them.
     """
 
     back: int | None
-    keys: Mapping[str, tuple[str, ...]]
+    keys: Mapping[str, tuple[Path, ...]]
     why: str = ""
+    apart: Mapping[str, tuple[Path, ...]] = dataclasses.field(default_factory=dict)
 
 
 def fanout(name: str, catalogue: Catalogue) -> Fanout:
@@ -69,17 +77,17 @@ def fanout(name: str, catalogue: Catalogue) -> Fanout:
     found = _Analysis(catalogue)
     entry = catalogue.query_entry(name)
     back = found.reach(entry.resolved.node).back
+    keys = _combined(found.ways(entry.resolved.node), entry.sources)
     if (entry.timed or found.waits(entry.resolved.node)) and not _by_first_row(entry.resolved.node, catalogue):
-        return Fanout(back, {}, "time alone, or the end, brings results of several keys at once, which have an order")
-    ways = found.ways(entry.resolved.node)
-    keys = _combined(ways, entry.sources)
+        why = "time alone, or the end, brings results of several keys at once, which have an order"
+        return Fanout(back, {}, why, keys)
     why = "" if keys or back is not None else "it looks back without bound, over rows of all keys together"
-    return Fanout(back, keys, why)
+    return Fanout(back, keys, why, keys)
 
 
-def _combined(ways: Iterable[Way], sources: frozenset[str]) -> dict[str, tuple[str, ...]]:
+def _combined(ways: Iterable[Way], sources: frozenset[str]) -> dict[str, tuple[Path, ...]]:
     """All ways at once: rows that each keeps apart are kept apart by all together."""
-    chosen: dict[frozenset[tuple[str, str]], None] = {way.columns: None for way in ways}
+    chosen: dict[frozenset[tuple[str, Path]], None] = {way.columns: None for way in ways}
     columns = [dict(way) for way in sorted(chosen, key=sorted)[:KEYS]]
     return {stream: tuple(way[stream] for way in columns) for stream in sorted(sources)} if columns else {}
 
@@ -185,7 +193,8 @@ class _Analysis:
         if other := self.catalogue.queries.get(node.name.lower()):
             return self.ways(other.resolved.node)
         entry = self.catalogue.stream_entry(node.name)
-        return [Way(frozenset([(entry.name.lower(), name)]), frozenset([name])) for name in entry.schema.names]
+        paths = (path for attribute in entry.schema for path in scalars(attribute))
+        return [Way(frozenset([(entry.name.lower(), path)]), frozenset([path])) for path in paths]
 
     @ways.register
     def _(self, node: query.Filter) -> list[Way]:
@@ -203,7 +212,7 @@ class _Analysis:
 
     @ways.register
     def _(self, node: query.Union) -> list[Way]:
-        return self._together([(self.ways(below), lambda name: name) for below in node.inputs], lambda a, b: a == b)
+        return self._together([(self.ways(below), lambda path: path) for below in node.inputs], lambda a, b: a == b)
 
     @ways.register
     def _(self, node: query.Window) -> list[Way]:
@@ -222,9 +231,9 @@ class _Analysis:
 
     @ways.register(query.MatchRecognize)
     def _(self, node: query.MatchRecognize) -> list[Way]:
-        apart = _kept_apart(self.ways(node.input), node.pattern.partition_by)
         keys = {key.name for key in node.pattern.partition_by}
-        return [Way(way.columns, way.shown & keys) for way in apart]
+        apart = _kept_apart(self.ways(node.input), node.pattern.partition_by)
+        return [Way(way.columns, frozenset(path for path in way.shown if path[0] in keys)) for way in apart]
 
     @ways.register
     def _(self, node: query.Correlate) -> list[Way]:
@@ -232,8 +241,8 @@ class _Analysis:
         names = {field.origin: field.name for field in fields if field.origin}
         equal = _equalities(node.condition)
 
-        def shown_of(alias: str) -> Callable[[str], str]:
-            return lambda name: names.get((alias, name), "")
+        def shown_of(alias: str) -> Callable[[Path], Path]:
+            return lambda path: (names[alias, path[0]], *path[1:]) if (alias, path[0]) in names else ()
 
         streamed = [(alias, below) for alias, below in node.inputs if not isinstance(below, query.Relation)]
         inputs = [(self.ways(below), shown_of(alias)) for alias, below in streamed]
@@ -241,40 +250,67 @@ class _Analysis:
 
     def _together(
         self,
-        inputs: Sequence[tuple[list[Way], Callable[[str], str]]],
-        equal: Callable[[str, str], bool],
+        inputs: Sequence[tuple[list[Way], Callable[[Path], Path]]],
+        equal: Callable[[Path, Path], bool],
     ) -> list[Way]:
         """The ways of several inputs that agree: their columns are equal wherever their rows meet."""
         found = []
         for ways in itertools.product(*(ways for ways, _ in inputs)):
-            columns = frozenset[tuple[str, str]]().union(*(way.columns for way in ways))
+            columns = frozenset[tuple[str, Path]]().union(*(way.columns for way in ways))
             one_a_stream = len({stream for stream, _ in columns}) == len(columns)
-            shown = [{call(name) for name in way.shown} - {""} for way, (_, call) in zip(ways, inputs, strict=True)]
+            shown = [{call(path) for path in way.shown} - {()} for way, (_, call) in zip(ways, inputs, strict=True)]
             meets = {a for a in shown[0] if all(any(equal(a, b) for b in others) for others in shown[1:])}
             if one_a_stream and meets:
-                everywhere = {b for names in shown for b in names if any(equal(a, b) for a in meets)}
+                everywhere = {b for paths in shown for b in paths if any(equal(a, b) for a in meets)}
                 found.append(Way(columns, frozenset(everywhere)))
         return found
 
 
+def scalars(attribute: Attribute) -> Iterator[Path]:
+    """An attribute, or the parts of an object, that have no parts themselves.
+
+    >>> list(scalars(Attribute("home", "STRUCT(city VARCHAR, geo STRUCT(lat DOUBLE), tags VARCHAR[])")))
+    [('home', 'city'), ('home', 'geo', 'lat')]
+    """
+    found = shape(attribute.type)
+    if isinstance(found, Struct):
+        yield from ((attribute.name, *path) for name, kind in found.fields for path in scalars(Attribute(name, kind)))
+    elif not is_nested(attribute.type):
+        yield (attribute.name,)
+
+
+def _path(node: exp.Expr) -> Path:
+    """What a column, or a part of one, is called; what is neither has no path."""
+    if isinstance(node, exp.Column):
+        return (node.name,)
+    found = part_of(node)
+    if found is None or not isinstance(found.base, exp.Column):
+        return ()
+    steps = tuple(step for step in found.steps if isinstance(step, str))
+    return (found.base.name, *steps) if len(steps) == len(found.steps) else ()
+
+
 def _kept_apart(ways: list[Way], keys: Iterable[exp.Expr]) -> list[Way]:
-    """The ways by which an operator that works per key keeps rows apart."""
-    names = {key.name for key in keys if isinstance(key, exp.Column)}
-    return [way for way in ways if way.shown & names]
+    """The ways by which an operator that works per key keeps rows apart: by a key, or by a part of one."""
+    known = {_path(key) for key in keys} - {()}
+    return [way for way in ways if any(path[: len(key)] == key for path in way.shown for key in known)]
 
 
-def _shown(columns: Iterable[exp.Expr], way: Way) -> frozenset[str]:
-    return frozenset(c.alias for c in columns if isinstance(c.this, exp.Column) and c.this.name in way.shown)
+def _shown(columns: Iterable[exp.Expr], way: Way) -> frozenset[Path]:
+    named = [(column.alias, _path(column.this)) for column in columns]
+    return frozenset(
+        (alias, *path[len(of) :]) for alias, of in named if of for path in way.shown if path[: len(of)] == of
+    )
 
 
-def _equalities(condition: exp.Expr | None) -> dict[str, set[str]]:
-    """The columns that are equal wherever the condition holds, each with all it is equal to."""
-    classes: dict[str, set[str]] = {}
+def _equalities(condition: exp.Expr | None) -> dict[Path, set[Path]]:
+    """The columns and parts that are equal wherever the condition holds, each with all it is equal to."""
+    classes: dict[Path, set[Path]] = {}
     parts = condition.flatten() if isinstance(condition, exp.And) else [condition]
     for part in parts:
         part = part.unnest() if part is not None else None
-        if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column) and isinstance(part.expression, exp.Column):
-            left, right = part.this.name, part.expression.name
+        left, right = (_path(part.this), _path(part.expression)) if isinstance(part, exp.EQ) else ((), ())
+        if left and right:
             both = classes.get(left, {left}) | classes.get(right, {right})
             classes.update(dict.fromkeys(both, both))
     return classes

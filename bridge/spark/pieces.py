@@ -20,9 +20,9 @@ from bridge.query import MatchRecognize, Node, walk
 from bridge.replay import Script, schema_for, undeclared
 from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import Bounded, bounded
-from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of
+from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, value_of
 from bridge.spark.events import FILE, ROW, Events, column, open_events
-from bridge.spark.fanout import fanout
+from bridge.spark.fanout import Path, fanout
 from bridge.spark.firsts import with_first_row
 from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.schemas import as_table, result_schema, spark_schema
@@ -51,7 +51,7 @@ class Group:
 
     names: tuple[str, ...]
     back: int | None
-    keys: Mapping[str, tuple[str, ...]]
+    keys: Mapping[str, tuple[Path, ...]]
     strands: Strands = NO_STRANDS
 
     @property
@@ -59,7 +59,7 @@ class Group:
         """How the pieces are made, in words."""
         if self.back is not None:
             return f"slices of time, each looking back {self.back} ms"
-        by = "; ".join(f"{stream} by {', '.join(columns)}" for stream, columns in self.keys.items())
+        by = "; ".join(f"{stream} by {', '.join(map('.'.join, paths))}" for stream, paths in self.keys.items())
         if self.strands.found:
             return f"{f'by key: {by}; ' if self.strands.rest else ''}{self.strands.told}"
         return f"by key: {by}" if self.keys else "in one piece"
@@ -96,7 +96,7 @@ class Replay:
         self.stores, self.database = checked_stores(stores), database
         self._pieces, self._open_end = pieces, open_end
         self._history: History | None = None
-        self._known_strands: dict[tuple[int, tuple[str, ...]], Strands] = {}
+        self._known_strands: dict[tuple[int, tuple[Path, ...]], Strands] = {}
         self.relations, self.writes = self.given, NO_WRITES
         self.script, self.relations, self.writes = separated(self)
         with self.checked() as cep:
@@ -171,7 +171,7 @@ class Replay:
             for key, names in found.items()
         ]
 
-    def _strands(self, name: str, keys: Mapping[str, tuple[str, ...]]) -> Strands:
+    def _strands(self, name: str, keys: Mapping[str, tuple[Path, ...]]) -> Strands:
         """The partitions of a query that are cut into slices."""
         asked = self._bounded([name]).get(name)
         if self._open_end or asked is None or why_whole(asked, self.streams, keys):
@@ -182,7 +182,7 @@ class Replay:
             self._known_strands[of, columns] = self._found_strands(of, columns)
         return self._known_strands[of, columns]
 
-    def _found_strands(self, of: int, columns: tuple[str, ...]) -> Strands:
+    def _found_strands(self, of: int, columns: tuple[Path, ...]) -> Strands:
         events = self.events[of]
         least = 1 if self._pieces else FEW_ROWS
         if self._wanted_pieces() == 1:
@@ -191,15 +191,15 @@ class Replay:
             one = self.history if len(self.events) == 1 else history_of([events.frame], self.end)
             return Strands(of, one.count, (Strand(None, one),)) if one.count >= least else NO_STRANDS
         placed = self._placed(of, events, Group((), None, {events.stream.lower(): columns}))
-        own = [column(f"s{of}{events.column_of(found.name)}") for c in columns if (found := events.schema.find(c))]
+        own = [value_of(events, path, f"s{of}") for path in columns]
         total, large = heavy(placed, own, max(least, self.history.count // (2 * self.cores)))
         return Strands(of, total, tuple(large)) if large else NO_STRANDS
 
     def _number_of(self, stream: str) -> int:
         return next(n for n, events in enumerate(self.events) if events.stream.lower() == stream.lower())
 
-    def usable(self, keys: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """The columns of which Spark itself can tell whether values are equal."""
+    def usable(self, keys: Mapping[str, tuple[Path, ...]]) -> dict[str, tuple[Path, ...]]:
+        """The values of which Spark itself can tell whether values are equal."""
         if not keys:
             return {}
         width = len(next(iter(keys.values())))
@@ -342,11 +342,11 @@ class Replay:
         inner = [history.quantiles[int(step * place)] for place in range(1, slices)] if history.quantiles else []
         return (history.first, *sorted({at for at in inner if at > history.first}), history.last + 1)
 
-    def unbounded(self, name: str, keys: Mapping[str, tuple[str, ...]], count: int) -> tuple[Task, DataFrame]:
+    def unbounded(self, name: str, keys: Mapping[str, tuple[Path, ...]], count: int) -> tuple[Task, DataFrame]:
         """What is done for one query with a piece of events that never end, and these, each with one of `count` pieces."""
         feeds = tuple(self._feed(number, events, False) for number, events in enumerate(self.events))
         queries = needed([(n, node) for n, (node, _) in self.script.queries.items()], [name])
-        task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, (0, 1), True)
+        task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, open_end=True)
         return task, numbered(self._merged(Group((name,), None, keys)), count)
 
     def _merged(self, group: Group) -> DataFrame:

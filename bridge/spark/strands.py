@@ -15,6 +15,7 @@ import pyarrow as pa
 from bridge.spark.bounded import Bounded, numbered
 from bridge.spark.cut import QUANTILES, History, slice_of
 from bridge.spark.events import column
+from bridge.spark.fanout import Path
 from bridge.spark.order import FIRST_AT, FIRST_PLACE, ORDER, PIECE, PLACE, REPORT, SLICE, TIME
 from bridge.spark.schemas import spark_schema
 from bridge.spark.slices import Report, Search, Share, Slices, cut, joined
@@ -93,10 +94,10 @@ WHY_LIVE = (
 """Why a clause cannot be searched in slices of its rows."""
 
 
-def why_whole(asked: Bounded, streams: Mapping[str, Schema], keys: Mapping[str, tuple[str, ...]]) -> str:
+def why_whole(asked: Bounded, streams: Mapping[str, Schema], keys: Mapping[str, tuple[Path, ...]]) -> str:
     """Why no partition of a query can be cut into slices; empty where it can."""
     schema = next(schema for name, schema in streams.items() if name.lower() == asked.stream.lower())
-    own = {name.lower() for name in keys.get(asked.stream.lower(), ())}
+    own = {path[0].lower() for path in keys.get(asked.stream.lower(), ()) if len(path) == 1}
     if not {key.name.lower() for key in asked.clause.partition_by} <= own:
         return "the rows of one key are told apart by more columns than Spark can compare"
     if numbered(asked, schema) is None:

@@ -101,7 +101,7 @@ class Task:
             yield from self._at_once(piece, events) if self.bounded else self._live(piece, events)
 
     def _live(self, piece: int, events: Iterable[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
-        with _Run(self, piece) as run:
+        with Run(self, piece) as run:
             for chunk in events:
                 yield from run.push(chunk)
             yield from run.end()
@@ -164,8 +164,8 @@ def needed(queries: Iterable[tuple[str, Node]], wanted: Iterable[str]) -> tuple[
     return tuple(reversed(kept))
 
 
-class _Run:
-    """One piece under way."""
+class Run:
+    """One piece under way, in a bridge of its own, which ends with the block."""
 
     def __init__(self, task: Task, piece: int) -> None:
         import duckdb
@@ -193,7 +193,7 @@ class _Run:
         self._looked_back = 0
         """So many events were of slices before."""
 
-    def __enter__(self) -> _Run:
+    def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from bridge import query as q
 from bridge.query import in_order, scalar
 from nfa import pattern as p
-from tests.reference import LimitError, MeaningError, Results, column_names, evaluate, symbols_of
+from tests.reference import AmbiguousError, LimitError, MeaningError, Results, column_names, evaluate, symbols_of
 from windows.schema import Schema
 from windows.window import BY_KEY, Batch, Extent, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
 
@@ -60,7 +60,7 @@ def random_case(seed: int) -> Case:
             continue
         try:
             expected = case.expected(ROW_LIMIT)
-        except LimitError:
+        except (LimitError, AmbiguousError):
             continue
         if any(expected.values()) and rng.random() < (1 if all(expected.values()) else 0.3):
             return case

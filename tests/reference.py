@@ -39,6 +39,10 @@ class MeaningError(ValueError):
     """A query that has no meaning: an unknown name, or a stream without a window where W4 wants one."""
 
 
+class AmbiguousError(MeaningError):
+    """A name that two columns have: the qualified one of an input, and one that was called so before."""
+
+
 class LimitError(Exception):
     """More rows or ways than the caller's limit allows."""
 
@@ -799,8 +803,10 @@ class Scope:
         ]
         if not table and len(found) > 1:  # by its name in the result, before that in an input
             found = [place for place in found if self.names[place][0] is None] or found
-        if len(found) != 1:
-            raise MeaningError(f"{'ambiguous' if found else 'unknown'} column {table + '.' if table else ''}{name}")
+        if len(found) > 1:
+            raise AmbiguousError(f"ambiguous column {table + '.' if table else ''}{name}")
+        if not found:
+            raise MeaningError(f"unknown column {table + '.' if table else ''}{name}")
         return self.values[found[0]]
 
 

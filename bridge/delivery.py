@@ -41,12 +41,14 @@ def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
     """Hands each processor its results in order; raises ProcessorError at the end if any of them raised."""
     takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
     errors: list[Exception] = []
+    new = tuple.__new__  # here, and without what Event(…) and strict=True would cost: mostly there are many of one row
     for entry, processor, rows in takers:
-        function, present = processor.function, entry.processors
-        for event in events_for(processor, entry, rows):
+        function, present, names = processor.function, entry.processors, entry.names
+        plain = isinstance(rows, list) and not entry.is_decoded and not processor.batch
+        for found in rows if plain else events_for(processor, entry, rows):
             if processor in present:  # another one, or itself, may have removed it since
                 try:
-                    function(event)
+                    function(new(Event, (dict(zip(names, found[1:])), found[0])) if plain else found)  # noqa: B905
                 except Exception as error:
                     errors.append(error)
     _raise(errors)

@@ -53,7 +53,7 @@ def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
     found = exp.select(*(of("a", name) for name in names), named(exp.Subquery(this=newest), NUMBER)).from_(arrivals)
     columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
-    select = exp.select(*(named(of("t", name), name) for name in ("ts", "seq", "_expires")), *columns)
+    select = exp.select(of("t", "ts"), of("t", "seq"), _expiry(below.size), *columns)
     return select.from_(exp.Subquery(this=found.distinct()).as_("t", quoted=True))
 
 
@@ -81,14 +81,19 @@ def searched(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     found = exp.select(*(of("a", name) for name in names), of("n", NUMBER), named(since, "_since")).from_(arrivals)
     found = found.join(exp.alias_(numbers, "n", table=True, quoted=True), on=exp.and_(*same_row))
     columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
-    select = exp.select(*map(column, ("ts", "seq", "_expires")), *columns)
+    select = exp.select(of("t", "ts"), of("t", "seq"), _expiry(below.size), *columns)
     return select.from_(exp.Subquery(this=found).as_("t", quoted=True))
 
 
 def _of_arrivals(node: query.Aggregate) -> list[str]:
     """The columns of an arrival that its result is made of."""
     read = [call.this.name for call in aggregates(node) if isinstance(call, exp.Last)]
-    return list(dict.fromkeys(("ts", "seq", "_expires", *read)))
+    return list(dict.fromkeys(("ts", "seq", *read)))
+
+
+def _expiry(size: int) -> exp.Expr:
+    """When the newest row leaves: without the constant, what is found of an arrival is the same for all members."""
+    return named(exp.Add(this=of("t", "ts"), expression=number(size)), "_expires")
 
 
 def _own(part: exp.Expr, count: exp.Expr) -> exp.Expr:

@@ -15,17 +15,22 @@ from windows.schema import Schema
 class StateTable:
     """EPL's `create table`: a table of the bridge's database that statements change, one row for each `key`.
 
-    Without a key it has one row at most.
+    Without a key it has one row at most. Columns that hold `aggregates`, each with its function's name in SQL, are given
+    by one statement (`bridge.into`); `is_filled` when there is one.
     """
 
     name: str
     schema: Schema
     key: tuple[str, ...] = ()
+    aggregates: tuple[tuple[str, str], ...] = ()
+    is_filled: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Action:
     """What is done where `condition` holds: `"update"`, `"delete"` or `"insert"`, with values for columns by name.
+
+    `"put"` inserts a row, in the place of the one of its key.
 
     Of several values each sees those before it; `initial.column` is as it was before all. A star instead of them stands
     for all columns of the event.

@@ -165,6 +165,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         having = condition_of(without_aliases(node.having, raw, scope), scope, "HAVING", aggregates=True)
     for expression in (*(item.this for item in columns), *([having] if having else [])):
         _check_grouped(expression, groups)
+        _check_offsets(expression)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
     if node.every_change and not _is_known_to_change(query.unfiltered(below.node)):
@@ -375,6 +376,18 @@ def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
         raise QueryError(f"{expression.name!r} is neither in GROUP BY nor in an aggregate", position=place(expression))
     for child in expression.iter_expressions():
         _check_grouped(child, groups)
+
+
+def _check_offsets(expression: exp.Expr) -> None:
+    """`LAST(v, 2)` looks so many rows away, a constant."""
+    for nth in expression.find_all(exp.NthValue):
+        if nth.args.get("from_first") is not False:
+            raise QueryError("NTH_VALUE is not supported: FIRST(v, 1) and LAST(v, 1) are", position=place(nth.this))
+    for call in expression.find_all(exp.First, exp.Last):
+        away = call.args.get("expression")
+        if away is not None and not (isinstance(away, exp.Literal) and away.name.isdigit() and not away.is_string):
+            message = f"{call.sql_name()} wants a whole number of rows: {call.sql_name()}({call.this.sql()}, 2)"
+            raise QueryError(message, position=place(call.this))
 
 
 def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:

@@ -20,6 +20,7 @@ from bridge.check import WINDOWS, resolve
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.epl_changes import ChangeRows, CreateTable
 from bridge.frontends.epl_contexts import Context, CreateContext
+from bridge.frontends.epl_into import IntoTable
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant
 from bridge.frontends.epl_variables import CreateVariable
 from bridge.frontends.epl_windows import CreateWindow
@@ -31,9 +32,8 @@ from bridge.stores.order import met, written
 from bridge.types import family
 from windows.schema import Schema
 
-Asked = (
-    Statement | CreateContext | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
-)
+Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
+Asked = Statement | Created | ChangeRows | IntoTable
 """What a statement asks for."""
 
 Definition = Node | Script | Sequence[Asked]
@@ -183,6 +183,9 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
     if isinstance(statement, CreateTable):
         windows.create_table(statement.table)
         create_table(statement.table, runner)
+        return
+    if isinstance(statement, IntoTable):
+        runner.add_query(catalogue.free(name), windows.into_table(statement.table, statement.node), text)
         return
     if isinstance(statement, ChangeRows):
         if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bridge.changes import Action, Change, ChangeTable, Changing, StateTable
 from bridge.errors import NameTaken, QueryError, nearest
+from bridge.into import kept
 from bridge.query import (
     Aggregate,
     Arrange,
@@ -117,14 +118,32 @@ class NamedWindows:
         """Whether a name is that of a table."""
         return name.lower() in self.tables
 
+    def into_table(self, name: str, node: Aggregate) -> Node:
+        """What keeps the results of an aggregate in a table; one statement does."""
+        table = self.tables.get(name.lower())
+        if table is None:
+            known = [one.name for one in self.tables.values()]
+            raise QueryError(f"unknown table {name!r}{nearest(name, known)}", words=[name])
+        if table.is_filled:
+            raise QueryError(f"a second statement gives the aggregates of the table {name!r}: one can", words=[name])
+        found = kept(table, node)
+        self.tables[name.lower()] = dataclasses.replace(table, is_filled=True)
+        return self.put(found)
+
+    def _check_plain(self, name: str) -> None:
+        if self.tables[name.lower()].aggregates:
+            raise QueryError(f"the table {name!r} has aggregates: into table alone changes it", words=[name])
+
     def insert_into_table(self, name: str, node: Node) -> Node:
         """What inserts the rows of a node into a table."""
+        self._check_plain(name)
         insertion = Change("event", "row", unmatched=(Action("insert", star=True),), always=True)
         return ChangeTable(self.put(node), self.tables[name.lower()], insertion)
 
     def change(self, name: str, trigger: Node, change: Change) -> Node | None:
         """Says how events change a window; of a table it is a query of its own."""
         if self.is_table(name):
+            self._check_plain(name)
             return ChangeTable(self.put(trigger), self.tables[name.lower()], change)
         window = self._unread(name)
         if not isinstance(window.window.extent, Unbounded):

@@ -62,7 +62,7 @@ class Alter:
         if found:
             return [row for one in found for row in self._matched(one, database)]
         given = database.fetch(self.sql.unmatched) if self.sql.unmatched is not None else []
-        return [self._insert(row, database) for which, *row in given if which]
+        return [self._done(self.change.unmatched[which - 1], row, database) for which, *row in given if which]
 
     def _matched(self, found: Row, database: Database) -> list[Row]:
         which, width = found[0], len(self.state.schema.names)
@@ -78,6 +78,13 @@ class Alter:
         _bind(database, self.sql.update, [*new, *self._key(old)])
         return [new]
 
+    def _done(self, action: Action, row: Sequence[Any], database: Database) -> Row:
+        """A row is inserted, or put in the place of the one of its key."""
+        if action.kind == "put" and self._is_known(row, database):
+            _bind(database, self.sql.update, [*row, *self._key(row)])
+            return tuple(row)
+        return self._insert(row, database)
+
     def _insert(self, row: Sequence[Any], database: Database) -> Row:
         self._check_new(row, database)
         database.insert(self.sql.table, len(row), [tuple(row)])
@@ -92,10 +99,14 @@ class Alter:
         shown = ", ".join(f"{name} = {value!r}" for name, value in zip(self.state.key, key, strict=True))
         if None in key:
             raise DatabaseError(f"the key of the table {self.state.name!r} cannot be NULL: {shown}")
-        text, order = self.sql.known
-        if database.ask(text, [key[place] for place in order]):
+        if self._is_known(row, database):
             there = f"a row with {shown}" if key else "its one row"
             raise DatabaseError(f"the table {self.state.name!r} has {there} already: on … merge says what is done then")
+
+    def _is_known(self, row: Sequence[Any], database: Database) -> bool:
+        text, order = self.sql.known
+        key = self._key(row)
+        return bool(database.ask(text, [key[place] for place in order]))
 
     def forget(self) -> None:
         """It remembers nothing."""

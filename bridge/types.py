@@ -22,7 +22,7 @@ _FAMILIES = {
     "SMALLINT": "number", "INTEGER": "number", "BIGINT": "number", "DOUBLE": "number", "VARCHAR": "text",
     "BOOLEAN": "boolean", "DATE": "time", "TIMESTAMP": "time",
 }  # fmt: skip
-_SAME_TYPE = (exp.First, exp.Last, exp.Min, exp.Max, exp.Paren, exp.Neg, exp.Abs, exp.Distinct)
+_SAME_TYPE = (exp.First, exp.Last, exp.NthValue, exp.Min, exp.Max, exp.Paren, exp.Neg, exp.Abs, exp.Distinct)
 _NESTED = (exp.DataType.Type.STRUCT, exp.DataType.Type.ARRAY, exp.DataType.Type.LIST, exp.DataType.Type.MAP)
 _EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
 _OF_SCALARS = (exp.Min, exp.Max, exp.DPipe, exp.Cast, exp.Like)
@@ -98,7 +98,7 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
     """sqlglot's annotation, each column standing as a NULL of its type."""
 
     def typed(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, (exp.Column, exp.First, exp.Last)):
+        if isinstance(node, (exp.Column, exp.First, exp.Last, exp.NthValue)):
             known = type_of(node, column_type)
             return exp.null() if known == UNKNOWN else exp.cast(exp.null(), exp.DataType.build(known, dialect="duckdb"))
         return node

@@ -180,6 +180,8 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
+    if type(node).__str__ is not Node.__str__:  # it says itself how it is written
+        return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 
 

@@ -923,8 +923,13 @@ def aggregated(tree: exp.AggFunc, group: list[Scope]) -> Any:
     distinct = isinstance(inner, exp.Distinct)
     all_values = [value(inner.expressions[0] if distinct else inner, scope) for scope in group]
     if isinstance(tree, exp.First | exp.Last):
-        return None if not group else all_values[0 if isinstance(tree, exp.First) else -1]
+        away = int(tree.args["expression"].name) if tree.args.get("expression") else 0
+        at = away if isinstance(tree, exp.First) else len(group) - 1 - away
+        return all_values[at] if 0 <= at < len(group) else None
     known = [v for v in all_values if v is not None]
+    if isinstance(tree, exp.NthValue):
+        at = len(known) - 1 - int(tree.args["offset"].name)
+        return known[at] if at >= 0 else None
     return AGGREGATES[type(tree)](list(dict.fromkeys(known)) if distinct else known)
 
 

@@ -45,6 +45,9 @@ def statement(chance: random.Random) -> str:
     if kind <= 3:
         return _plain(chance, window, where)
     sums = "sum(v) as t, count(*) as n, last(id) as l"
+    sums += chance.choice(
+        ("", "", ", last(v, 1) as p, first(id, 2) as f", ", nth(v, 1) as p" * (window in WINDOWS[:4]))
+    )
     by = chance.choice(("", "k", "v"))
     group = f" group by {by}" if by else ""
     having = chance.choice(("", "", " having count(*) <> 2"))

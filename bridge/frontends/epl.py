@@ -29,6 +29,7 @@ from bridge.frontends.epl_contexts import (
 )
 from bridge.frontends.epl_contexts import named as named_in_context
 from bridge.frontends.epl_from import RESERVED, Item
+from bridge.frontends.epl_into import IntoTable, into_table
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, at_ticks, single_events, told
@@ -64,9 +65,8 @@ from bridge.query import (
     walk,
 )
 
-Statement = (
-    Plain | CreateContext | CreateSchema | CreateVariable | CreateVariant | CreateWindow | CreateTable | ChangeRows
-)
+Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
+Statement = Plain | Created | ChangeRows | IntoTable
 
 
 _REFUSED = {
@@ -160,7 +160,12 @@ def statements_of(cursor: EplCursor) -> Sequence[Statement]:
         return [_created(cursor)]
     if cursor.take("INSERT"):
         return _inserted(cursor, within)
-    start = cursor.at
+    start, position = cursor.at, cursor.position
+    if cursor.take("INTO"):
+        cursor.expect("TABLE")
+        name = cursor.name("the name of a table")
+        start = cursor.at
+        return [into_table(cursor, name, _select(cursor), start, position)]
     if cursor.take("ON"):
         by = trigger(cursor)
         if cursor.word() in VERBS:

@@ -12,7 +12,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import position_of
 from bridge.named import OF_EVENT, is_ever, tells_more
 from bridge.query import Aggregate, Correlate, Node, Window, unfiltered
-from windows.window import Top, Unbounded
+from windows.window import Range, Rows, Top, Unbounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +54,8 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
             "a window gives",
             asked.position or position,
         )
+    if not _leaves_in_order(window, asked.keys) and any(column.find(exp.NthValue) for column in asked.columns):
+        cursor.fail("nth over this window is not supported: last(v, 2) is", asked.position or position)
     if not asked.is_per_event:
         return dataclasses.replace(_plain(node, asked), every_change=tells_more(window, node is not window, asked.keys))
     if isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
@@ -62,6 +64,12 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
             asked.position or position,
         )
     return _per_event(node, asked)
+
+
+def _leaves_in_order(window: Window, keys: Sequence[exp.Expr]) -> bool:
+    """Whether a group's oldest event leaves first: else Esper's nth loses count."""
+    by_rows = isinstance(window.extent, Rows) and set(window.partition_by) <= set(keys)
+    return by_rows or isinstance(window.extent, (Unbounded, Range))
 
 
 def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:

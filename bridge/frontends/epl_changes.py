@@ -11,6 +11,7 @@ from bridge.changes import Action, Change, StateTable
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_from import Item
+from bridge.frontends.epl_into import aggregate_column
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.query import Node
 from windows.schema import Attribute, Schema, TypeMismatch
@@ -53,33 +54,33 @@ def create_table(cursor: Cursor) -> CreateTable:
     name = cursor.name("a name for the table")
     cursor.take("AS")
     cursor.expect("(", " (columns with their types)")
-    columns, keys = list[Attribute](), list[str]()
+    columns, keys, aggregates = list[Attribute](), list[str](), list[tuple[str, str]]()
     while True:
-        column, is_key = _column(cursor)
+        column, is_key, function = _column(cursor)
         columns.append(column)
         keys += [column.name] * is_key
+        aggregates += [(column.name, function)] * bool(function)
         if not cursor.take(","):
             break
     cursor.expect(")")
     try:
-        return CreateTable(StateTable(name, Schema(tuple(columns)), tuple(keys)))
+        return CreateTable(StateTable(name, Schema(tuple(columns)), tuple(keys), tuple(aggregates)))
     except TypeMismatch as error:
         cursor.fail(str(error))
 
 
-def _column(cursor: Cursor) -> tuple[Attribute, bool]:
+def _column(cursor: Cursor) -> tuple[Attribute, bool, str]:
+    """A column, whether it is of the key, and the aggregate that it holds."""
     name = cursor.name("a column")
     position = cursor.position
     kind = cursor.name("the type of a column")
     if cursor.word() == "(":
-        cursor.fail(
-            f"{kind}(…) in a table is not supported: a column of numbers, and on … merge that adds to it, say the same",
-            position,
-        )
+        kind, function = aggregate_column(cursor, kind, position)
+        return Attribute(name, kind), False, function
     if cursor.word() in ("[", "."):
         cursor.fail("arrays and classes are not supported as types: columns are flat")
     is_key = cursor.take("PRIMARY KEY")
-    return Attribute(name, epl_scalars.type_named(cursor, kind, position)), is_key
+    return Attribute(name, epl_scalars.type_named(cursor, kind, position)), is_key, ""
 
 
 # ON … UPDATE, MERGE, DELETE -------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class Priors:
                 node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
             elif node.name.lower() == "istream" and self.both and not node.expressions:
                 node.replace(mark(node))
+            elif node.name.lower() == "nth":
+                node.replace(self._nth(node))
             elif (make := _EVER.get(node.name.lower())) is not None:
                 node.replace(self._ever(node, make))
         result: exp.Expr = holder.this.pop()
@@ -69,6 +71,15 @@ class Priors:
         found = make(this=node.expressions[0].copy())
         found.meta[EVER] = True
         return found
+
+    def _nth(self, node: exp.Anonymous) -> exp.Expr:
+        """`nth(v, 2)`: of the window's values that are not NULL, or the group's, the one so many before the last."""
+        value, away = [*node.expressions, None, None][:2]
+        is_whole = isinstance(away, exp.Literal) and away.is_int
+        if len(node.expressions) != 2 or value is None or away is None or not is_whole:
+            at = node.meta.get("start", position_of(node))
+            self.cursor.fail("nth wants a value and a number of events: nth(v, 2)", at)
+        return exp.NthValue(this=value.copy(), offset=away.copy(), from_first=False)
 
     def over(self, node: Node, names: Names, context: tuple[exp.Expr, ...] = ()) -> Node:
         """The node with the values of the events before, of the same keys of a context."""

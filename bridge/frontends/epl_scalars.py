@@ -42,7 +42,7 @@ _REFUSED_CALLS = {
     "firstever": "firstever is not supported here: in the list of columns it is",
     "lastever": "lastever is not supported here: in the list of columns it is",
     "countever": "countever is not supported here: in the list of columns it is",
-    "nth": "nth is not supported",
+    "nth": "nth is not supported here: in the list of columns it is",
     "rate": "rate is not supported: count over #time, divided by the time, says the same",
     "leaving": "leaving is not supported: only what is new is reported",
     "window": "window() is not supported: window contents are asked with cep.query",
@@ -52,7 +52,7 @@ _REFUSED_CALLS = {
     "currenteventtime": "write current_timestamp",
 }
 
-_BEFORE = ("prev", "prior", "firstever", "lastever", "countever", "istream")
+_BEFORE = ("prev", "prior", "firstever", "lastever", "countever", "nth", "istream")
 """Calls of which the list of columns makes sense."""
 
 Expression = exp.Expr

@@ -10,6 +10,7 @@ from bridge.eventtypes import EventTypes
 from bridge.frontends.epl import Statement, annotated, reading, refuse_next, statements_of
 from bridge.frontends.epl_changes import ChangeRows, CreateTable
 from bridge.frontends.epl_contexts import CreateContext
+from bridge.frontends.epl_into import IntoTable
 from bridge.frontends.epl_paths import refuse_where
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant
 from bridge.frontends.epl_variables import CreateVariable
@@ -17,7 +18,7 @@ from bridge.frontends.epl_windows import CreateWindow
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
 from bridge.named import NamedWindows
-from bridge.query import Stream
+from bridge.query import Stream, walk
 from windows.schema import Schema
 
 
@@ -67,6 +68,9 @@ def _plain(
         elif isinstance(statement, CreateTable):
             windows.create_table(statement.table)
             yield statement
+        elif isinstance(statement, IntoTable):
+            into = windows.into_table(statement.table, statement.node)
+            yield CreateQuery(_free(f"into {statement.table}", before), into, statement.text)
         elif isinstance(statement, ChangeRows):
             if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
                 yield CreateQuery(_free(f"{statement.change.verb} {statement.target}", before), node, statement.text)
@@ -108,7 +112,7 @@ def _free(name: str, before: Sequence[object]) -> str:
 def _called(statements: Sequence[Plain | CreateTable], name: str | None) -> Iterator[Plain | CreateTable]:
     """The statements of one, the last of them under a name; what inserts into a stream has that stream's alone."""
     match statements:
-        case [CreateQuery(_, ChangeTable() as node, text)]:
+        case [CreateQuery(_, node, text)] if any(isinstance(below, ChangeTable) for below in walk(node)):
             yield CreateQuery(name or statements[0].name, node, text)
             return
     inserted = [statement.name for statement in statements if isinstance(statement, CreateQuery)]

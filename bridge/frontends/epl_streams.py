@@ -36,9 +36,11 @@ def leaving(cursor: Cursor, node: Node, position: int) -> Leaving:
 def both(cursor: Cursor, node: Node, position: int) -> Node:
     """What comes, and what leaves, where something may; of one moment first what comes.
 
+    >>> from bridge.frontends.epl_text import EplCursor
     >>> from bridge.query import Stream
-    >>> print(both(Cursor("irstream"), Window(Stream("s"), "ROWS 5"), 0))
-    SELECT *, TRUE AS istream FROM s WINDOW(ROWS 5) UNION ALL SELECT *, FALSE AS istream FROM s WINDOW(ROWS 5) AS THEY LEAVE
+    >>> print(both(EplCursor("irstream"), Window(Stream("s"), "ROWS 5"), 0))
+    SELECT *, TRUE AS istream FROM s WINDOW(ROWS 5) \
+UNION ALL SELECT *, FALSE AS istream FROM (SELECT * FROM s WINDOW(ROWS 5) AS THEY LEAVE)
     """
     if isinstance(node, Correlate):
         cursor.fail("irstream of a join is not supported: insert into names the join's results", position)

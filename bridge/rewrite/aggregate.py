@@ -32,7 +32,7 @@ from bridge.plan import Operator
 from bridge.rewrite.aggregation import Aggregation, guarded
 from bridge.rewrite.changes import at_changes
 from bridge.rewrite.counted import can_count, counted, searched
-from bridge.rewrite.frames import framed
+from bridge.rewrite.frames import aggregates, framed
 from bridge.rewrite.network import Network, clock, derived_content, rewrite
 from bridge.rewrite.ranged import can_range, ranged
 from bridge.rewrite.stream import pushed_out
@@ -83,7 +83,8 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         single = counted(node, below, network), "row numbers"
     else:
         single = joined(node, below, network), "join of arrivals and window"
-    if network.database.frames and below.size is not None and not below.timed and not node.on_change:
+    nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
+    if network.database.frames and not nth and below.size is not None and not below.timed and not node.on_change:
         return {"": (framed(node, below), "window frames, as its rows expire in order"), "few": single}
     if by_number and (found := searched(node, below, network)) is not None:
         return {"": single, "many": (found, "places in a sorted array")}

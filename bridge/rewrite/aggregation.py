@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import FROM, named, number, numbered, of, over
-from bridge.rewrite.frames import listed
+from bridge.rewrite.frames import listed, offset_of
 from bridge.rewrite.network import Network
 from bridge.scope import column
 
@@ -73,7 +73,7 @@ class Aggregation:
     def _aggregate(self, call: exp.Expr, helpers: dict[str, exp.Expr], network: Network) -> exp.Expr:
         if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
             return self.rows.copy()
-        if isinstance(call, (exp.First, exp.Last)):
+        if isinstance(call, (exp.First, exp.Last, exp.NthValue)):
             return exp.Min(this=self._helper(helpers, self._edge(call)))
         over_window = self.value(call)
         if isinstance(call, (exp.Stddev, exp.StddevSamp)) and network.database.dialect == "sqlite":
@@ -81,10 +81,21 @@ class Aggregation:
         return over_window
 
     def _edge(self, call: exp.Expr) -> exp.Expr:
-        """FIRST and LAST: the value of the group's oldest or newest row."""
-        descending = isinstance(call, exp.Last)
-        order = [exp.Ordered(this=part.copy(), desc=descending) for part in self.age]
-        window = over(exp.FirstValue(this=self.value(call.this)), [*self.trigger, *self.keys], [])
+        """FIRST and LAST: the value of the group's oldest or newest row, or of one so many rows from there.
+
+        NTH_VALUE … FROM LAST is that of the rows that have one.
+        """
+        order = [exp.Ordered(this=part.copy(), desc=not isinstance(call, exp.First)) for part in self.age]
+        if isinstance(call, exp.NthValue):
+            is_null = exp.Is(this=self.value(call.this), expression=exp.null())
+            order.insert(0, exp.Ordered(this=exp.Case().when(is_null, number(1)).else_(number(0)), desc=False))
+        value, away, spec = self.value(call.this), offset_of(call), None
+        function: exp.Expr = exp.FirstValue(this=value)
+        if away:
+            function = exp.NthValue(this=value, offset=number(away + 1))
+            ends = {"start": "UNBOUNDED", "start_side": "PRECEDING", "end": "UNBOUNDED", "end_side": "FOLLOWING"}
+            spec = exp.WindowSpec(kind="ROWS", **ends)
+        window = over(function, [*self.trigger, *self.keys], [], spec)
         window.set("order", exp.Order(expressions=order))
         return window
 

@@ -74,12 +74,24 @@ def _over(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> e
     """An aggregate over the frame of a row: it and the rows before it that are still valid."""
     if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
         return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
+    away = offset_of(call)
+    if isinstance(call, exp.Last) and away:
+        before = over(exp.Lag(this=call.this.copy(), offset=number(away)), partition, order)
+        return exp.Case().when(exp.GTE(this=column("_back"), expression=number(away)), before)
     if isinstance(call, exp.First):
-        function: exp.Expr = exp.FirstValue(this=call.this.copy())
+        first, nth = exp.FirstValue(this=call.this.copy()), number(away + 1)
+        function: exp.Expr = exp.NthValue(this=call.this.copy(), offset=nth) if away else first
     else:
         function = exp.LastValue(this=call.this.copy()) if isinstance(call, exp.Last) else call.copy()
     spec = exp.WindowSpec(kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW")
     return over(function, partition, order, spec)
+
+
+def offset_of(call: exp.Expr) -> int:
+    """How many rows FIRST and LAST look away from the oldest and the newest: `LAST(v, 2)`."""
+    away = call.args.get("offset" if isinstance(call, exp.NthValue) else "expression")
+    away = away if isinstance(call, (exp.First, exp.Last, exp.NthValue)) else None
+    return 0 if away is None else int(away.name)
 
 
 def aggregates(node: query.Aggregate) -> list[exp.Expr]:

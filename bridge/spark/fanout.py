@@ -85,6 +85,16 @@ def fanout(name: str, catalogue: Catalogue) -> Fanout:
     return Fanout(back, keys, why, keys)
 
 
+def in_words(keys: Mapping[str, tuple[Path, ...]]) -> str:
+    """How pieces are made by keys, in words.
+
+    >>> in_words({"trades": (("symbol",), ("home", "city"))})
+    'by key: trades by symbol, home.city'
+    """
+    by = "; ".join(f"{stream} by {', '.join(map('.'.join, paths))}" for stream, paths in keys.items())
+    return f"by key: {by}" if keys else "in one piece"
+
+
 def _combined(ways: Iterable[Way], sources: frozenset[str]) -> dict[str, tuple[Path, ...]]:
     """All ways at once: rows that each keeps apart are kept apart by all together."""
     chosen: dict[frozenset[tuple[str, Path]], None] = {way.columns: None for way in ways}

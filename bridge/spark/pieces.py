@@ -22,7 +22,7 @@ from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import Bounded, bounded
 from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, value_of
 from bridge.spark.events import FILE, ROW, Events, column, open_events
-from bridge.spark.fanout import Path, fanout
+from bridge.spark.fanout import Path, fanout, in_words
 from bridge.spark.firsts import with_first_row
 from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.schemas import as_table, result_schema, spark_schema
@@ -59,10 +59,9 @@ class Group:
         """How the pieces are made, in words."""
         if self.back is not None:
             return f"slices of time, each looking back {self.back} ms"
-        by = "; ".join(f"{stream} by {', '.join(map('.'.join, paths))}" for stream, paths in self.keys.items())
         if self.strands.found:
-            return f"{f'by key: {by}; ' if self.strands.rest else ''}{self.strands.told}"
-        return f"by key: {by}" if self.keys else "in one piece"
+            return f"{f'{in_words(self.keys)}; ' if self.strands.rest else ''}{self.strands.told}"
+        return in_words(self.keys)
 
 
 class Replay:

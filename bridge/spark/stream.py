@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from bridge.errors import QueryError
+from bridge.errors import BridgeError, QueryError
 from bridge.intake import EARLIEST
 from bridge.replay import Script
+from bridge.spark.fanout import in_words
 from bridge.spark.order import FILE_BITS, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.pieces import Replay
 from bridge.spark.schemas import spark_schema
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PACKED = "piece int, at timestamp, rows binary"
-STATE = "reached long, waiting binary, known binary"
+STATE = "cut string, reached long, waiting binary, known binary"
 
 
 def stream(
@@ -45,8 +46,8 @@ def stream(
 
     An event may come up to `lateness` behind the newest one before; what comes later still is left out. Results come when
     the watermark has passed them, those of one key in their order. The options are those of a replay on Spark. `pieces`
-    are the keys' parts of the state; without a key there is one. Raises BridgeError for scripts with tables or data
-    stores.
+    are the keys' parts of the state, the same at each start; without a key there is one. Raises BridgeError for scripts
+    with tables or data stores.
     """
     script = Script.of(queries, language=language)
     refuse(script, "which is done where the bridge is: a stream of Spark is not supported")
@@ -60,12 +61,17 @@ def _streamed(replay: Replay, name: str, lateness: Any, pieces: int | None) -> D
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     keys = replay.usable(replay.fanouts[name].apart)
-    task, events = replay.unbounded(name, keys, (pieces or replay.cores) if keys else 1)
+    count = (pieces or replay.cores) if keys else 1
+    task, events = replay.unbounded(name, keys, count)
     late = 0 if lateness == 0 else duration(lateness)
     # Spark leaves out what is at the watermark, a bridge what is before it
     packed = events.mapInArrow(_pack, PACKED).withWatermark("at", f"{late + 1} milliseconds")
     results = packed.groupBy("piece").applyInPandasWithState(
-        Piece(task, name).run, "rows binary", STATE, "append", GroupStateTimeout.EventTimeTimeout
+        Piece(task, name, f"pieces={count}, {in_words(keys)}").run,
+        "rows binary",
+        STATE,
+        "append",
+        GroupStateTimeout.EventTimeTimeout,
     )
     return results.mapInArrow(_unpacked(task.wanted[name]), spark_schema(task.wanted[name]))
 
@@ -107,16 +113,19 @@ def _unpacked(schema: pa.Schema) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """What is done with the events of some keys, or with all, at each step of the stream."""
+    """What is done with the events of some keys, or with all, at each step of the stream. `cut`: into which pieces."""
 
     task: Task
     name: str
+    cut: str
 
     def run(self, key: Any, batches: Iterator[Any], state: Any) -> Iterator[Any]:
         """Takes the new events, and gives the results up to the watermark."""
         import pandas
 
-        reached, waiting, known = state.get if state.exists else (EARLIEST, None, None)
+        cut, reached, waiting, known = state.get if state.exists else (self.cut, EARLIEST, None, None)
+        if cut != self.cut:
+            raise BridgeError(f"the checkpoint of {self.name!r} was made with {cut}, and this is {self.cut}")
         fresh = [] if state.hasTimedOut else [read(rows) for batch in batches for rows in batch["rows"]]
         watermark = state.getCurrentWatermarkMs()
         reached = max(reached, watermark + 1 if watermark else EARLIEST)  # 0 where there is none yet
@@ -126,7 +135,7 @@ class Piece:
         if ready is not None and (ready.num_rows or known is not None):
             results, known = self.step(ready, known, reached)
             found = [written(table) for table in results]
-        state.update((reached, None if later is None else written(later), known))
+        state.update((cut, reached, None if later is None else written(later), known))
         state.setTimeoutTimestamp(max(watermark, 0) + 1)
         yield pandas.DataFrame({"rows": found})
 

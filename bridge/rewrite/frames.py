@@ -39,15 +39,21 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
 
 
 def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Expr:
-    """How many rows before this one are still valid: all that came, less those whose time is over."""
+    """How many rows before this one are still valid: all that came, less those whose time is over.
+
+    These are all up to the row's instant without those of a frame that moves along. As a frame of their own, which
+    begins with the first row and ends `size` before, they take DuckDB five times as long.
+    """
     place = exp.Sub(this=over(exp.RowNumber(), partition, order), expression=number(1))
     if size == NEVER:
         return place
-    spec = exp.WindowSpec(
-        kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end=number(size), end_side="PRECEDING"
-    )
-    gone = over(exp.Count(this=exp.Star()), partition, [column("ts")], spec)
-    return exp.Sub(this=place, expression=gone)
+
+    def counted(start: exp.Expr | str) -> exp.Expr:
+        spec = exp.WindowSpec(kind="RANGE", start=start, start_side="PRECEDING", end="CURRENT ROW")
+        return over(exp.Count(this=exp.Star()), partition, [column("ts")], spec)
+
+    gone = exp.Sub(this=counted("UNBOUNDED"), expression=counted(number(size - 1)))
+    return exp.Sub(this=place, expression=exp.paren(gone))
 
 
 def arrived(below: Flow) -> exp.Expr:

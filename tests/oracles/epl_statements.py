@@ -12,6 +12,8 @@ from tests.test_epl_statements import statement as of_windows
 CONTEXTS = ("create context C partition by k from S", "create context C partition by k from A, k from B")
 WITHOUT_NULL = {
     "on a.k = b.k": "on a.v = b.v",
+    "b.k = a.k": "b.v = a.v",
+    "where k = a.k": "where v = a.v",
     "#rank(k, 2, v)": "#rank(v, 2, id)",
     "#rank(v, 2, k desc)": "#rank(v, 2, id desc)",
 }

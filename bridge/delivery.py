@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from bridge.arrow import arrow_type, values_of
 from bridge.catalogue import Processor, QueryEntry
@@ -41,14 +41,14 @@ def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
     """Hands each processor its results in order; raises ProcessorError at the end if any of them raised."""
     takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
     errors: list[Exception] = []
-    new = tuple.__new__  # here, and without what Event(…) and strict=True would cost: mostly there are many of one row
+    new = tuple.__new__  # without what Event(…) and strict=True would cost: mostly there are many of one row
     for entry, processor, rows in takers:
         function, present, names = processor.function, entry.processors, entry.names
-        plain = isinstance(rows, list) and not entry.is_decoded and not processor.batch
-        for found in rows if plain else events_for(processor, entry, rows):
+        one_by_one = not processor.batch
+        for found in _taken(processor, entry, rows):
             if processor in present:  # another one, or itself, may have removed it since
                 try:
-                    function(new(Event, (dict(zip(names, found[1:])), found[0])) if plain else found)  # noqa: B905
+                    function(new(Event, (dict(zip(names, found[1:])), found[0])) if one_by_one else found)  # noqa: B905
                 except Exception as error:
                     errors.append(error)
     _raise(errors)
@@ -84,8 +84,8 @@ def as_arrow(entry: QueryEntry) -> bool:
     return all(arrow_type(field.type) is not None for field in entry.fields)
 
 
-def events_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
-    """The results (tuples or an Arrow table) as this processor takes them: event by event, or as one Arrow table."""
+def _taken(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
+    """The results (tuples or an Arrow table) as this processor takes them: each as a tuple, or all as one Arrow table."""
     if processor.batch and not isinstance(rows, list):
         from bridge.rows import arrow_cast
 
@@ -97,9 +97,8 @@ def events_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
     if processor.batch:
         from bridge.rows import arrow_table
 
-        return [arrow_table(entry.fields, rows)]
-    names, new = entry.names, tuple.__new__  # made for every result: without what Event(…) and strict=True would cost
-    return [new(Event, (dict(zip(names, row[1:])), row[0])) for row in rows]  # noqa: B905
+        rows = [arrow_table(entry.fields, rows)]
+    return cast("list[Any]", rows)
 
 
 def _decoded(row: tuple[Any, ...], decoders: Sequence[Callable[[Any], Any] | None]) -> tuple[Any, ...]:

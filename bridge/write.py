@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
+from bridge.changes import Changing, Leaving
 from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD
 from bridge.frontends.scalars import NO_COLUMNS
@@ -180,8 +181,8 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-    if type(node).__str__ is not Node.__str__:  # it says itself how it is written
-        return f"({node})"
+        case Changing() | Leaving():
+            return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 
 

@@ -301,7 +301,7 @@ def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path, spark: Any):
 # Streaming ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["aggregate", "v", "all"])
+@pytest.mark.parametrize("name", [*(pytest.param(one, marks=pytest.mark.long) for one in ("aggregate", "v")), "all"])
 def test_a_stream_gives_the_rows_of_the_history_it_becomes(name: str, spark: Any, tmp_path: Path, history: Any):
     """Files arrive in two runs, the second from the checkpoint of the first; rows out of order wait for the watermark."""
     from bridge.spark.stream import stream

@@ -114,7 +114,7 @@ def test_many_partitions(cep: bridge.Bridge, monkeypatch: pytest.MonkeyPatch) ->
     found = cep.query(
         "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A+))"
     )
-    expected = "SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY k"
+    expected = "SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY k NULLS FIRST"
     assert [tuple(row.values()) for row in found.to_arrow().to_pylist()] == cep.database.fetch(expected)
     assert noted == [True]
 

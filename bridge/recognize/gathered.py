@@ -99,15 +99,16 @@ def gathered(rows: pa.Table, key: str, time: str, needed: Sequence[str], databas
     """
     if not in_order(rows[time]):
         return None
-    coded: Array = rows[key].dictionary_encode("encode")  # its chunks share one dictionary
-    places = _sorted(coded.chunk(0).dictionary, database)
-    rank = np.empty(len(places), np.uint16 if len(places) <= 1 << 16 else np.uint32)
-    rank[places] = np.arange(len(places))
-    part: NDArray[Any] = rank.take(np.concatenate([chunk.indices.to_numpy() for chunk in coded.chunks]))
-    counts = np.bincount(part, minlength=len(places))
+    with ThreadPoolExecutor() as pool:
+        coded = pool.map(lambda chunk: chunk.dictionary_encode(), rows[key].chunks)
+        chunks: list[Any] = pa.chunked_array([*coded]).unify_dictionaries().chunks
+        keys, rank = _ranked(chunks[0].dictionary, rows[key].null_count > 0, database)
+        null = len(rank) - 1
+        places = pool.map(lambda chunk: rank.take(chunk.indices.fill_null(null).to_numpy()), chunks)
+        part: NDArray[Any] = np.concatenate([*places])
+    counts = np.bincount(part, minlength=len(keys))
     order = _by(part)
     numbers = np.repeat(np.arange(1, len(counts) + 1, dtype=np.int32), counts)
-    keys = coded.chunk(0).dictionary.take(pa.array(places))
 
     def by_partition(name: str) -> Array:
         return keys.take(pa.array(numbers - 1)) if name == key else _taken(rows[name], order)
@@ -117,17 +118,20 @@ def gathered(rows: pa.Table, key: str, time: str, needed: Sequence[str], databas
     return Gathered(columns, pa.array(numbers), keys, np.cumsum(counts))
 
 
-def _sorted(keys: Array, database: Database) -> Ints:
-    """The places of the keys in the database's order."""
+def _ranked(values: Array, with_null: bool, database: Database) -> tuple[Array, NDArray[Any]]:
+    """The keys in the database's order, NULL first, and the number in it of each of the values, and of NULL."""
     name = "_cep_keys"
-    database.lend(name, pa.table({"k": keys, "n": pa.array(np.arange(len(keys)))}))
+    database.lend(name, pa.table({"k": values, "n": pa.array(np.arange(len(values)))}))
     try:
-        order = exp.Ordered(this=exp.column("k"), nulls_first=True)
-        found = database.arrow(database.render(exp.select("n").from_(name).order_by(order)))
+        found = database.arrow(database.render(exp.select("n").from_(name).order_by("k")))
     finally:
         database.take_back(name)
     assert found is not None
-    return np.asarray(found.column(0), np.int64)
+    places = found.column(0).combine_chunks()
+    keys = pa.concat_arrays([pa.nulls(int(with_null), values.type), values.take(places)])
+    rank = np.zeros(len(values) + 1, np.uint16 if len(keys) <= 1 << 16 else np.uint32)
+    rank[places.to_numpy()] = np.arange(int(with_null), len(keys))
+    return keys, rank
 
 
 def _by(part: NDArray[Any]) -> Ints:

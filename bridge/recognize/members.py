@@ -15,6 +15,9 @@ from nfa.program import MatchSymbol, Program
 ABSENT = -1
 """A member that there is not."""
 
+COMPARED = 4
+"""So many instructions are compared with in less time than they are looked up."""
+
 
 class Members:
     """A member is one row of one match; members are numbered through all matches, in order."""
@@ -107,14 +110,21 @@ class Members:
         inside = (members >= 0) & (moved >= self.offsets[match]) & (moved < self.offsets[match + 1])
         return np.where(inside, moved, ABSENT)
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - lives as long as one answer
     def is_one_of(self, symbols: tuple[str, ...] | None) -> Bools:
         """Whether each member is one of the symbols."""
         if symbols is None:
             return np.ones(len(self), bool)
-        wanted = np.array([name in symbols for name in self.names] + [False])
-        return wanted.take(self.symbols)
+        wanted = np.array([name in symbols for name in self.names] + [False])[self._symbol_of]
+        codes = np.flatnonzero(wanted)
+        if len(codes) > COMPARED:
+            return wanted.take(self.found.codes)
+        found = np.zeros(len(self), bool)
+        for code in codes:
+            found |= self.found.codes == code
+        return found
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - lives as long as one answer
+    @functools.lru_cache(maxsize=64)  # noqa: B019
     def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
         """The members that are one of the symbols, and how many of them come before each match."""
         return np.flatnonzero(self.is_one_of(symbols)), self._before(symbols)

@@ -32,10 +32,10 @@ WORTH = 4_000_000
 WORTH_AGAIN = 100_000
 """The same of what is compiled already: below, numpy takes less than a blink, too."""
 
-STARTS_AT_ONCE = 1 << 20
+STARTS_AT_ONCE = 1 << 18
 """How many starts are searched before Python hears of it: of an interrupt, and of matches that are too many."""
 
-MATCHES_AT_ONCE = 1 << 17
+MATCHES_AT_ONCE = 1 << 15
 """The same of matches whose way is found."""
 
 _Piece = TypeVar("_Piece")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 import bridge
 from bridge.recognize import rows
+from bridge.recognize.members import Members
 
 ROWS = 400
 
@@ -128,6 +131,23 @@ def test_what_is_lent_is_taken_back(cep: bridge.Bridge) -> None:
     with pytest.raises(bridge.BridgeError):
         cep.query(query.format(skip="AFTER MATCH SKIP TO FIRST A")).to_arrow()
     assert not cep.database.fetch("SELECT view_name FROM duckdb_views() WHERE view_name LIKE '_cep%'")
+
+
+def test_an_answer_takes_nothing_with_it(cep: bridge.Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was computed for its measures is kept no longer than the answer is made."""
+    made: list[weakref.ref[Members]] = []
+    init = Members.__init__
+
+    def noting(self: Members, *given: Any) -> None:
+        init(self, *given)
+        made.append(weakref.ref(self))
+
+    monkeypatch.setattr(Members, "__init__", noting)
+    make(cep, "VARCHAR", "BIGINT")
+    clause = "PARTITION BY k ORDER BY ts MEASURES COUNT(B.n) AS c PATTERN (A B+ C) DEFINE B AS n > 3, C AS n < 3"
+    cep.query(f"SELECT * FROM t MATCH_RECOGNIZE ({clause})").to_arrow()
+    gc.collect()
+    assert [kept() for kept in made] == [None]
 
 
 @pytest.mark.parametrize("seed", range(5))

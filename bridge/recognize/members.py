@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,22 @@ ABSENT = -1
 COMPARED = 4
 """So many instructions are compared with in less time than they are looked up."""
 
+_Symbols = TypeVar("_Symbols")
+_Told = TypeVar("_Told")
+
+
+def _kept(compute: Callable[[Members, _Symbols], _Told]) -> Callable[[Members, _Symbols], _Told]:
+    """A method that computes once for the same symbols. What it gives is kept by its object, to go with the answer."""
+
+    @functools.wraps(compute)
+    def told(members: Members, symbols: _Symbols) -> _Told:
+        key = compute.__name__, symbols
+        if key not in members.kept:
+            members.kept[key] = compute(members, symbols)
+        return cast("_Told", members.kept[key])
+
+    return told
+
 
 class Members:
     """A member is one row of one match; members are numbered through all matches, in order."""
@@ -26,6 +44,7 @@ class Members:
         self.found = found
         self.offsets = found.offsets
         self.ends = ends
+        self.kept: dict[object, object] = {}
         code = program.instructions
         self.names = sorted({line.name for line in code if isinstance(line, MatchSymbol)})
         numbers = [self.names.index(line.name) if isinstance(line, MatchSymbol) else -1 for line in code]
@@ -110,7 +129,7 @@ class Members:
         inside = (members >= 0) & (moved >= self.offsets[match]) & (moved < self.offsets[match + 1])
         return np.where(inside, moved, ABSENT)
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - lives as long as one answer
+    @_kept
     def is_one_of(self, symbols: tuple[str, ...] | None) -> Bools:
         """Whether each member is one of the symbols."""
         if symbols is None:
@@ -124,12 +143,12 @@ class Members:
             found |= self.found.codes == code
         return found
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019
+    @_kept
     def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
         """The members that are one of the symbols, and how many of them come before each match."""
         return np.flatnonzero(self.is_one_of(symbols)), self._before(symbols)
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019
+    @_kept
     def _before(self, symbols: tuple[str, ...]) -> Ints:
         """How many members of all matches before each one, and of all, are one of the symbols."""
         before = np.zeros(len(self.offsets), np.int64)
@@ -137,7 +156,7 @@ class Members:
         before[there] = self._count_of(symbols)[self.offsets[there] - 1]
         return before
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019
+    @_kept
     def _count_of(self, symbols: tuple[str, ...]) -> Ints:
         """How many members up to each one, itself included, are one of the symbols; narrow numbers are added faster."""
         kind = np.int32 if len(self) < 2**31 else np.int64

@@ -24,7 +24,8 @@ from bridge.frontends.match_recognize import match_recognize
 from bridge.query import syntax_error
 from bridge.recognize.answer import answer
 from bridge.recognize.clause import RowPattern
-from bridge.recognize.rows import Source, lent
+from bridge.recognize.lending import lent
+from bridge.recognize.rows import Source
 from bridge.recognize.why import Why
 from windows.databases import Database
 

@@ -12,8 +12,9 @@ from sqlglot import exp
 
 from bridge.flow import table
 from bridge.recognize.arrow import Array, Bools, Ints, taken
+from bridge.recognize.lending import lent
 from bridge.recognize.members import ABSENT, Members
-from bridge.recognize.rows import arrow_columns, lent
+from bridge.recognize.rows import arrow_columns
 from bridge.recognize.values import LABEL, NUMBER, Fold
 from bridge.scope import column
 from windows.databases import Database

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from bridge.recognize.arrow import Array, Ints
 from bridge.recognize.clause import RowPattern
+from bridge.recognize.lending import lent
 from windows.databases import Database
 
 AT_MOST = 1 << 30
@@ -120,12 +121,8 @@ def gathered(rows: pa.Table, key: str, time: str, needed: Sequence[str], databas
 
 def _ranked(values: Array, with_null: bool, database: Database) -> tuple[Array, NDArray[Any]]:
     """The keys in the database's order, NULL first, and the number in it of each of the values, and of NULL."""
-    name = "_cep_keys"
-    database.lend(name, pa.table({"k": values, "n": pa.array(np.arange(len(values)))}))
-    try:
+    with lent(database, pa.table({"k": values, "n": pa.array(np.arange(len(values)))})) as name:
         found = database.arrow(database.render(exp.select("n").from_(name).order_by("k")))
-    finally:
-        database.take_back(name)
     assert found is not None
     places = found.column(0).combine_chunks()
     keys = pa.concat_arrays([pa.nulls(int(with_null), values.type), values.take(places)])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from bridge.recognize.gathered import (
 )
 from bridge.recognize.values import beside, shift_of
 from bridge.scope import column
-from windows.databases import Database, Refused
+from windows.databases import Database
 
 PARTITION, ORDER = "_p", "_n"
 """Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
@@ -311,17 +310,3 @@ def _array(values: list[Any]) -> Array:
         if all(value is None or isinstance(value, (int, float)) for value in values):
             return pa.array([None if value is None else float(value) for value in values])
         raise QueryError("a column has values of several types: CAST it in a sub-query") from None
-
-
-@contextlib.contextmanager
-def lent(database: Database, rows: pa.Table, name: str | None = None) -> Iterator[str]:
-    """A name, fresh or given, under which the database can read an Arrow table as long as the context lasts."""
-    name = name or f"_cep_lent_{next(_fresh)}"
-    database.lend(name, rows)
-    try:
-        yield name
-    except BaseException:
-        with contextlib.suppress(Refused):  # after an error nothing may be left to take back
-            database.take_back(name)
-        raise
-    database.take_back(name)

@@ -15,7 +15,8 @@ from bridge.recognize.arrow import Array
 from bridge.recognize.clause import RowPattern, absent_symbols
 from bridge.recognize.conditions import Condition
 from bridge.recognize.evaluate import scalar
-from bridge.recognize.rows import arrow_columns, lent
+from bridge.recognize.lending import lent
+from bridge.recognize.rows import arrow_columns
 from bridge.recognize.task import Task
 from bridge.recognize.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value, Valued
 from nfa import skip as modes

@@ -12,7 +12,8 @@ from bridge.flow import table
 from bridge.recognize.arrow import Bools, Ints, taken
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.evaluate import Column, columns_of, truth, vector
-from bridge.recognize.rows import arrow_columns, lent
+from bridge.recognize.lending import lent
+from bridge.recognize.rows import arrow_columns
 from bridge.recognize.strategies import compiling
 from bridge.recognize.task import Task
 from bridge.recognize.values import CURRENT, Value

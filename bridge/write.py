@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from bridge.changes import Changing, Leaving
+from bridge.changes import ChangeTable, Changing, Leaving
 from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD
 from bridge.frontends.scalars import NO_COLUMNS
@@ -181,7 +181,7 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-        case Changing() | Leaving():
+        case ChangeTable() | Changing() | Leaving():
             return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -50,8 +50,8 @@ class StreamEntry:
 class QueryEntry:
     """A continuous query: its resolved tree, the flow of its results, and how they are read.
 
-    `emissions`: the statement that reads them, and another for few events where there is one; `texts`: these in the
-    database's SQL. `number` counts the queries as they come.
+    `emissions`: the statement that reads them of `many` events, and where there are others, that for `few`, and that for
+    many which several queries share; `texts`: these in the database's SQL. `number` counts the queries as they come.
     """
 
     name: str
@@ -63,8 +63,8 @@ class QueryEntry:
     derived: frozenset[str]
     sources: frozenset[str]
     timed: bool
-    emissions: tuple[exp.Expr, ...]
-    texts: tuple[str, ...]
+    emissions: Mapping[str, exp.Expr]
+    texts: Mapping[str, str]
     number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
     in_arrow: bool
@@ -86,10 +86,15 @@ class QueryEntry:
         return any(self.decoders)
 
     @functools.cached_property
-    def signatures(self) -> list[tuple[str, ...]]:
+    def signatures(self) -> dict[str, tuple[str, ...]]:
         """For each statement, what it has in common with those that differ in constants alone."""
         types = tuple(field.type for field in self.fields)
-        return [(signature(emission), *types) for emission in self.emissions]
+        return {form: (signature(emission), *types) for form, emission in self.emissions.items()}
+
+    def form(self, push: str, shared: bool) -> str:
+        """Which statement reads the results of a push of `few` or `many` events, if it is `shared` with other queries."""
+        wanted = "shared" if shared and push == "many" else push
+        return wanted if wanted in self.emissions else "many"
 
     def concerned(self, streams: frozenset[str]) -> bool:
         return self.timed or not self.sources.isdisjoint(streams)

@@ -23,6 +23,7 @@ from bridge.rewrite.family import signature
 from bridge.scope import Field
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
+from bridge.variables import Variable
 from windows.databases import Database
 from windows.schema import Attribute, Reader, Schema, is_text
 
@@ -127,8 +128,8 @@ class Catalogue:
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
         self.tables: dict[str, StateTable] = {}
-        self.variables: dict[str, exp.Expr] = {}
-        """The values of EPL's variables, by their names in lower case."""
+        self.variables: dict[str, Variable] = {}
+        """EPL's variables, by their names in lower case."""
         self.contexts: dict[str, Context] = {}
         """EPL's contexts, likewise."""
         self.event_types = EventTypes(self.schema, self.known)
@@ -184,7 +185,8 @@ class Catalogue:
 
     def relation(self, name: str) -> Resolved | None:
         """A table of the database as a resolved node."""
-        schema = self.database.relation(name)
+        state = self.tables.get(name.lower())  # not every database knows its columns' types as they were meant
+        schema = self.database.relation(name) if state is None else state.schema
         if schema is None:
             return None
         return Resolved(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)

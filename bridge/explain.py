@@ -22,6 +22,7 @@ from bridge.reports import FEW, Report
 from bridge.rewrite.match import automaton_of
 from bridge.rewrite.network import CLOCK
 from bridge.single import single
+from bridge.variables import SetVariables
 from windows.databases import Database
 
 
@@ -100,6 +101,8 @@ def _title(node: Node) -> str:
             return f"IntoTable {name}"
         case ChangeTable(_, state, change):
             return f"Change {state.name} by {change.verb}"
+        case SetVariables():
+            return "Set " + ", ".join(f"{name} = {shown(value)}" for name, value in node.settings)
         case Changing(_, changes):
             return f"Changing by {', '.join(change.verb for _, change in changes)}"
         case query.TemporalMatch():

@@ -116,6 +116,9 @@ class Runner:
             Table(state.name, exp.select(), (state.key,)).index() if state.key and self.database.indexes else []
         ):
             self.database.execute(self.database.render(index))
+        if state.row:
+            row = exp.Insert(this=table(state.name), expression=exp.select(*(value.copy() for value in state.row)))
+            self.database.execute(self.database.render(row))
         self.catalogue.tables[state.name.lower()] = state
 
     def add_query(self, name: str, node: Node, text: str) -> None:

@@ -155,8 +155,9 @@ class SeveralState(State):
         started = [made(self.watch, self, part) for part in self.node.parts]
         self.running = list(started)
         for self.begun, state in enumerate(started, 1):
-            if self.alive:
-                state.start(begin)
+            state.start(begin)
+            if not self.alive:
+                break
 
     def quit(self) -> None:
         self.alive = False

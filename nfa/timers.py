@@ -5,6 +5,9 @@ from __future__ import annotations
 from nfa.instance import Around, Bound, Lines, State, listed, loaded, of, unlisted
 from nfa.temporal import After, At, Within
 
+NEVER = 0
+"""The place of what no timer is for."""
+
 
 class TimedState(State):
     """What a timer fires for."""
@@ -75,10 +78,17 @@ class AfterState(TimedState):
 class AtState(TimedState):
     def start(self, begin: Bound) -> None:
         self.begin, self.began = begin, self.watch.now
-        self._go_on()
+        if self.node.repeatedly and self._next() is None:  # as EVERY, that does not tell what is false at once
+            self.due = self.at = NEVER
+        else:
+            self._go_on()
+
+    def _next(self) -> int | None:
+        due: int | None = self.node.when.after(self.watch.now, self.began)
+        return due
 
     def _go_on(self) -> None:
-        due = self.node.when.after(self.watch.now, self.began)
+        due = self._next()
         if due is None:
             self.alive = False
             self.above.false(self)
@@ -97,4 +107,5 @@ class AtState(TimedState):
     def load(self, lines: Lines) -> None:
         _, self.due, self.at, self.began, begin = lines
         self.begin = unlisted(begin)
-        self.watch.schedule(self)
+        if self.at != NEVER:
+            self.watch.schedule(self)

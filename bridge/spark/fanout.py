@@ -246,6 +246,20 @@ class _Analysis:
         return [Way(way.columns, frozenset(path for path in way.shown if path[0] in keys)) for way in apart]
 
     @ways.register
+    def _(self, node: query.EagerMatch) -> list[Way]:
+        return [Way(way.columns, frozenset()) for way in _kept_apart(self.ways(node.input), node.pattern.partition_by)]
+
+    @ways.register
+    def _(self, node: query.TemporalMatch) -> list[Way]:
+        """In a context; else events of all keys make one pattern."""
+        found = []
+        for keys in zip(*(event.keys for event in node.events), strict=True):
+            parts = zip(node.events, keys, strict=True)
+            inputs = [(_kept_apart(self.ways(event.input), [key]), _part_of(_path(key))) for event, key in parts]
+            found += [Way(way.columns, frozenset()) for way in self._together(inputs, lambda a, b: a == b)]
+        return found
+
+    @ways.register
     def _(self, node: query.Correlate) -> list[Way]:
         fields = resolve(node, self.catalogue).fields
         names = {field.origin: field.name for field in fields if field.origin}
@@ -298,6 +312,11 @@ def _path(node: exp.Expr) -> Path:
         return ()
     steps = tuple(step for step in found.steps if isinstance(step, str))
     return (found.base.name, *steps) if len(steps) == len(found.steps) else ()
+
+
+def _part_of(key: Path) -> Callable[[Path], Path]:
+    """Names a key, or a part of it, alike for all that have such a key."""
+    return lambda path: ("key", *path[len(key) :]) if path[: len(key)] == key else ()
 
 
 def _kept_apart(ways: list[Way], keys: Iterable[exp.Expr]) -> list[Way]:

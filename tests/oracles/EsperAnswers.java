@@ -1,3 +1,4 @@
+import com.espertech.esper.common.client.EPCompiled;
 import com.espertech.esper.common.client.EventBean;
 import com.espertech.esper.common.client.configuration.Configuration;
 import com.espertech.esper.common.client.json.minimaljson.Json;
@@ -5,6 +6,7 @@ import com.espertech.esper.common.client.json.minimaljson.JsonArray;
 import com.espertech.esper.common.client.json.minimaljson.JsonObject;
 import com.espertech.esper.common.client.json.minimaljson.JsonValue;
 import com.espertech.esper.compiler.client.CompilerArguments;
+import com.espertech.esper.compiler.client.EPCompileException;
 import com.espertech.esper.compiler.client.EPCompilerProvider;
 import com.espertech.esper.runtime.client.EPEventService;
 import com.espertech.esper.runtime.client.EPRuntime;
@@ -12,6 +14,8 @@ import com.espertech.esper.runtime.client.EPRuntimeProvider;
 import com.espertech.esper.runtime.client.EPStatement;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
 
 /**
  * Esper as a witness: answers many questions, each in a runtime of its own.
@@ -28,18 +32,24 @@ public final class EsperAnswers {
     Files.writeString(Path.of(arguments[1]), answers.toString());
   }
 
+  /** What has been compiled for all: the schemas. */
+  private static final Map<String, EPCompiled> SHARED = new HashMap<>();
+
   private static JsonObject answer(JsonObject question) {
     JsonArray rows = new JsonArray();
     try {
       Configuration settings = new Configuration();
       settings.getRuntime().getThreading().setInternalTimerEnabled(false);
       settings.getCompiler().getByteCode().setAllowSubscriber(false);
-      var compiled =
-          EPCompilerProvider.getCompiler()
-              .compile(question.getString("module", ""), new CompilerArguments(settings));
+      EPCompiled schemas = schemas(question.getString("schemas", ""), settings);
+      var known = new CompilerArguments(settings);
+      known.getPath().add(schemas);
+      EPCompiled compiled =
+          EPCompilerProvider.getCompiler().compile(question.getString("module", ""), known);
       EPRuntime runtime = EPRuntimeProvider.getRuntime("question", settings);
       try {
         runtime.getEventService().advanceTime(question.getLong("start", 0));
+        runtime.getDeploymentService().deploy(schemas);
         for (EPStatement statement :
             runtime.getDeploymentService().deploy(compiled).getStatements()) {
           if (statement.getName().equals("q")) {
@@ -54,6 +64,16 @@ public final class EsperAnswers {
     } catch (Exception | LinkageError | OutOfMemoryError error) {
       return new JsonObject().add("error", String.valueOf(error.getMessage()));
     }
+  }
+
+  private static EPCompiled schemas(String text, Configuration settings)
+      throws EPCompileException {
+    if (!SHARED.containsKey(text)) {
+      SHARED.put(
+          text,
+          EPCompilerProvider.getCompiler().compile(text, new CompilerArguments(settings)));
+    }
+    return SHARED.get(text);
   }
 
   private static void listen(EPStatement statement, JsonObject question, JsonArray rows) {

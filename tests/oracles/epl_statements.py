@@ -32,7 +32,7 @@ def statement(chance: random.Random) -> tuple[tuple[str, ...], str, list[str]]:
     """What is created before, the statement, and the names of its columns."""
     while True:
         kind = chance.randint(0, 3)
-        text = _both(chance) if kind == 0 else of_windows(chance)
+        text = both(chance) if kind == 0 else of_windows(chance)
         for asked, instead in WITHOUT_NULL.items():
             text = text.replace(asked, instead)
         if any(re.search(one, text) for one in DECIDED):
@@ -45,7 +45,7 @@ def statement(chance: random.Random) -> tuple[tuple[str, ...], str, list[str]]:
                 return (CONTEXTS[" from S" not in text],), f"context C {text}", columns(text)
 
 
-def _both(chance: random.Random) -> str:
+def both(chance: random.Random) -> str:
     window = chance.choice(WINDOWS)
     where = chance.choice(("", " where v > 1", " where k is not null"))
     return f"select irstream id, v as w, istream() as n from S(v < 4){window}{where}"

@@ -36,13 +36,13 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 from typing import Any
-from unittest import mock
 
-from nfa.watch import Watch
 from tests.oracles.esper_leaks import leaking
+from tests.oracles.esper_orders import found_order
 from tests.oracles.tally import Tally
 
 Rows = list[tuple[Any, ...]]
@@ -55,8 +55,8 @@ EVENTS = 12
 UNASKED = ("Aggregation functions in the measure-clause", "Cannot invoke ", "Java heap space")
 """What Esper says where it takes a variable of match_recognize_permute for one of a single row, and where it fails itself."""
 
-ORDERS = 32
-"""So many orders are tried."""
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Compiling statements is most of what Java does, hardly any of it twice."""
 
 LONGEST = 600
 """So many seconds one Java may take."""
@@ -125,10 +125,14 @@ def _events(chance: Random, streams: str, step: int) -> list[tuple[Any, ...]]:
 
 
 def from_esper(jars: str, questions: Sequence[Question]) -> list[Answer]:
+    """Its answers, all of them by one Java."""
+    if not questions:
+        return []
     schemas = "".join(f"@public @buseventtype create objectarray schema {one} {SCHEMA};\n" for one in STREAMS)
     asked = [
         {
-            "module": schemas + "".join(f"{before};\n" for before in one.first) + f"@name('q') {one.statement}",
+            "schemas": schemas,
+            "module": "".join(f"{before};\n" for before in one.first) + f"@name('q') {one.statement}",
             "columns": one.columns,
             "both": "irstream" in one.statement,
             "events": one.events,
@@ -140,7 +144,7 @@ def from_esper(jars: str, questions: Sequence[Question]) -> list[Answer]:
     with tempfile.TemporaryDirectory() as folder:
         given, found = pathlib.Path(folder, "questions.json"), pathlib.Path(folder, "answers.json")
         given.write_text(json.dumps(asked))
-        command = ["java", "-Duser.timezone=UTC", "-Xmx1g", "-cp", f"{jars}/*", program, given, found]
+        command = ["java", *SHORT_LIVED, "-Duser.timezone=UTC", "-Xmx1g", "-cp", f"{jars}/*", program, given, found]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
         if done.returncode:
             raise RuntimeError(f"{program.name} failed:\n{done.stdout}{done.stderr}")
@@ -195,8 +199,7 @@ def agree(one: Answer, other: Answer) -> bool:
 def _decision(url: str, question: Question, said: Rows, answer: Rows) -> int | None:
     """The number of the decision from which the difference follows."""
     if "match_recognize" not in question.statement:
-        numbers = (number for number, other in _decided_otherwise(url, question) if agree(said, other))
-        return next(numbers, None)
+        return _decided_otherwise(url, question, said)
     if "all matches" in question.statement and set(said) == set(answer):
         return 3
     if "interval" in question.statement:
@@ -217,27 +220,21 @@ def _every_match(statement: str) -> str:
     return bare.replace(" pattern (", " all matches after match skip to current row pattern (", 1)
 
 
-def _decided_otherwise(url: str, question: Question) -> Iterator[tuple[int, Answer]]:
-    """The bridge's answers, had it decided otherwise, each with the number of the decision."""
+def _decided_otherwise(url: str, question: Question, said: Rows) -> int | None:
+    """The number of the decision, had the bridge decided otherwise and given the same."""
+
+    def first_difference() -> int | None:
+        answer = from_bridge(url, question)
+        if isinstance(answer, str):
+            return -1
+        times = {row[0] for row in ((Counter(said) - Counter(answer)) + (Counter(answer) - Counter(said)))}
+        return min(times, default=None)
+
     for leaks, number in ((contextlib.nullcontext, 12), (leaking, 13)):
-        for seed in range(ORDERS):
-            with leaks(), mock.patch.object(Watch, "rank", _rank(seed)):
-                yield number, from_bridge(url, question)
-
-
-def _rank(seed: int) -> Callable[[Watch, Any], tuple[Any, ...]]:
-    """By age, by the place in the text, the other way round; then at random, by the place or for each on its own."""
-    orders: list[Callable[[Watch, Any], tuple[Any, ...]]] = [
-        lambda watch, state: (state.at,),
-        lambda watch, state: (state.number, state.at),
-        lambda watch, state: (-state.number, state.at),
-        lambda watch, state: (-state.at,),
-    ]
-    if seed < len(orders):
-        return orders[seed]
-    if seed % 2:
-        return lambda watch, state: (Random(f"{seed}/{state.number}").random(), state.at)
-    return lambda watch, state: (Random(f"{seed}/{state.at}").random(),)
+        with leaks():
+            if found_order(first_difference, Random(question.seed)):
+                return number
+    return None
 
 
 @dataclasses.dataclass
@@ -256,9 +253,29 @@ class Compared(Tally):
 def compare(jars: str, seeds: Sequence[int], url: str = "sqlite://", about: str = "patterns") -> Compared:
     """The questions of these seeds, answered by Esper and by the bridge, pushed singly and together by turns."""
     questions = [GENERATORS[about](seed) for seed in seeds]
+    return judged(questions, from_esper(jars, questions), url, about)
+
+
+def compare_blocks(jars: str, blocks: Sequence[Sequence[int]], about: str) -> Iterator[Compared]:
+    """A block each; Esper answers the next one while the bridge answers this."""
+    with ThreadPoolExecutor(1) as beside:
+        coming: list[tuple[list[Question], Future[list[Answer]]]] = []
+        for seeds in (*blocks, ()):
+            questions = [GENERATORS[about](seed) for seed in seeds]
+            coming.append((questions, beside.submit(from_esper, jars, questions)))
+            if len(coming) == 2:
+                asked, answers = coming.pop(0)
+                yield judged(asked, answers.result(), "sqlite://", about)
+
+
+def judged(questions: Sequence[Question], answers: Sequence[Answer], url: str, about: str) -> Compared:
+    """What comes of it when the bridge is asked what Esper has answered."""
     found = Compared(len(questions))
-    for question, said in zip(questions, from_esper(jars, questions), strict=True):
-        answer = from_bridge(url, question, question.seed % 2 == 1)
+    for question, said in zip(questions, answers, strict=True):
+        try:
+            answer = from_bridge(url, question, question.seed % 2 == 1)
+        except Exception as error:  # a fault of ours is to be told, with its statement, beside all others
+            answer = f"{type(error).__name__}: {error}"
         if isinstance(said, str) and said.startswith(UNASKED):
             found.unasked += 1
             continue
@@ -302,7 +319,7 @@ def main() -> int:
     parser.add_argument("--jars", required=True, help="a directory with Esper's jars")
     parser.add_argument("--seeds", default="0:200", help="from:to")
     parser.add_argument("--about", choices=GENERATORS, default="patterns", help="what is asked about")
-    parser.add_argument("--block", type=int, default=200, help="how many statements Java is started for")
+    parser.add_argument("--block", type=int, default=400, help="how many statements Java is started for")
     parser.add_argument("--record", metavar="FILE", help="write so many questions with Esper's answers, and be done")
     given = parser.parse_args()
     first, end = map(int, given.seeds.split(":"))
@@ -311,12 +328,12 @@ def main() -> int:
         pathlib.Path(given.record).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         return 0
     found = Compared()
-    for start in range(first, end, given.block):
-        new = compare(given.jars, range(start, min(start + given.block, end)), about=given.about)
+    blocks = [range(start, min(start + given.block, end)) for start in range(first, end, given.block)]
+    for block, new in zip(blocks, compare_blocks(given.jars, blocks, given.about), strict=True):
         for text in new.refused + new.differences:
             print(text, end="\n\n", flush=True)
         found.add(new)
-        print(f"to seed {min(start + given.block, end)}: {found}", flush=True)
+        print(f"to seed {block.stop}: {found}", flush=True)
     return 1 if found.differences or found.refused else 0
 
 

@@ -42,6 +42,7 @@ class DuckDB(Database):
             raise Refused(f"the database duckdb:///{path} cannot be opened: {error}") from None
         self._statements: dict[str, Any] = {}
         self._trusts = True
+        self._sorts = False
 
     def execute(self, sql: str) -> None:
         self._run(sql)
@@ -163,6 +164,8 @@ class DuckDB(Database):
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in DuckDB, a DOUBLE elsewhere
         if isinstance(node, (exp.If, exp.Nullif)) and any(_is_text(branch) for branch in node.args.values()):
             self._distrust_statistics()
+        if isinstance(node, exp.Join) and node.method == "ASOF":
+            self._sort_for_asof()
         return super().adapt(node)
 
     def _distrust_statistics(self) -> None:
@@ -174,6 +177,12 @@ class DuckDB(Database):
             (known,) = self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0]
             names = [name for name in (known or "").split(",") if name]
             self.connection.execute(f"SET disabled_optimizers = '{','.join([*names, 'statistics_propagation'])}'")
+
+    def _sort_for_asof(self) -> None:
+        """An ASOF JOIN of a table that was just filled would compare all rows with all: it is taken for a small one."""
+        if not self._sorts:
+            self._sorts = True
+            self.connection.execute("SET asof_loop_join_threshold = 0")
 
     def is_aggregate(self, function: str) -> bool:
         sql = "SELECT 1 FROM duckdb_functions() WHERE function_type = 'aggregate' AND function_name = lower(?) LIMIT 1"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.oracles.esper import Question, agree, compare, from_bridge
 
-RECORDED = [pathlib.Path(__file__).parent / "conformance" / name for name in ("epl_esper.json", "epl_windows.json")]
+RECORDED = [pathlib.Path(__file__).parent / "conformance" / name for name in ("epl_esper.json", "epl_windows.json", "epl_categories.json")]
 
 
 def recorded() -> list[tuple[Question, list[tuple[Any, ...]]]]:

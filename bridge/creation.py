@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
+import bridge.enumeration
 import bridge.setting
 import bridge.state
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)

@@ -35,7 +35,7 @@ from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, at_ticks, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
-from bridge.frontends.epl_refusals import FOUND, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
+from bridge.frontends.epl_refusals import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
 from bridge.frontends.epl_streams import both, leaving, marked, streams_of
 from bridge.frontends.epl_subqueries import Subqueries
@@ -295,7 +295,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
         columns = marked(columns, node)
     where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     # What such a condition does not let in is no event before, either.
-    first = is_filter(node) and not any(one.name.startswith(FOUND) for one in columns_in(where))
+    first = is_filter(node) and not any(one.name.startswith(LATER) for one in columns_in(where))
     later = () if first else asked_of(where)
     if isinstance(node, Correlate):
         on = (*resolved(cursor, joins.conditions, names), *keyed.conditions)
@@ -308,7 +308,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
             position,
         )
     if first and where:
-        node = Filter(node, joined(where))
+        node = Filter(subqueries.each.over(node, names), joined(where))
     node = with_variables(subqueries.over(priors.over(node, names, keyed.keys), names, keyed), later)
     if where and not first:
         node = Filter(node, joined(where))

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from bridge.enumeration import Enumeration
 from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.epl_enumerations import EACH
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.query import Correlate, Filter, Lookup, Node, Prior, TemporalMatch, Window, walk
 from bridge.scope import CURRENT
 
-FOUND = ("sub.", "before.")
+LATER = ("sub.", "before.")
 """What the columns begin with that stand for sub-queries, and for values of events before."""
 
 
@@ -22,12 +24,14 @@ def columns_in(expressions: Sequence[exp.Expr]) -> Iterator[exp.Column]:
 
 
 def refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: Priors) -> None:
-    """A column with a sub-query, or with a value of an event before, has no name of its own."""
-    places = {**{one.name: one.position for one in cut.found}, **{one.name: one.position for one in priors.found}}
+    """A column with a sub-query, a method on a list, or a value of an event before, has no name of its own."""
+    places: dict[str, int | None] = {one.name: one.position for one in cut.found}
+    places |= {one.name: one.position for one in cut.each.found}
+    places |= {one.name: one.position for one in priors.found}
     for column in columns:
-        inside = [one.name for one in column.find_all(exp.Column) if one.name in places]
+        inside = [name for one in column.find_all(exp.Column) for name in (one.table, one.name) if name in places]
         if inside and not isinstance(column, exp.Alias):
-            cursor.fail("a column with a sub-query, prev or prior is named: … as x", places[inside[0]])
+            cursor.fail("a column with a sub-query, a method, prev or prior is named: … as x", places[inside[0]])
 
 
 def refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
@@ -43,7 +47,7 @@ def refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[e
 def refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
     """What a sub-query finds is known as an event arrives; a window would ask again as it leaves."""
     below, looks_up = node, False
-    while isinstance(below, (Filter, Lookup, Prior)):
+    while isinstance(below, (Filter, Lookup, Prior, Enumeration)):
         looks_up, below = looks_up or not isinstance(below, Filter), below.input
     if looks_up and isinstance(below, (Window, Correlate)):
         cursor.fail(
@@ -51,8 +55,9 @@ def refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], po
             "into names these",
             position,
         )
-    if any(one.name.startswith((*FOUND, CURRENT)) for one in columns_in(columns)):
+    if any(one.name.startswith((*LATER, EACH, CURRENT)) for one in columns_in(columns)):
         cursor.fail(
-            "a sub-query, prev, prior or a variable that changes beside aggregates is not supported: insert into names it",
+            "a sub-query, a method on a list, prev, prior or a variable that changes beside aggregates is not supported: "
+            "insert into names it",
             position,
         )

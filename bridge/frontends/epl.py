@@ -46,6 +46,7 @@ from bridge.frontends.epl_variables import (
     Constants,
     CreateVariable,
     OnSet,
+    Parts,
     asked_of,
     asking_early,
     create_variable,
@@ -312,10 +313,9 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     node = with_variables(subqueries.over(priors.over(node, names, keyed.keys), names, keyed), later)
     if where and not first:
         node = Filter(node, joined(where))
-    node = with_variables(node, (name for name in asked_of(columns) if name not in later))
     called = (named_by_variable(named_in_context(named(column))) for column in columns)
     listed = tuple(map(as_written, resolved(cursor, called, names)))
-    return _projected(cursor, node, listed, names, distinct, keyed)
+    return _projected(cursor, node, listed, names, distinct, keyed, later)
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
@@ -334,8 +334,15 @@ def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
 
 
 def _projected(
-    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names, distinct: bool, keyed: Partitioned
+    cursor: Cursor,
+    node: Node,
+    columns: tuple[exp.Expr, ...],
+    names: Names,
+    distinct: bool,
+    keyed: Partitioned,
+    there: tuple[str, ...],
 ) -> Node:
+    """The list of columns, and what follows it; the values of the variables that are `there` the rows have."""
     keys: tuple[exp.Expr, ...] = keyed.keys
     grouped = cursor.take("GROUP BY")
     if grouped:
@@ -344,7 +351,8 @@ def _projected(
     having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)
     refuse_next(cursor)
-    if asked.pace is not None and asked_of(columns):
+    changing = asked_of((*columns, *having))
+    if asked.pace is not None and changing:
         cursor.fail("output with a variable that changes is not supported: insert into names it", asked.pace.position)
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
     keyed.check_telling(node, asked, aggregating)
@@ -356,6 +364,10 @@ def _projected(
                 asked.pace.position,
             )
         node, asked = at_ticks(cursor, node, asked.pace), dataclasses.replace(asked, pace=None)
+    if aggregating and changing:
+        parts = Parts.of(cursor, columns, having, asked, position)
+        refuse_lookups(cursor, node, parts.inner, position)
+        return parts.over(aggregated(cursor, node, Asked(parts.inner, keys, None), position))
     if aggregating:
         refuse_lookups(cursor, node, columns, position)
         if isinstance(unfiltered(node), (Leaving, Union)):
@@ -363,6 +375,7 @@ def _projected(
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
         found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
+    node = with_variables(node, (name for name in changing if name not in there))
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
     return single_events(cursor, node, columns, asked, keyed.keys)

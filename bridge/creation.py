@@ -7,6 +7,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from sqlglot import exp
+
+import bridge.enumeration
 import bridge.setting
 import bridge.state
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
@@ -225,8 +228,11 @@ def _create_context(context: Context, catalogue: Catalogue) -> None:
     """A context whose streams and keys are there, and of one type each."""
     if context.name.lower() in catalogue.contexts:
         raise NameTaken(f"there is a context {context.name!r} already")
+    for instance in context.instances if context.categories else ():
+        (of,) = instance.streams
+        resolve(objects.Filter(objects.Stream(of.stream), objects.scalar(of.condition or exp.true())), catalogue)
     types = list[list[str]]()
-    for one in context.streams:
+    for one in context.streams if not context.categories else ():
         stream = objects.Stream(one.stream)
         source = stream if one.condition is None else objects.Filter(stream, one.condition)
         keys = {f"key{place}": key for place, key in enumerate(one.keys, 1)}

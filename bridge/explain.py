@@ -14,6 +14,7 @@ from bridge import query
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.catalogue import Catalogue, QueryEntry, ScriptEntry
 from bridge.changes import ChangeTable, Changing
+from bridge.enumeration import Enumeration
 from bridge.flow import table
 from bridge.paths import shown
 from bridge.plan import Call, Insert, Operator, Purge, Step
@@ -109,6 +110,8 @@ def _title(node: Node) -> str:
             return f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
         case query.EagerMatch():
             return f"{node.pattern} {node.reporting}"
+        case Enumeration():
+            return f"Enumeration {node.name} of {shown(node.values)}"
         case query.Lookup():
             asked = "" if node.condition is None else f" {shown(node.condition)}"
             return f"Lookup {node.name}{asked}"

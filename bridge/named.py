@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from bridge.changes import Action, Change, ChangeTable, Changing, StateTable
+from bridge.enumeration import Enumeration
 from bridge.errors import NameTaken, QueryError, nearest
 from bridge.into import kept
 from bridge.query import (
@@ -168,7 +169,7 @@ class NamedWindows:
             return self._told(node.name)
         if isinstance(node, Stream) and self.is_table(node.name):
             return Relation(self.tables[node.name.lower()].name)
-        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output)):
+        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output, Enumeration)):
             return rebuilt(node, self.put)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
             return rebuilt(node, self.put)  # batches of what is inserted

@@ -155,7 +155,8 @@ def replay(
         script = Script.of(queries, language=language)
         if script.tables:
             raise QueryError(
-                "create table is not supported on Spark, where events are not taken one after the other: engine='local'"
+                "create table and on … set are not supported on Spark, where events are not taken one after the other: "
+                "engine='local'"
             )
         options = {
             "timestamp": timestamp, "schemas": schemas, "relations": relations, "stores": stores, "database": database,

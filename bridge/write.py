@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from bridge.changes import ChangeTable, Changing, Leaving
+from bridge.enumeration import Enumeration
 from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD
 from bridge.frontends.scalars import NO_COLUMNS
@@ -182,7 +183,7 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-        case ChangeTable() | Changing() | Leaving() | SetVariables():
+        case ChangeTable() | Changing() | Leaving() | SetVariables() | Enumeration():
             return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 

@@ -87,7 +87,14 @@ def test_many_contexts_are_their_statements_for_each_key(seed: int) -> None:
 
 
 REFUSED = {
-    "create context C group v < 0 as low, group v >= 0 as high from S": "group",
+    "create context C group v + 1 as low from S": "",
+    "create context C group v < 0 as low, group by v > 0 as low from S": "low from",
+    "create context C group by v < 0 from S": "from",
+    "create context C group by w < 0 as low from S": "w < 0",
+    "context G select irstream v from S#length(2)": "irstream",
+    "context G select v from A": "A",
+    "context G select a.v as v from S#keepall as a, B#keepall as b": "B",
+    "context G select context.key1 as i from S": "context.key1",
     "create context C coalesce consistent_hash_crc32(k) from S granularity 16": "coalesce",
     "create context C start A end B": "start",
     "create context C initiated by A terminated after 5 sec": "initiated",
@@ -127,11 +134,41 @@ def test_what_a_context_cannot_is_refused_at_its_place(text: str) -> None:
         for name in "SAB":
             cep.create_query(f"schema {name}", epl_generate.SCHEMA.format(name), language="epl")
         cep.create_query("context", "create context D partition by k from S, k from A", language="epl")
+        cep.create_query("groups", "create context G group by v < 3 as low from S", language="epl")
         with pytest.raises(BridgeError) as caught:
             cep.create_query("q", text, language="epl")
         assert not cep.queries
     if REFUSED[text] and isinstance(caught.value, QueryError):
         assert text[caught.value.position :].startswith(REFUSED[text]), caught.value
+
+
+CATEGORIES = {"low": "v < 3", "mid": "v > 1 and k is not null", "high": "v >= 3 or k is null"}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_context_of_categories_is_its_statement_for_each(seed: int) -> None:
+    """Singly, in batches, and in a replay: what statements of their own tell, whose events are filtered."""
+    chance = random.Random(f"categories/{seed}")
+    text = statement(chance)
+    while " from S" not in text or "select *" in text or "irstream" in text:
+        text = statement(chance)
+    text = re.sub(r"^(select (?:distinct |rstream )?)", r"\1context.label as c, ", text)
+    events = [("S", row) for row in epl_generate.events(chance, 14)]
+    end = max(1_000, events[-1][1][0] + 5_000)
+    groups = ", ".join(f"group by {condition} as {label}" for label, condition in CATEGORIES.items())
+    context = f"create context C {groups} from S"
+    told = all_ways(f"context C {text}", events, seed, (context,))
+    expected: Told = []
+    for label, condition in CATEGORIES.items():
+        alone = text.replace("context.label", f"'{label}'").replace(" from S(", f" from S({condition}, ")
+        alone = re.sub(r" from S\b(?!\()", f" from S({condition})", alone)
+        with bridge.connect("sqlite://") as cep:
+            expected += _pushed(cep, alone, events, end)
+    assert sorted(told, key=repr) == sorted(expected, key=repr), text
+    script = f"{epl_generate.SCHEMA.format('S')}; {context}; @name('q') context C {text}"
+    history = [("S", list(row[1:]), row[0]) for _, row in events]
+    found = bridge.replay(history, script, language="epl", end=end)["q"].to_pylist()
+    assert [(row.pop("ts"), row) for row in found] == told
 
 
 def test_a_context_of_many_keys_goes_on_after_a_push_that_failed() -> None:

@@ -96,6 +96,21 @@ def opened(*texts: str) -> bridge.Bridge:
     return cep
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_aggregates_are_told_with_the_values_there_are_then(seed: int) -> None:
+    """Beside what the results give, once they have a name."""
+    chance = random.Random(seed)
+    setters = chance.sample(list(SETTERS), 2)
+    window = chance.choice(("", "#length(3)", "#time(3 milliseconds)", "#keepall"))
+    events = [(chance.choice("AB"), row) for row in epl_generate.events(chance, 14)]
+    named = f"insert into T select k, sum(v) as t, count(*) as c from A{window} group by k"
+    text = f"select k, sum(v) + most as t, n from A{window} group by k having sum(v) * 2 > most or count(*) = n"
+    told = all_ways(text, events, seed, (*CREATED, "on S set most = v, n = v", *setters))
+    first = (*CREATED, "on S set most = v, n = v", *setters, named)
+    apart = all_ways("select k, t + most as t, n from T where t * 2 > most or c = n", events, seed, first)
+    assert told == apart
+
+
 def test_what_sets_variables_tells_them_and_the_last_values_are_asked_for() -> None:
     with opened("on A set n = v, most = 5 - v") as cep:
         told: list[Any] = []
@@ -145,13 +160,14 @@ def test_time_that_passes_at_once_sets_one_after_the_other() -> None:
 
 
 REFUSED = {
-    "select sum(v) as t from A#length(2) having sum(v) > ¦most": "cannot be read here",
+    "select k, sum(v) as t from A#length(2) group by k ¦having sum(v) > most order by t": "in an order",
+    "select sum(v) as t from A#length(2) having sum(v) > most ¦output last every 2 events": "output with a variable",
     "select * from A match_recognize (measures X.v + ¦most as m pattern (X))": "cannot be read here",
     "select * from A match_recognize (measures X.v as m pattern (X) define X as X.v > ¦most)": "cannot be read here",
     "select (select count(*) from S#keepall where v < ¦most) as n from A": "cannot be read here",
     "select v from A#length(2) order by ¦most": "cannot be read here",
-    "select sum(v * most) as t from A#length(2)¦": "aggregates over a window with",
-    "select sum(v * most) as t from A¦": "beside aggregates",
+    "select sum(v * most) as t from A#length(2)¦": "an aggregate of a variable that changes",
+    "select sum(v) as t from A#length(2) where v > most¦": "aggregates over a window with",
     "select ¦rstream most from A#length(2)": "rstream with",
     "select most from A ¦output every 2 events": "output with a variable",
     "select v from ¦Z(v > most)": "a filter of events of 'Z', which set 'most'",

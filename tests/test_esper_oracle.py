@@ -12,7 +12,8 @@ import pytest
 
 from tests.oracles.esper import Question, agree, compare, from_bridge
 
-RECORDED = [pathlib.Path(__file__).parent / "conformance" / name for name in ("epl_esper.json", "epl_windows.json")]
+ANSWERS = ("epl_esper.json", "epl_windows.json", "epl_categories.json")
+RECORDED = [pathlib.Path(__file__).parent / "conformance" / name for name in ANSWERS]
 
 
 def recorded() -> list[tuple[Question, list[tuple[Any, ...]]]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from sqlglot import exp
@@ -35,6 +35,7 @@ from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import aggregates, at_ticks, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
+from bridge.frontends.epl_refusals import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
 from bridge.frontends.epl_streams import both, leaving, marked, streams_of
 from bridge.frontends.epl_subqueries import Subqueries
@@ -45,6 +46,7 @@ from bridge.frontends.epl_variables import (
     Constants,
     CreateVariable,
     OnSet,
+    Parts,
     asked_of,
     asking_early,
     create_variable,
@@ -62,19 +64,14 @@ from bridge.query import (
     Arrange,
     Correlate,
     Filter,
-    Lookup,
     Map,
     Node,
-    Prior,
     Stream,
-    TemporalMatch,
     Throttle,
     Union,
     Window,
     unfiltered,
-    walk,
 )
-from bridge.scope import CURRENT
 from bridge.variables import Variable
 
 Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
@@ -104,9 +101,6 @@ _CREATED = {
     "OBJECTARRAY": "create schema without objectarray: rows are rows",
 }
 _ANNOTATIONS = ("NAME", "PUBLIC", "PRIVATE", "PROTECTED", "DESCRIPTION", "TAG", "BUSEVENTTYPE", "EVENTREPRESENTATION")
-
-_FOUND = ("sub.", "before.")
-"""What the columns begin with that stand for sub-queries, and for values of events before."""
 
 
 def parse(
@@ -191,7 +185,7 @@ def statements_of(cursor: EplCursor) -> Sequence[Statement]:
             return [change_rows(cursor, by, start)]
         node = _select(cursor, by)
     else:
-        node = _select(cursor, None, within)
+        node = _in_context(cursor, within, lambda one: _select(cursor, None, one))
     return [Query(node, cursor.slice(Region(start, cursor.at)))]
 
 
@@ -220,12 +214,15 @@ def _inserted(cursor: Cursor, within: Context | None) -> Sequence[Statement]:
     name = cursor.name("a stream to insert into")
     columns = _column_names(cursor) if cursor.word() == "(" else []
     start = cursor.at
-    node = _select(cursor, None, within)
-    if which != streams_of(node):
-        word = (which or streams_of(node)).lower()
-        cursor.fail(f"insert {word} into … select {word} …: both say that what leaves is inserted", position)
-    if columns:
-        node = _renamed(cursor, node, columns)
+
+    def read(one: Context | None) -> Node:
+        node = _select(cursor, None, one)
+        if which != streams_of(node):
+            word = (which or streams_of(node)).lower()
+            cursor.fail(f"insert {word} into … select {word} …: both say that what leaves is inserted", position)
+        return _renamed(cursor, node, columns) if columns else node
+
+    node = _in_context(cursor, within, read)
     return [CreateQuery(name, node, cursor.slice(Region(start, cursor.at))), Query(Stream(name), name)]
 
 
@@ -260,6 +257,17 @@ def _select(cursor: Cursor, by: Item | None = None, within: Context | None = Non
     return with_types(node) if asks_types else node
 
 
+def _in_context(cursor: Cursor, within: Context | None, read: Callable[[Context | None], Node]) -> Node:
+    """What is `read` here; in a context of categories it is read, and runs, for each of them."""
+    if within is None:
+        return read(None)
+    start, nodes = cursor.at, list[Node]()
+    for one in within.instances:
+        cursor.at = start
+        nodes.append(read(one))
+    return nodes[0] if len(nodes) == 1 else Union(tuple(nodes))
+
+
 def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
     is_named = cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") and cursor.word(1) != "("
@@ -272,21 +280,23 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     priors = Priors(cursor, which == "IRSTREAM")
     subqueries = Subqueries(cursor, priors.taken)
     columns = subqueries.listed(region, "a list of columns")
-    _refuse_unnamed(cursor, columns, subqueries, priors)
+    refuse_unnamed(cursor, columns, subqueries, priors)
     cursor.expect("FROM")
     joins = read_joins(cursor) if by is None else asked_by(cursor, by, columns)
     node, names = _source(cursor, joins)
     keyed = partitioned(cursor, within, joins, node)
     node, names = keyed.node, names._replace(values=keyed.values)
-    _refuse_repeated(cursor, node, Region(start, region.end), columns)
+    refuse_repeated(cursor, node, Region(start, region.end), columns)
     if which == "RSTREAM":
         node = leaving(cursor, node, position)
+    elif which == "IRSTREAM" and within is not None and within.label is not None:
+        cursor.fail("irstream in a context of categories is not supported: a statement for each, S(v < 0)", position)
     elif which == "IRSTREAM":
         node = both(cursor, node, position)
         columns = marked(columns, node)
     where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     # What such a condition does not let in is no event before, either.
-    first = is_filter(node) and not any(one.name.startswith(_FOUND) for one in _columns(where))
+    first = is_filter(node) and not any(one.name.startswith(LATER) for one in columns_in(where))
     later = () if first else asked_of(where)
     if isinstance(node, Correlate):
         on = (*resolved(cursor, joins.conditions, names), *keyed.conditions)
@@ -299,14 +309,13 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
             position,
         )
     if first and where:
-        node = Filter(node, joined(where))
+        node = Filter(subqueries.each.over(node, names), joined(where))
     node = with_variables(subqueries.over(priors.over(node, names, keyed.keys), names, keyed), later)
     if where and not first:
         node = Filter(node, joined(where))
-    node = with_variables(node, (name for name in asked_of(columns) if name not in later))
     called = (named_by_variable(named_in_context(named(column))) for column in columns)
     listed = tuple(map(as_written, resolved(cursor, called, names)))
-    return _projected(cursor, node, listed, names, distinct, keyed)
+    return _projected(cursor, node, listed, names, distinct, keyed, later)
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
@@ -325,8 +334,15 @@ def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
 
 
 def _projected(
-    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names, distinct: bool, keyed: Partitioned
+    cursor: Cursor,
+    node: Node,
+    columns: tuple[exp.Expr, ...],
+    names: Names,
+    distinct: bool,
+    keyed: Partitioned,
+    there: tuple[str, ...],
 ) -> Node:
+    """The list of columns, and what follows it; the values of the variables that are `there` the rows have."""
     keys: tuple[exp.Expr, ...] = keyed.keys
     grouped = cursor.take("GROUP BY")
     if grouped:
@@ -335,7 +351,8 @@ def _projected(
     having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)
     refuse_next(cursor)
-    if asked.pace is not None and asked_of(columns):
+    changing = asked_of((*columns, *having))
+    if asked.pace is not None and changing:
         cursor.fail("output with a variable that changes is not supported: insert into names it", asked.pace.position)
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
     keyed.check_telling(node, asked, aggregating)
@@ -347,57 +364,21 @@ def _projected(
                 asked.pace.position,
             )
         node, asked = at_ticks(cursor, node, asked.pace), dataclasses.replace(asked, pace=None)
+    if aggregating and changing:
+        parts = Parts.of(cursor, columns, having, asked, position)
+        refuse_lookups(cursor, node, parts.inner, position)
+        return parts.over(aggregated(cursor, node, Asked(parts.inner, keys, None), position))
     if aggregating:
-        _refuse_lookups(cursor, node, columns, position)
+        refuse_lookups(cursor, node, columns, position)
         if isinstance(unfiltered(node), (Leaving, Union)):
             cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
         found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
+    node = with_variables(node, (name for name in changing if name not in there))
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
     return single_events(cursor, node, columns, asked, keyed.keys)
-
-
-def _columns(expressions: Sequence[exp.Expr]) -> Iterator[exp.Column]:
-    return (column for expression in expressions for column in expression.find_all(exp.Column))
-
-
-def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: Priors) -> None:
-    """A column with a sub-query, or with a value of an event before, has no name of its own."""
-    places = {**{one.name: one.position for one in cut.found}, **{one.name: one.position for one in priors.found}}
-    for column in columns:
-        inside = [one.name for one in column.find_all(exp.Column) if one.name in places]
-        if inside and not isinstance(column, exp.Alias):
-            cursor.fail("a column with a sub-query, prev or prior is named: … as x", places[inside[0]])
-
-
-def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
-    """`select *` of a pattern that repeats an event."""
-    found = (
-        tag for below in walk(node) if isinstance(below, TemporalMatch) for _, tag, several in below.tags if several
-    )
-    if columns == (exp.Star(),) and (tag := next(found, None)) is not None:
-        message = f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
-        cursor.fail(message, cursor.span(region)[0])
-
-
-def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
-    """What a sub-query finds is known as an event arrives; a window would ask again as it leaves."""
-    below, looks_up = node, False
-    while isinstance(below, (Filter, Lookup, Prior)):
-        looks_up, below = looks_up or not isinstance(below, Filter), below.input
-    if looks_up and isinstance(below, (Window, Correlate)):
-        cursor.fail(
-            "aggregates over a window with a sub-query, prev, prior or a variable that changes are not supported: insert "
-            "into names these",
-            position,
-        )
-    if any(one.name.startswith((*_FOUND, CURRENT)) for one in _columns(columns)):
-        cursor.fail(
-            "a sub-query, prev, prior or a variable that changes beside aggregates is not supported: insert into names it",
-            position,
-        )
 
 
 def refuse_next(cursor: Cursor) -> None:

@@ -27,7 +27,6 @@ QUALIFIER = "context"
 """`context.key1` is the first key, `context.name` the context's name."""
 
 _KINDS = {
-    "GROUP": "a context of categories is not supported: a statement for each, with its condition as a filter, S(v < 0)",
     "COALESCE": "a context by hashes is not supported: partition by says which events belong together",
     "START": "a context that starts and ends is not supported: windows say which events count, patterns what begins and ends",
     "INITIATED": "a context that is initiated is not supported: a pattern says what begins and ends",
@@ -46,10 +45,28 @@ class Keyed:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """`create context C partition by k from S, j from T`."""
+    """`create context C partition by k from S, j from T`; or of categories, `group by v < 0 as low from S`.
+
+    Categories have labels and conditions; an instance for one of them has its `label`, and its place among them as `id`.
+    """
 
     name: str
     streams: tuple[Keyed, ...]
+    categories: tuple[tuple[str, exp.Expr], ...] = ()
+    label: str | None = None
+    id: int = 0
+
+    @property
+    def instances(self) -> tuple[Context, ...]:
+        """What a statement is in: of categories it is in each of them, as if it were written for it alone."""
+        if not self.categories:
+            return (self,)
+        (of,) = self.streams
+        conditions = [(label, _both(condition, of.condition)) for label, condition in self.categories]
+        return tuple(
+            Context(self.name, (Keyed(of.stream, (), condition),), label=label, id=place)
+            for place, (label, condition) in enumerate(conditions)
+        )
 
     def keyed(self, stream: str) -> Keyed | None:
         """What it says of a stream."""
@@ -78,6 +95,8 @@ def create_context(cursor: Cursor) -> CreateContext:
     name = cursor.name("a name for the context")
     if cursor.word() in _KINDS:
         cursor.fail(_KINDS[cursor.word()])
+    if cursor.word() in ("GROUP", "GROUP BY"):
+        return CreateContext(_categories(cursor, name))
     if not cursor.take("PARTITION BY"):
         cursor.expect("PARTITION", " (by which keys: partition by k from S)")
     found = [_keyed(cursor)]
@@ -95,6 +114,32 @@ def create_context(cursor: Cursor) -> CreateContext:
     return CreateContext(Context(name, tuple(found)))
 
 
+def _categories(cursor: Cursor, name: str) -> Context:
+    """`group by v < 0 as low, group by v >= 0 as high from S(v != 5)`."""
+    found = list[tuple[str, exp.Expr]]()
+    while True:
+        if not cursor.take("GROUP BY"):
+            cursor.expect("GROUP", " (group by a condition as a name)")
+        condition = epl_scalars.single(cursor, cursor.until(("AS", ",")), "a condition")
+        cursor.expect("AS", " (a name for the category)")
+        position = cursor.position
+        label = cursor.name("a name for the category")
+        if any(label.lower() == other.lower() for other, _ in found):
+            cursor.fail(f"two categories are called {label!r}", position)
+        found.append((label, condition))
+        if not cursor.take(","):
+            break
+    cursor.expect("FROM")
+    stream, alias, condition_of_all = _stream(cursor)
+    conditions = resolved(cursor, [condition for _, condition in found], Names(alias, ()))
+    labels = [label for label, _ in found]
+    return Context(name, (Keyed(stream, (), condition_of_all),), tuple(zip(labels, conditions, strict=True)))
+
+
+def _both(one: exp.Expr, other: exp.Expr | None) -> exp.Expr:
+    return one if other is None else exp.and_(other.copy(), one.copy())
+
+
 def _keyed(cursor: Cursor) -> Keyed:
     """`k and j from S(v > 1) as s`."""
     region = cursor.until(("FROM",))
@@ -104,13 +149,18 @@ def _keyed(cursor: Cursor) -> Keyed:
         if not isinstance(key, exp.Column):
             cursor.fail("a context's keys are attributes: partition by k and j from S", position_of(key))
     cursor.expect("FROM")
+    stream, alias, condition = _stream(cursor)
+    return Keyed(stream, resolved(cursor, keys, Names(alias, ())), condition)
+
+
+def _stream(cursor: Cursor) -> tuple[str, str, exp.Expr | None]:
+    """`S(v > 1) as s`: the stream, its alias, and its condition."""
     stream = cursor.name("a stream")
     condition = filtered(cursor)
     alias = cursor.name("an alias") if cursor.take("AS") or (cursor.has_name() and not _ends(cursor)) else stream
-    names = Names(alias, ())
     if condition is not None:
-        (condition,) = resolved(cursor, [condition], names)
-    return Keyed(stream, resolved(cursor, keys, names), condition)
+        (condition,) = resolved(cursor, [condition], Names(alias, ()))
+    return stream, alias, condition
 
 
 def _ends(cursor: Cursor) -> bool:
@@ -150,6 +200,11 @@ class Partitioned:
     @property
     def values(self) -> dict[str, exp.Expr]:
         """What `context.key1` and `context.name` stand for."""
+        if self.reader is not None and self.reader.context.label is not None:
+            context = self.reader.context
+            told = {"name": exp.Literal.string(context.name), "label": exp.Literal.string(context.label)}
+            values = {**told, "id": exp.Literal.number(context.id)}
+            return {f"{QUALIFIER}.{name}": value for name, value in values.items()}
         if self.reader is None or not self.keys:
             return {}
         keys = {f"{QUALIFIER}.key{place}": key for place, key in enumerate(self.keys, 1)}
@@ -161,16 +216,16 @@ class Partitioned:
         """What a sub-query reads, and the condition for its rows, whose columns are `name.column`."""
         if self.reader is None:
             return source, condition
-        if not self.keys:
+        if not self.keys and self.reader.context.label is None:
             self.reader.cursor.fail(_NO_KEYS, position)
         reader = dataclasses.replace(self.reader, position=position)
         inner = qualified(reader.keyed(source).keys, name)
         parts = [*equal(inner, self.keys), *([] if condition is None else [exp.paren(condition)])]
-        return reader.source(source), exp.and_(*parts)
+        return reader.source(source), exp.and_(*parts) if parts else None
 
     def check_telling(self, node: Node, asked: Told, aggregating: bool) -> None:
         """Results are told for every key on its own; what would be told of all keys together is refused."""
-        if self.reader is None:
+        if self.reader is None or self.reader.context.label is not None:
             return
         cursor = self.reader.cursor
         if not self.keys and (aggregating or asked.pace is not None):
@@ -257,6 +312,9 @@ class _Reader:
         if not isinstance(node, Stream):
             self.cursor.fail("this is not supported in a context: insert into names its results, before", self.position)
         found = self.context.keyed(node.name)
+        if found is None and self.context.label is not None:
+            of = self.context.streams[0].stream
+            self.cursor.fail(f"the context {self.context.name!r} has categories of {of!r} alone", self.position)
         if found is None:
             known = ", ".join(repr(one.stream) for one in self.context.streams)
             self.cursor.fail(
@@ -271,7 +329,8 @@ class _Reader:
         keyed = self.keyed(node)
         if not isinstance(node, Window):
             return node if keyed.condition is None else Filter(node, keyed.condition)
-        if isinstance(node.extent, FirstRange) or getattr(node.extent, "first", False):
+        begins = isinstance(node.extent, FirstRange) or getattr(node.extent, "first", False)
+        if begins and self.context.label is None:
             self.cursor.fail(
                 "this window is not supported in a context, where its time begins with every key: #time_batch(5 sec, 0) "
                 "begins at 0",
@@ -291,7 +350,8 @@ class _Reader:
 
     def match(self, node: EagerMatch) -> Node:
         """Rows match within their keys."""
-        if isinstance(node.input, Window) and isinstance(node.input.extent, BY_KEY):
+        by_key = isinstance(node.input, Window) and isinstance(node.input.extent, BY_KEY)
+        if by_key and self.context.label is None:
             self.cursor.fail(
                 "match_recognize over this window is not supported in a context: over #time and #keepall it is",
                 self.position,
@@ -304,7 +364,7 @@ class _Reader:
         """A pattern for each key, which begins with the key's first event of any stream of the context."""
         there = {event.input.name.lower() for event in node.events if isinstance(event.input, Stream)}
         missing = next((one.stream for one in self.context.streams if one.stream.lower() not in there), None)
-        if missing is not None and is_timed(node.pattern):
+        if missing is not None and is_timed(node.pattern) and self.context.label is None:
             self.cursor.fail(
                 f"this pattern's time would begin with the first event of {missing!r}, too: a context of the pattern's "
                 "streams alone is supported",

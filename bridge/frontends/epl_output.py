@@ -8,6 +8,7 @@ import re
 from sqlglot import exp
 
 from bridge.changes import Leaving
+from bridge.enumeration import Enumeration
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_streams import arranged as newest_first
@@ -130,7 +131,7 @@ def paced(
 def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
     """Events can be counted by their results only where each has one."""
     base = node
-    while isinstance(base, (Filter, Map, Lookup, Prior)):
+    while isinstance(base, (Filter, Map, Lookup, Prior, Enumeration)):
         base = base.input
     batch = isinstance(base, Window) and getattr(base.extent, "slide", None) is not None
     several = isinstance(base, (Correlate, EagerMatch, Leaving)) or batch

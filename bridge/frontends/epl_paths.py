@@ -24,7 +24,10 @@ _ENUMERATIONS = (
 )  # fmt: skip
 
 
-_THERE = "firstOf(), lastOf(), countOf() and size() are there, without a condition"
+_THERE = (
+    "there are firstOf, lastOf, countOf and size, and in the list of columns and in where anyOf, allOf, sumOf, average, min "
+    "and max"
+)
 
 
 class Name(NamedTuple):

@@ -125,7 +125,9 @@ def _refuse_words(cursor: Cursor, index: int, region: Region) -> None:
         cursor.fail("new is not supported: results are flat", token.start)
     if word == "=>":
         cursor.fail(
-            "methods with conditions, x => …, are not supported: firstOf(), lastOf(), countOf() are", token.start
+            "a method with x => … is not supported here: in the list of columns and in where there are countOf, anyOf, "
+            "allOf, firstOf, lastOf, sumOf, average, min and max",
+            token.start,
         )
     if word == "->":
         cursor.fail(f"{token.text} is not supported in an expression", token.start)

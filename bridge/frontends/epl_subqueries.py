@@ -15,6 +15,7 @@ from sqlglot import Token, TokenType, exp
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl_contexts import Partitioned
+from bridge.frontends.epl_enumerations import Enumerations
 from bridge.frontends.epl_from import item
 from bridge.frontends.epl_join import STOPS
 from bridge.frontends.scalars import Names, resolved
@@ -46,6 +47,7 @@ class Subqueries:
         self.change = change
         """What else is made of each expression."""
         self.found: list[_Cut] = []
+        self.each = Enumerations(cursor)
         self._numbers = itertools.count(1)
 
     def listed(self, region: Region, what: str) -> tuple[exp.Expr, ...]:
@@ -55,6 +57,7 @@ class Subqueries:
 
     def over(self, node: Node, names: Names, keyed: Partitioned) -> Node:
         """The node with what they find, of the same keys in a context."""
+        node = self.each.over(node, names)
         for cut in self.found:
             operand = None if cut.operand is None else resolved(self.cursor, [cut.operand], names)[0]
             condition, value = (self._meant(part, cut, names) for part in (cut.condition, cut.value))
@@ -89,15 +92,17 @@ class Subqueries:
         while index < region.end:
             words = [word_of(token) for token in self.cursor.tokens[index : index + 3]]
             exists = words == ["EXISTS", "(", "SELECT"]
+            if (method := self.each.cut(index, region.end)) is not None:
+                start, (name, index) = self.cursor.tokens[index].start, method
+                left.append(_in_place(marked, name, start, self.cursor.tokens[index - 1].end))
+                continue
             if not exists and words[:2] != ["(", "SELECT"]:
                 left.append(self.cursor.tokens[index])
                 index += 1
                 continue
             start, opening = self.cursor.tokens[index].start, index + exists
             cut, index = self._cut(opening)
-            end = self.cursor.tokens[index - 1].end
-            marked.bare = marked.bare[:start] + f'"{cut.name}"'.ljust(end + 1 - start) + marked.bare[end + 1 :]
-            left.append(Token(TokenType.IDENTIFIER, cut.name, start=start, end=end))
+            left.append(_in_place(marked, cut.name, start, self.cursor.tokens[index - 1].end))
         marked.tokens = [*self.cursor.tokens[: region.start], *left, *self.cursor.tokens[region.end :]]
         return marked, Region(region.start, region.start + len(left))
 
@@ -149,3 +154,9 @@ class Subqueries:
                 node.replace(field.copy())
         result: exp.Expr = holder.this.pop()
         return self.change(result)
+
+
+def _in_place(marked: Cursor, name: str, start: int, end: int) -> Token:
+    """The token of a name that stands for a piece of the text, which it takes the place of."""
+    marked.bare = marked.bare[:start] + f'"{name}"'.ljust(end + 1 - start) + marked.bare[end + 1 :]
+    return Token(TokenType.IDENTIFIER, name, start=start, end=end)

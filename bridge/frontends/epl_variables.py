@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -12,8 +12,9 @@ from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_from import Item
 from bridge.frontends.epl_join import tags_of
+from bridge.frontends.epl_output import Told
 from bridge.frontends.scalars import Names, resolved
-from bridge.query import Filter, Node, Occurrence, Stream, TemporalMatch, rebuilt, unfiltered
+from bridge.query import Filter, Map, Node, Occurrence, Stream, TemporalMatch, rebuilt, unfiltered
 from bridge.types import family, type_of
 from bridge.variables import SetVariables, Variable, asked_early, looked_up, names_of
 
@@ -190,6 +191,60 @@ def _occurrence(event: Occurrence, names: tuple[str, ...]) -> Occurrence:
     """An event of a pattern; with the values that any event of its stream asks for, as they are one input."""
     condition = None if event.condition is None else asked_early(event.condition)
     return dataclasses.replace(event, input=_early(asking_early(event.input), names), condition=condition)
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """A list of columns, and HAVING, of values that aggregates have, and of variables: the `inner` columns are the former.
+
+    The values of variables are those at the moment at which the aggregates are told.
+    """
+
+    inner: tuple[exp.Expr, ...]
+    columns: tuple[exp.Expr, ...]
+    having: exp.Expr | None
+
+    @classmethod
+    def of(cls, cursor: Cursor, columns: Sequence[exp.Expr], having: Sequence[exp.Expr], asked: Told, at: int) -> Parts:
+        """Takes the list and HAVING apart."""
+        if asked.is_arranged or asked.distinct:
+            cursor.fail(
+                "a variable that changes beside aggregates in an order, or each once, is not supported: insert into names "
+                "the results",
+                at,
+            )
+        if any(names_of(call) for one in (*columns, *having) for call in one.find_all(exp.AggFunc)):
+            cursor.fail(
+                "an aggregate of a variable that changes is not supported: insert into names what is aggregated", at
+            )
+        aliases = {one.alias.lower(): one.this for one in columns if isinstance(one, exp.Alias)}
+        found: dict[exp.Expr, str] = {}
+
+        def part(node: exp.Expr) -> exp.Expr:
+            is_own = isinstance(node, exp.Column) and not names_of(node)
+            if not is_own and not isinstance(node, exp.AggFunc):
+                return node
+            return exp.column(_quoted(found.setdefault(node.copy(), f"part.{len(found) + 1}")))
+
+        def meant(node: exp.Expr) -> exp.Expr:
+            is_alias = isinstance(node, exp.Column) and not node.table and node.name.lower() in aliases
+            return exp.paren(aliases[node.name.lower()].copy()) if is_alias else node
+
+        told = tuple(
+            exp.alias_(one.unalias().transform(part), one.alias_or_name or one.sql(), quoted=True) for one in columns
+        )
+        wanted = having[0].transform(meant).transform(part) if having else None
+        inner = tuple(exp.alias_(value, name, quoted=True) for value, name in found.items())
+        return cls(inner, told, wanted)
+
+    def over(self, node: Node) -> Node:
+        """The results of an aggregate of the inner columns."""
+        node = with_variables(node, asked_of((*self.columns, *([self.having] if self.having is not None else []))))
+        return Map(node if self.having is None else Filter(node, self.having), self.columns)
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
 
 
 def _early(node: Node, names: Iterable[str]) -> Node:

@@ -19,7 +19,7 @@ def _(node: query.Lookup, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
         found = early.value(node, network) or _found(node, below, _source(node.source, network))
-        operator.result = _looked_up(node, below, found)
+        operator.result = with_column(node.name, below, found)
 
     tables = [node.source.name.lower()] if isinstance(node.source, query.Relation) else []
     kept, title = network.changes(tables), f"Lookup {node.name}"
@@ -37,16 +37,17 @@ def _source(node: query.Node, network: Network) -> Flow | Selection:
     return network.rewrite(node, Need.CONTENT)
 
 
-def _looked_up(node: query.Lookup, below: Flow, found: exp.Expr) -> Flow:
+def with_column(name: str, below: Flow, found: exp.Expr) -> Flow:
+    """The rows `t` with one column more."""
     own = list(below.arrivals.columns)
     rows = exp.Subquery(this=below.arrivals.select()).as_("t", quoted=True)
-    select = exp.select(*(of("t", name) for name in own), named(found, node.name)).from_(rows)
+    select = exp.select(*(of("t", name) for name in own), named(found, name)).from_(rows)
     return Flow(
-        (*below.names, node.name),
-        Selection.of(exp.Subquery(this=select), [*own, node.name]),
+        (*below.names, name),
+        Selection.of(exp.Subquery(this=select), [*own, name]),
         order=below.order,
         timed=below.timed,
-        hidden=(*below.hidden, node.name),
+        hidden=(*below.hidden, name),
     )
 
 

@@ -150,8 +150,10 @@ class Network:
     def remember(self) -> Callable[[], None]:
         """The way back to how all operators are now, for when a query that added to some of them is refused."""
         states = [(operator, {k: copy.copy(v) for k, v in vars(operator).items()}) for operator in self.operators]
+        changers = {name: list(found) for name, found in self._changers.items()}
 
         def back() -> None:
+            self._changers = changers
             for operator, state in states:
                 vars(operator).update(state)
 

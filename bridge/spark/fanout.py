@@ -18,6 +18,7 @@ from bridge import query
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.catalogue import Catalogue
 from bridge.check import resolve
+from bridge.enumeration import Enumeration
 from bridge.query import Node
 from bridge.stores.letters import Letters
 from windows.parts import part_of
@@ -150,6 +151,7 @@ class _Analysis:
     @reach.register(query.Map)
     @reach.register(query.Union)
     @reach.register(query.Arrange)
+    @reach.register(Enumeration)
     def _(self, node: Node) -> Reach:
         backs, lasts = zip(*map(self.reach, node.inputs_of), strict=True)
         return Reach(_longest(backs), _longest(lasts))
@@ -206,8 +208,9 @@ class _Analysis:
         paths = (path for attribute in entry.schema for path in scalars(attribute))
         return [Way(frozenset([(entry.name.lower(), path)]), frozenset([path])) for path in paths]
 
-    @ways.register
-    def _(self, node: query.Filter) -> list[Way]:
+    @ways.register(query.Filter)
+    @ways.register(Enumeration)
+    def _(self, node: query.Filter | Enumeration) -> list[Way]:
         return self.ways(node.input)
 
     @ways.register(ReadSQL)

@@ -52,7 +52,9 @@ def stream(
     script = Script.of(queries, language=language)
     refuse(script, "which is done where the bridge is: a stream of Spark is not supported")
     if script.tables:
-        raise QueryError("create table is not supported on Spark, where events are not taken one after the other")
+        raise QueryError(
+            "create table and on … set are not supported on Spark, where events are not taken one after the other"
+        )
     replay = Replay(source, script, open_end=True, **options)
     return {name: _streamed(replay, name, lateness, pieces) for name in replay.script.queries}
 

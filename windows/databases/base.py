@@ -6,7 +6,7 @@ import abc
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlglot import Dialect, ErrorLevel, exp
 
@@ -32,6 +32,14 @@ class Refused(Exception):
     def __init__(self, reason: object, sql: str = "") -> None:
         self.reason = str(reason).strip()
         super().__init__(self.reason + (f"\n  in: {sql[:2000]}" if sql else ""))
+
+
+class Elements(NamedTuple):
+    """The elements of a list as an item of FROM, and what gives the value and the place of one."""
+
+    rows: exp.Expr
+    value: exp.Expr
+    place: exp.Expr
 
 
 class Database(abc.ABC):
@@ -159,6 +167,10 @@ class Database(abc.ABC):
 
     def json_part(self, part: Part) -> exp.Expr:
         """A part of a nested value that is kept as JSON, in its own type; the expression it is of is adapted already."""
+        raise NotImplementedError
+
+    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
+        """The elements of a list, which are of this type; the list is not adapted yet."""
         raise NotImplementedError
 
     def json_length(self, value: exp.Expr) -> exp.Expr:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import duckdb
 from sqlglot import exp
 
-from windows.databases.base import Database, Refused, Row, schema_of, table_of
-from windows.parts import is_part
+from windows.databases.base import Database, Elements, Refused, Row, schema_of, table_of
+from windows.parts import call, is_part
 from windows.schema import Schema
 
 if TYPE_CHECKING:
@@ -147,6 +147,13 @@ class DuckDB(Database):
 
     def rollback(self) -> None:
         self._run("ROLLBACK")
+
+    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
+        place_of = call("GENERATE_SUBSCRIPTS", values.copy(), exp.Literal.number(1))
+        columns = {"value": call("UNNEST", values), "place": place_of}
+        rows = exp.Subquery(this=exp.select(*(exp.alias_(one, name, quoted=True) for name, one in columns.items())))
+        value, place = (exp.column(name, alias, quoted=True) for name in columns)
+        return Elements(rows.as_(alias, quoted=True), value, place)
 
     def tidy(self) -> None:
         """Deleted rows are scanned until a checkpoint; one that other transactions do not allow can wait."""

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
-from windows.databases.base import Convert, Refused, schema_of, table_of
+from windows.databases.base import Convert, Elements, Refused, schema_of, table_of
 from windows.parts import Part, call, json_path
 from windows.schema import Attribute, Schema, TypeMismatch
 from windows.types import is_nested
@@ -104,6 +104,24 @@ class MySQL(Alchemy):
         if part.kind == "BOOLEAN":
             return exp.EQ(this=text, expression=exp.Literal.string("1"))
         return _cast(exp.Cast(this=text, to=exp.DataType.build(part.kind)), self)
+
+    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
+        """Objects and lists are JSON there; a truth is 1 or 0."""
+        of = (
+            "JSON" if is_nested(kind) else "TINYINT" if kind == "BOOLEAN" else self.column_type(Attribute("part", kind))
+        )
+        value, place = (exp.to_identifier(name, quoted=True) for name in ("value", "place"))
+        typed = exp.DataType.build(of, dialect="mysql", udt=True)
+        columns = [
+            exp.JSONColumnDef(this=value, kind=typed, path=exp.Literal.string("$")),
+            exp.JSONColumnDef(this=place, ordinality=True),
+        ]
+        schema = exp.JSONSchema(expressions=columns)
+        rows = exp.JSONTable(this=values, schema=schema, path=exp.Literal.string("$[*]"))
+        item = exp.alias_(exp.Table(this=rows), alias, table=True, quoted=True)
+        return Elements(
+            item, exp.column(value.copy(), alias, quoted=True), exp.column(place.copy(), alias, quoted=True)
+        )
 
     def json_length(self, value: exp.Expr) -> exp.Expr:
         return call("JSON_LENGTH", value)

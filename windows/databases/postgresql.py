@@ -13,7 +13,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, spelled, take_doubles, typed
-from windows.databases.base import Refused, Row, schema_of, table_of
+from windows.databases.base import Elements, Refused, Row, schema_of, table_of
 from windows.databases.columns import array_of, gathered
 from windows.parts import Part, call
 from windows.schema import Attribute, Schema, TypeMismatch
@@ -132,6 +132,20 @@ class PostgreSQL(Alchemy):
         text = call("JSONB_EXTRACT_PATH_TEXT", base, *steps)
         kind = self.column_type(Attribute("part", part.kind))
         return text if part.kind == "VARCHAR" else exp.Cast(this=text, to=exp.DataType.build(kind, dialect="postgres"))
+
+    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
+        function = "JSONB_ARRAY_ELEMENTS" if is_nested(kind) else "JSONB_ARRAY_ELEMENTS_TEXT"
+        names = [exp.to_identifier(name, quoted=True) for name in ("value", "place")]
+        named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=names)
+        rows = exp.Table(this=call(function, _as_json(values)), alias=named, ordinality=True)
+        value: exp.Expr
+        value, place = (exp.column(name, alias, quoted=True) for name in ("value", "place"))
+        if is_nested(kind):
+            value = exp.Nullif(this=value, expression=_as_json(exp.Literal.string("null")))
+        elif kind != "VARCHAR":
+            of = self.column_type(Attribute("part", kind))
+            value = exp.Cast(this=value, to=exp.DataType.build(of, dialect="postgres"))
+        return Elements(rows, value, place)
 
     def json_length(self, value: exp.Expr) -> exp.Expr:
         return call("JSONB_ARRAY_LENGTH", _as_json(value))

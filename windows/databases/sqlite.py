@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
-from windows.databases.base import Convert, scale_of, schema_of
+from windows.databases.base import Convert, Elements, scale_of, schema_of
 from windows.parts import Part, call, json_path
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 from windows.types import is_nested, scalars_of
@@ -92,6 +92,10 @@ class SQLite(Alchemy):
     def json_part(self, part: Part) -> exp.Expr:
         """Values come as they are: 1 and 0 for truths, texts for times, JSON for what is nested itself."""
         return call("JSON_EXTRACT", part.base, json_path(part.steps, lambda step: f"#{step}"))
+
+    def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
+        rows = exp.alias_(exp.Table(this=call("JSON_EACH", values)), alias, table=True, quoted=True)
+        return Elements(rows, exp.column("value", alias, quoted=True), exp.column("key", alias, quoted=True))
 
     def json_length(self, value: exp.Expr) -> exp.Expr:
         return call("JSON_ARRAY_LENGTH", value)

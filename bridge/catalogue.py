@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -23,6 +23,7 @@ from bridge.rewrite.family import signature
 from bridge.scope import Field
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
+from bridge.variables import Variable
 from windows.databases import Database
 from windows.schema import Attribute, Reader, Schema, is_text
 
@@ -50,8 +51,8 @@ class StreamEntry:
 class QueryEntry:
     """A continuous query: its resolved tree, the flow of its results, and how they are read.
 
-    `emissions`: the statement that reads them, and another for few events where there is one; `texts`: these in the
-    database's SQL. `number` counts the queries as they come.
+    `emissions`: the statement that reads them of `many` events, and where there are others, that for `few`, and that for
+    many which several queries share; `texts`: these in the database's SQL. `number` counts the queries as they come.
     """
 
     name: str
@@ -63,8 +64,8 @@ class QueryEntry:
     derived: frozenset[str]
     sources: frozenset[str]
     timed: bool
-    emissions: tuple[exp.Expr, ...]
-    texts: tuple[str, ...]
+    emissions: Mapping[str, exp.Expr]
+    texts: Mapping[str, str]
     number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
     in_arrow: bool
@@ -86,10 +87,15 @@ class QueryEntry:
         return any(self.decoders)
 
     @functools.cached_property
-    def signatures(self) -> list[tuple[str, ...]]:
+    def signatures(self) -> dict[str, tuple[str, ...]]:
         """For each statement, what it has in common with those that differ in constants alone."""
         types = tuple(field.type for field in self.fields)
-        return [(signature(emission), *types) for emission in self.emissions]
+        return {form: (signature(emission), *types) for form, emission in self.emissions.items()}
+
+    def form(self, push: str, shared: bool) -> str:
+        """Which statement reads the results of a push of `few` or `many` events, if it is `shared` with other queries."""
+        wanted = "shared" if shared and push == "many" else push
+        return wanted if wanted in self.emissions else "many"
 
     def concerned(self, streams: frozenset[str]) -> bool:
         return self.timed or not self.sources.isdisjoint(streams)
@@ -122,8 +128,8 @@ class Catalogue:
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
         self.tables: dict[str, StateTable] = {}
-        self.variables: dict[str, exp.Expr] = {}
-        """The values of EPL's variables, by their names in lower case."""
+        self.variables: dict[str, Variable] = {}
+        """EPL's variables, by their names in lower case."""
         self.contexts: dict[str, Context] = {}
         """EPL's contexts, likewise."""
         self.event_types = EventTypes(self.schema, self.known)
@@ -179,7 +185,8 @@ class Catalogue:
 
     def relation(self, name: str) -> Resolved | None:
         """A table of the database as a resolved node."""
-        schema = self.database.relation(name)
+        state = self.tables.get(name.lower())  # not every database knows its columns' types as they were meant
+        schema = self.database.relation(name) if state is None else state.schema
         if schema is None:
             return None
         return Resolved(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)

@@ -16,7 +16,7 @@ class StateTable:
     """EPL's `create table`: a table of the bridge's database that statements change, one row for each `key`.
 
     Without a key it has one row at most. Columns that hold `aggregates`, each with its function's name in SQL, are given
-    by one statement (`bridge.into`); `is_filled` when there is one.
+    by one statement (`bridge.into`); `is_filled` when there is one. It begins with `row`, if there is one.
     """
 
     name: str
@@ -24,6 +24,7 @@ class StateTable:
     key: tuple[str, ...] = ()
     aggregates: tuple[tuple[str, str], ...] = ()
     is_filled: bool = False
+    row: tuple[exp.Expr, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

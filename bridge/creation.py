@@ -7,8 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from sqlglot import exp
-
+import bridge.setting
 import bridge.state
 import bridge.stores.resolve  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
@@ -22,7 +21,7 @@ from bridge.frontends.epl_changes import ChangeRows, CreateTable
 from bridge.frontends.epl_contexts import Context, CreateContext
 from bridge.frontends.epl_into import IntoTable
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant
-from bridge.frontends.epl_variables import CreateVariable
+from bridge.frontends.epl_variables import Constants, CreateVariable, OnSet, after
 from bridge.frontends.epl_windows import CreateWindow
 from bridge.frontends.extended import CreateQuery, CreateStream, Query, Statement
 from bridge.named import NamedWindows
@@ -30,10 +29,11 @@ from bridge.query import Node
 from bridge.runner import Runner
 from bridge.stores.order import met, written
 from bridge.types import family
+from bridge.variables import Variable
 from windows.schema import Schema
 
 Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
-Asked = Statement | Created | ChangeRows | IntoTable
+Asked = Statement | Created | ChangeRows | Constants | IntoTable | OnSet
 """What a statement asks for."""
 
 Definition = Node | Script | Sequence[Asked]
@@ -43,7 +43,7 @@ Definition = Node | Script | Sequence[Asked]
 def parse_as(
     language: str,
     text: str,
-    variables: Mapping[str, exp.Expr] = MappingProxyType({}),
+    variables: Mapping[str, Variable] = MappingProxyType({}),
     contexts: Mapping[str, Context] = MappingProxyType({}),
 ) -> Definition:
     """The query objects of a text in this language; EPL may name the `variables`, and stand in the `contexts`."""
@@ -60,7 +60,7 @@ def _sql(text: str) -> Node:
     return parse(text)
 
 
-def _epl(text: str, variables: Mapping[str, exp.Expr], contexts: Mapping[str, Context]) -> Definition:
+def _epl(text: str, variables: Mapping[str, Variable], contexts: Mapping[str, Context]) -> Definition:
     from bridge.frontends.epl import parse
 
     return parse(text, variables, contexts)
@@ -137,7 +137,8 @@ def _create_statements(
     """All statements of a text or none."""
     catalogue = runner.catalogue
     streams, queries = set(catalogue.streams), set(catalogue.queries)
-    known, tables = dict(windows.known), dict(windows.tables)
+    known, tables, variables = dict(windows.known), dict(windows.tables), dict(catalogue.variables)
+    states = set(catalogue.tables)
     back, forget = runner.network.remember(), catalogue.event_types.remember()
     try:
         with runner.transaction():
@@ -146,8 +147,8 @@ def _create_statements(
     except Exception:
         back()
         forget()
-        windows.known, windows.tables = known, tables
-        made = set(catalogue.tables) - set(tables)
+        windows.known, windows.tables, catalogue.variables = known, tables, variables
+        made = set(catalogue.tables) - states
         runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams, made)
         raise
 
@@ -162,9 +163,20 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
         runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
         return
     if isinstance(statement, CreateVariable):
-        if statement.name.lower() in catalogue.variables:
-            raise NameTaken(f"there is a variable {statement.name!r} already")
-        catalogue.variables[statement.name.lower()] = statement.value
+        variable = statement.variable
+        if variable.name.lower() in catalogue.variables:
+            raise NameTaken(f"there is a variable {variable.name!r} already")
+        catalogue.variables[variable.name.lower()] = variable
+        return
+    if isinstance(statement, Constants):
+        catalogue.variables = after(catalogue.variables, (), statement.names)
+        return
+    if isinstance(statement, OnSet):
+        for state in statement.node.set:
+            if not catalogue.variables[state.name.lower()].is_set:
+                create_table(state, runner)
+        catalogue.variables = after(catalogue.variables, [statement], ())
+        runner.add_query(catalogue.free(name), windows.put(statement.node), text)
         return
     if isinstance(statement, CreateContext):
         _create_context(statement.context, catalogue)

@@ -22,6 +22,7 @@ from bridge.reports import FEW, Report
 from bridge.rewrite.match import automaton_of
 from bridge.rewrite.network import CLOCK
 from bridge.single import single
+from bridge.variables import SetVariables
 from windows.databases import Database
 
 
@@ -34,8 +35,12 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
     lines += ["", "-- state", *_state(entry, catalogue, database)]
     for number, operator in enumerate(entry.operators, 1):
         lines += ["", *_operator(number, operator, database)]
-    heads = ["-- results of this push", f"-- the same, of a push of at most {FEW} events"]
-    for form, emission in enumerate(entry.emissions):
+    heads = {
+        "many": "-- results of this push",
+        "shared": "-- the same, where queries that differ in constants alone share it",
+        "few": f"-- the same, of a push of at most {FEW} events",
+    }
+    for form, emission in entry.emissions.items():
         lines += ["", heads[form], *_family(entry, form, catalogue), f"{database.render(emission, pretty=True)};"]
     lines += _bound(entry, catalogue, database)
     purges = [step for operator in entry.operators for step in operator.purges]
@@ -96,6 +101,8 @@ def _title(node: Node) -> str:
             return f"IntoTable {name}"
         case ChangeTable(_, state, change):
             return f"Change {state.name} by {change.verb}"
+        case SetVariables():
+            return "Set " + ", ".join(f"{name} = {shown(value)}" for name, value in node.settings)
         case Changing(_, changes):
             return f"Changing by {', '.join(change.verb for _, change in changes)}"
         case query.TemporalMatch():
@@ -160,9 +167,11 @@ def _prettily(text: str, database: Database) -> str:
     return sqlglot.parse_one(text, dialect=database.dialect).sql(database.dialect, identify=True, pretty=True)
 
 
-def _family(entry: QueryEntry, form: int, catalogue: Catalogue) -> Iterator[str]:
+def _family(entry: QueryEntry, form: str, catalogue: Catalogue) -> Iterator[str]:
     """Which queries differ in constants alone, so that one statement reports for all that have a processor."""
-    others = [other for other in catalogue.queries.values() if len(other.emissions) > form]
+    if form == "many" and "shared" in entry.emissions:
+        return
+    others = [other for other in catalogue.queries.values() if form in other.emissions]
     alike = [other.name for other in others if other.signatures[form] == entry.signatures[form]]
     if len(alike) > 1:
         yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
@@ -170,7 +179,8 @@ def _family(entry: QueryEntry, form: int, catalogue: Catalogue) -> Iterator[str]
 
 def _bound(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
     """Events of which streams need no inbox, as far as this query goes."""
-    report = Report([entry], entry.emissions[-1], entry.texts[-1])
+    form = entry.form("few", shared=False)
+    report = Report([entry], entry.emissions[form], entry.texts[form])
     streams = [catalogue.streams[name] for name in sorted(entry.sources)]
     bound = [stream.name for stream in streams if single(stream, entry.operators, [report], entry.timed, (), database)]
     if bound:

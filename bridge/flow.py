@@ -84,7 +84,8 @@ class Flow:
     `jump` names the columns that tell apart the jumps of one (ts, seq).
     `late`: what an event changes here comes after all that it is told to has seen it.
     `size` is the one time for which every row is valid, where there is one. `few` and `many`: the same arrivals by a
-    statement that is faster for so many events, where there is one.
+    statement that is faster for so many events, where there is one; `shared`: for many, if it tells those of several
+    queries that differ in constants.
     """
 
     names: tuple[str, ...]
@@ -99,6 +100,7 @@ class Flow:
     size: int | None = None
     few: Selection | None = None
     many: Selection | None = None
+    shared: Selection | None = None
     late: bool = False
 
     @property
@@ -128,6 +130,7 @@ class Flow:
             hidden=(),
             few=mapped(self.few),
             many=mapped(self.many),
+            shared=mapped(self.shared),
         )
 
     def where(self, condition: exp.Expr) -> Flow:
@@ -140,6 +143,7 @@ class Flow:
             content=filtered(self.content),
             few=filtered(self.few),
             many=filtered(self.many),
+            shared=filtered(self.shared),
         )
 
 

@@ -173,7 +173,8 @@ class NamedWindows:
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
             return rebuilt(node, self.put)  # batches of what is inserted
         if isinstance(node, Lookup):
-            return dataclasses.replace(node, input=self.put(node.input), source=self._put(node.source))
+            early = node.early and not (isinstance(node.input, Stream) and node.input.name in self)
+            return dataclasses.replace(node, input=self.put(node.input), source=self._put(node.source), early=early)
         return self._put(node)
 
     def _put(self, node: Node) -> Node:
@@ -213,6 +214,7 @@ class NamedWindows:
     def _aggregated(self, node: Aggregate, every: Window) -> Node:
         """An aggregate over all events of a named window is over what is in it."""
         below = unfiltered(every.input)
+        self._check_unasked(below)
         if not (isinstance(below, Stream) and below.name in self):
             return rebuilt(node, self._put)
         content = self._put(every.input)
@@ -234,6 +236,17 @@ class NamedWindows:
             return dataclasses.replace(node, input=content)
         more = bool(known.changes) or tells_more(known.window, below is not every.input, node.group_by)
         return dataclasses.replace(node, input=content, every_change=more)
+
+    def _check_unasked(self, node: Node) -> None:
+        """What is in a named window now is not filtered by values that change."""
+        below = node
+        while isinstance(below, Lookup) and below.early:
+            below = unfiltered(below.input)
+        if below is not node and isinstance(below, Stream) and below.name in self:
+            raise QueryError(
+                f"aggregates over the window {below.name!r}, filtered by a variable that changes, are not supported",
+                words=[below.name],
+            )
 
     def _check_free(self, name: str) -> None:
         if name in self or self.is_table(name):

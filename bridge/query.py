@@ -481,7 +481,8 @@ class Lookup(Node):
 
     The column is called `name`, as are the columns of `source` within `condition` and `value`: `name.column`; others are
     the row's. It is the `value`, an aggregate or that of the only row there is; with `operand`, whether this is among
-    the values; without a value, whether there is a row at all.
+    the values; without a value, whether there is a row at all. `early`: as it is before
+    the row's own event changes it.
 
     >>> print(Lookup(Stream("s"), "found", Window(Stream("t"), "ROWS 5"), scalar("k = found.k")))
     SELECT * FROM s LOOKING UP found (ROWS OF t WINDOW(ROWS 5) WHERE k = found.k)
@@ -493,6 +494,7 @@ class Lookup(Node):
     condition: exp.Expr | None = None
     value: exp.Expr | None = None
     operand: exp.Expr | None = None
+    early: bool = False
 
     __str__ = Node.__str__
 

@@ -19,6 +19,9 @@ ARROW_FROM = 1_000
 FEW = 16
 """Events in a push up to which a statement for few events is taken."""
 
+PIECE = 64
+"""Results that lie in pieces of so many, each in order, are put together by these instead of one by one."""
+
 Results = list[tuple[QueryEntry, Any]]
 """The rows of each query that has any: tuples, or an Arrow table."""
 
@@ -60,7 +63,7 @@ class Report:
         if self.loose is None:
             return database.arrow(self.text)
         rows = database.arrow(self.loose)
-        return rows if rows is None else by_number(rows)
+        return rows if rows is None else by_number(rows, len(self.members) > 1)
 
     def sorted_out(self, rows: Any) -> Results:
         """The rows that the statement gave, member by member: by its number they are ordered."""
@@ -88,39 +91,60 @@ class Report:
             begin = end
 
 
-def loose(entry: QueryEntry, form: int, database: Database) -> str | None:
-    """A query's statement as `Report.loose`, where each event has one result at most, so its number says the order."""
+def loose(entry: QueryEntry, statement: exp.Expr, database: Database) -> str | None:
+    """A statement as `Report.loose`, where each event has one result at most of a query, so its number says the order."""
     if entry.flow.order or entry.flow.timed or not database.lends:
         return None
-    rows = entry.emissions[form].copy()
+    rows = statement.copy()
     assert isinstance(rows, exp.Select)
     rows.set("order", None)
     return database.render(rows.select(named(column("seq"), "cep_number")))
 
 
-def by_number(rows: Any) -> Any:
+def by_number(rows: Any, of_members: bool = False) -> Any:
     """An Arrow table in the order of its last column, which goes: whole numbers, no two of them equal.
 
+    `of_members`: in the order of the first column, the number of a member, and then of the last one.
     Most statements give their rows in order as they are, which costs less to see than to sort them.
 
     >>> import pyarrow
     >>> by_number(pyarrow.table({"a": ["z", "x", "y"], "seq": [9, 5, 7]})).column("a").to_pylist()
     ['x', 'y', 'z']
+    >>> of_two = pyarrow.table({"member": [0, 1, 0, 1], "seq": [5, 5, 7, 7]})
+    >>> by_number(of_two, of_members=True).column("member").to_pylist()
+    [0, 0, 1, 1]
     """
     import numpy as np
     import pyarrow as pa
 
     numbers = rows.column(rows.num_columns - 1).to_numpy()
+    if len(numbers) < 2:
+        return rows.remove_column(rows.num_columns - 1)
+    numbers = numbers - numbers.min()
+    ends = numbers[1:] < numbers[:-1]
+    if of_members:
+        members = rows.column(0).to_numpy()
+        ends |= members[1:] != members[:-1]
+        numbers += members * (numbers.max() + 1)
     rows = rows.remove_column(rows.num_columns - 1)
-    if len(numbers) < 2 or (numbers[1:] > numbers[:-1]).all():
+    last = np.append(np.flatnonzero(ends), len(numbers) - 1)
+    first = np.append(0, last[:-1] + 1)
+    order = np.argsort(numbers[first], kind="stable")
+    first, last = first[order], last[order]
+    if len(first) * PIECE > len(numbers) or not (numbers[last[:-1]] < numbers[first[1:]]).all():
+        places = np.full(int(numbers.max()) + 1, -1)
+        places[numbers] = np.arange(len(numbers))
+        return rows.combine_chunks().take(pa.array(places[places >= 0]))
+    if (first[1:] > first[:-1]).all():
         return rows
-    places = np.full(int(numbers.max() - numbers.min()) + 1, -1)
-    places[numbers - numbers.min()] = np.arange(len(numbers))
-    return rows.combine_chunks().take(pa.array(places[places >= 0]))
+    pieces = list(zip(first.tolist(), (last - first + 1).tolist(), strict=True))
+    whole = [column.chunk(0) for column in rows.combine_chunks().columns]
+    ordered = [pa.concat_arrays([column.slice(*piece) for piece in pieces]) for column in whole]
+    return pa.Table.from_arrays(ordered, schema=rows.schema)
 
 
-Make = Callable[[Sequence[QueryEntry], int], list[Report]]
-"""Makes the reports of a group of queries, by the form of their statements that has this place."""
+Make = Callable[[Sequence[QueryEntry], str], list[Report]]
+"""Makes the reports of a group of queries for pushes of `few` or `many` events."""
 
 
 class Reports:
@@ -139,22 +163,22 @@ class Reports:
         """Groups those that have a processor; gives the tables of constants that nobody needs any more."""
         reported = [entry for entry in entries if entry.processors]
         before, self._made = self._made, {}
-        self.many, self.few = ([*self._grouped(reported, form, before, make)] for form in (0, -1))
+        self.many, self.few = ([*self._grouped(reported, push, before, make)] for push in ("many", "few"))
         self.stale = False
         kept = {id(report) for report in (*self.many, *self.few)}
         gone = (report for reports in before.values() for report in reports if id(report) not in kept)
         return [report.table for report in gone if report.table is not None]
 
     def _grouped(
-        self, entries: Iterable[QueryEntry], form: int, before: Mapping[tuple[object, ...], list[Report]], make: Make
+        self, entries: Iterable[QueryEntry], push: str, before: Mapping[tuple[object, ...], list[Report]], make: Make
     ) -> Iterator[Report]:
         groups: dict[tuple[object, ...], list[QueryEntry]] = {}
         for entry in entries:
-            groups.setdefault((entry.signatures[form], as_arrow(entry)), []).append(entry)
+            groups.setdefault((entry.signatures[entry.form(push, shared=True)], as_arrow(entry)), []).append(entry)
         for key, members in groups.items():
             same = (*key, *(entry.number for entry in members))
             if same not in self._made:
-                self._made[same] = before.get(same) or make(members, form)
+                self._made[same] = before.get(same) or make(members, push)
             yield from self._made[same]
 
     def read(self, database: Database, streams: frozenset[str], count: int, final: bool) -> Results:

@@ -116,6 +116,9 @@ class Runner:
             Table(state.name, exp.select(), (state.key,)).index() if state.key and self.database.indexes else []
         ):
             self.database.execute(self.database.render(index))
+        if state.row:
+            row = exp.Insert(this=table(state.name), expression=exp.select(*(value.copy() for value in state.row)))
+            self.database.execute(self.database.render(row))
         self.catalogue.tables[state.name.lower()] = state
 
     def add_query(self, name: str, node: Node, text: str) -> None:
@@ -156,8 +159,8 @@ class Runner:
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), 0))
         emissions = self._emissions(flow, [field.name for field in resolved.visible])
-        texts = tuple(map(self.database.render, emissions))
-        for statement in texts:  # a name or type that only the database knows is wrong here, not at an event
+        texts = {form: self.database.render(emission) for form, emission in emissions.items()}
+        for statement in texts.values():  # a name or type that only the database knows is wrong here, not at an event
             self.database.fetch(statement)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
@@ -223,14 +226,18 @@ class Runner:
     def _columns(self, schema: Schema) -> list[tuple[str, str]]:
         return [(attribute.name, self.database.column_type(attribute)) for attribute in schema]
 
-    def _emissions(self, flow: Flow, names: Sequence[str]) -> tuple[exp.Expr, ...]:
+    def _emissions(self, flow: Flow, names: Sequence[str]) -> dict[str, exp.Expr]:
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
         columns = [exp.column(c, quoted=True) for c in (*self.told, *names)]
-        forms = [flow.many or flow.arrivals, flow.few or flow.arrivals]
-        if not flow.many and not flow.few:
-            forms.pop()
-        rows = (exp.Subquery(this=form.select(["ts", "seq", *flow.order, *names])) for form in forms)
-        return tuple(prune(exp.select(*columns).from_(form.as_("r", quoted=True)).order_by(*order)) for form in rows)
+        forms = {"many": flow.many or flow.arrivals, "shared": flow.shared, "few": flow.few}
+        if flow.many and not flow.few:
+            forms["few"] = flow.arrivals
+        emissions: dict[str, exp.Expr] = {}
+        for form, selection in forms.items():
+            if selection is not None:
+                rows = exp.Subquery(this=selection.select(["ts", "seq", *flow.order, *names])).as_("r", quoted=True)
+                emissions[form] = prune(exp.select(*columns).from_(rows).order_by(*order))
+        return emissions
 
     def _create_tables(self, operator: Operator, done: int) -> None:
         for made in operator.tables[done:]:
@@ -262,16 +269,17 @@ class Runner:
             with self.transaction():
                 self._drop(name)
 
-    def _reports(self, members: Sequence[QueryEntry], form: int) -> list[Report]:
+    def _reports(self, members: Sequence[QueryEntry], push: str) -> list[Report]:
         if len(members) > 1:
             with contextlib.suppress(NotAlike, Refused):
-                return [self._family(members, form)]
-        return [
-            Report([entry], entry.emissions[form], entry.texts[form], loose=loose(entry, form, self.database))
-            for entry in members
-        ]
+                return [self._family(members, members[0].form(push, shared=True))]
+        return [self._report(entry, entry.form(push, shared=False)) for entry in members]
 
-    def _family(self, members: Sequence[QueryEntry], form: int) -> Report:
+    def _report(self, entry: QueryEntry, form: str) -> Report:
+        emission = entry.emissions[form]
+        return Report([entry], emission, entry.texts[form], loose=loose(entry, emission, self.database))
+
+    def _family(self, members: Sequence[QueryEntry], form: str) -> Report:
         """One statement for all members; the database must accept it before it counts."""
         name = self.network.name("family", Stream(""))
         family = lifted([entry.emissions[form] for entry in members], name)
@@ -279,7 +287,7 @@ class Runner:
         with self.transaction():
             self._create_constants(name, family)
             self.database.fetch(text)
-        return Report(members, family.statement, text, name)
+        return Report(members, family.statement, text, name, loose(members[0], family.statement, self.database))
 
     def _create_constants(self, name: str, family: Family) -> None:
         kinds = [(column, self.database.column_type(Attribute(column, kind))) for column, kind in family.columns]

@@ -12,6 +12,9 @@ from bridge.paths import with_parts
 from bridge.types import UNKNOWN, check_types, place, type_of
 from windows.schema import is_reserved
 
+CURRENT = "variable."
+"""What the columns of variables that events set begin with (EPL)."""
+
 VOLATILE = frozenset(
     (
         "now", "random", "rand", "uuid", "gen_random_uuid", "newid", "current_timestamp", "current_date",
@@ -69,6 +72,9 @@ class Scope:
         aliases = list(dict.fromkeys(field.origin[0] for field in self.fields if field.origin))
         if column.table and column.table.lower() not in [alias.lower() for alias in aliases]:
             return f"unknown input {column.table!r}{nearest(column.table, aliases)}"
+        if column.name.startswith(CURRENT):
+            name = column.name.removeprefix(CURRENT)
+            return f"{name!r} changes (on … set), and cannot be read here: insert into … select *, {name} as x, before"
         names = [field.name for field in (*self.fields, *self.variables) if not field.hidden]
         return f"unknown column {column.name!r}{nearest(column.name, names)}"
 

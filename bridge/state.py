@@ -89,7 +89,7 @@ def _values(
         seen.add(column.name)
         found = scalar(value, scope)
         kind = type_of(found, scope.type_of)
-        _check_fits(value, kind, column)
+        check_fits(value, kind, column)
         given = _as_before(found, before, change.row)
         given = given if kind == column.type else exp.cast(given, column.type)
         if action.kind == "update":
@@ -124,14 +124,14 @@ def _as_before(value: exp.Expr, before: Mapping[str, exp.Expr], row: str) -> exp
     return value.transform(was)
 
 
-def _check_fits(value: exp.Expr, kind: str, column: Field) -> None:
+def check_fits(value: exp.Expr, kind: str, column: Field, what: str = "column") -> None:
     """Numbers may become wider; nothing else changes its type by itself."""
     if kind in (UNKNOWN, column.type) or isinstance(value, exp.Null):
         return
     wider = kind in _WHOLE and (column.type in _WHOLE or family(column.type) == "number")
     if not wider and not (family(kind) == family(column.type) and column.type == "DOUBLE"):
         raise QueryError(
-            f"the column {column.name!r} is {column.type}, {value.sql()} is {kind} (cast(…, …) says what is meant)",
+            f"the {what} {column.name!r} is {column.type}, {value.sql()} is {kind} (cast(…, …) says what is meant)",
             position=place(value),
         )
 

@@ -43,6 +43,7 @@ from bridge.query import (
     parsed,
     source_name,
 )
+from bridge.variables import SetVariables
 from nfa import pattern
 from windows.schema import Schema
 from windows.window import Batch, Extent, Top, Trailing
@@ -181,7 +182,7 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-        case ChangeTable() | Changing() | Leaving():
+        case ChangeTable() | Changing() | Leaving() | SetVariables():
             return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 

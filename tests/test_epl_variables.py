@@ -62,7 +62,14 @@ def test_a_script_says_the_same() -> None:
         ("create variable int x = ¦v + 1", "the value of a variable is computed of constants"),
         ("create variable int¦[] x = {1}", "a variable of several values is not supported"),
         ("create variable ¦foo x", "the type 'foo' is not supported"),
-        ("on A as a ¦set Most = 5", "on … select, on … update, on … merge and on … delete are supported"),
+        ("on A as a set ¦Most = 5", "a statement has the value of 'Most' as a constant"),
+        ("on A as a set ¦NAME = 'b'", "the variable 'NAME' is constant"),
+        ("on A as a set ¦Mist = 5", "unknown variable 'Mist'"),
+        ("on A as a set half = ¦k", "the variable 'half' is DOUBLE, k is VARCHAR"),
+        ("on A as a set below = ¦(select 1 from A)", "a sub-query is not supported here"),
+        ("on A as a set below = ¦w", "unknown column 'w'"),
+        ("on A as a set below¦", "= is expected"),
+        ("on ¦A#keepall as a set below = 1", "on wants a stream"),
         ("select ¦Mist from A", "unknown column 'Mist'"),
     ],
 )
@@ -71,6 +78,7 @@ def test_what_is_no_variable_is_refused(marked: str, message: str) -> None:
     with bridge.connect("sqlite://") as cep:
         for place, text in enumerate(VARIABLES):
             cep.create_query(f"s{place}", text, language="epl")
+        cep.create_query("read", "select Most from A", language="epl")
         with pytest.raises(BridgeError) as refused:
             cep.create_query("q", before + after, language="epl")
     assert message in str(refused.value)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import sqlglot
-from sqlglot import Token, TokenType, exp
+from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
+
+if TYPE_CHECKING:
+    from bridge.variables import Variable
 
 WORD = re.compile(r"[^\W\d][\w$]*")
 """A name that needs no quotes, if the language has no other use for it."""
@@ -48,14 +51,17 @@ class Cursor:
              ^
     """
 
-    variables: Mapping[str, exp.Expr] = MappingProxyType({})
-    """The values that a text of EPL may name, by their names in lower case."""
+    variables: Mapping[str, Variable] = MappingProxyType({})
+    """The variables that a text of EPL may name, by their names in lower case."""
+    read: set[str]
+    """Those that it has as constants."""
 
     def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
         self.text = text
         self.bare = uncommented(text)
         self.tokens = tokens(text, self.bare)
         self.reserved = reserved
+        self.read = set()
         self.at = 0
 
     def peek(self, ahead: int = 0) -> Token | None:

@@ -41,7 +41,17 @@ from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_types import named, with_types
 from bridge.frontends.epl_values import named as named_by_variable
-from bridge.frontends.epl_variables import CreateVariable, create_variable
+from bridge.frontends.epl_variables import (
+    Constants,
+    CreateVariable,
+    OnSet,
+    asked_of,
+    asking_early,
+    create_variable,
+    is_filter,
+    on_set,
+    with_variables,
+)
 from bridge.frontends.epl_windows import CreateWindow, create_window, trigger
 from bridge.frontends.extended import CreateQuery, Query
 from bridge.frontends.extended import Statement as Plain
@@ -64,9 +74,11 @@ from bridge.query import (
     unfiltered,
     walk,
 )
+from bridge.scope import CURRENT
+from bridge.variables import Variable
 
 Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
-Statement = Plain | Created | ChangeRows | IntoTable
+Statement = Plain | Created | ChangeRows | Constants | IntoTable | OnSet
 
 
 _REFUSED = {
@@ -93,10 +105,13 @@ _CREATED = {
 }
 _ANNOTATIONS = ("NAME", "PUBLIC", "PRIVATE", "PROTECTED", "DESCRIPTION", "TAG", "BUSEVENTTYPE", "EVENTREPRESENTATION")
 
+_FOUND = ("sub.", "before.")
+"""What the columns begin with that stand for sub-queries, and for values of events before."""
+
 
 def parse(
     text: str,
-    variables: Mapping[str, exp.Expr] = MappingProxyType({}),
+    variables: Mapping[str, Variable] = MappingProxyType({}),
     contexts: Mapping[str, Context] = MappingProxyType({}),
 ) -> Sequence[Statement]:
     """What a statement comes to: streams to register, queries with a name of their own, and the one without.
@@ -110,6 +125,8 @@ def parse(
         refuse_where(cursor)
         annotated(cursor)
         found = statements_of(cursor)
+        if cursor.read:
+            found = [Constants(frozenset(cursor.read)), *found]
         cursor.take(";")
         if cursor.peek():
             refuse_next(cursor)
@@ -120,7 +137,7 @@ def parse(
 @contextlib.contextmanager
 def reading(
     text: str,
-    variables: Mapping[str, exp.Expr] = MappingProxyType({}),
+    variables: Mapping[str, Variable] = MappingProxyType({}),
     contexts: Mapping[str, Context] = MappingProxyType({}),
 ) -> Iterator[EplCursor]:
     """The cursor of a text, which has something in it."""
@@ -168,6 +185,8 @@ def statements_of(cursor: EplCursor) -> Sequence[Statement]:
         return [into_table(cursor, name, _select(cursor), start, position)]
     if cursor.take("ON"):
         by = trigger(cursor)
+        if cursor.word() == "SET":
+            return [on_set(cursor, by, start)]
         if cursor.word() in VERBS:
             return [change_rows(cursor, by, start)]
         node = _select(cursor, by)
@@ -236,7 +255,7 @@ def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
 def _select(cursor: Cursor, by: Item | None = None, within: Context | None = None) -> Node:
     """`select … from …`; the events of `by` ask for it, where there is one, and it may stand in a context."""
     start = cursor.at
-    node = _selected(cursor, by, within)
+    node = asking_early(_selected(cursor, by, within))
     asks_types = any(token.text.lower() == "typeof" for token in cursor.tokens[start : cursor.at])
     return with_types(node) if asks_types else node
 
@@ -266,17 +285,25 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
         node = both(cursor, node, position)
         columns = marked(columns, node)
     where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
+    # What such a condition does not let in is no event before, either.
+    first = is_filter(node) and not any(one.name.startswith(_FOUND) for one in _columns(where))
+    later = () if first else asked_of(where)
     if isinstance(node, Correlate):
         on = (*resolved(cursor, joins.conditions, names), *keyed.conditions)
-        on, where = (on, where) if node.outer or subqueries.found else (on + where, ())
+        on, where = (on, where) if node.outer or subqueries.found or later else (on + where, ())
         node = dataclasses.replace(node, condition=joined(on) if on else None)
-    if which in ("RSTREAM", "IRSTREAM") and (subqueries.found or priors.found):
+    if which in ("RSTREAM", "IRSTREAM") and (subqueries.found or priors.found or asked_of((*columns, *where))):
         cursor.fail(
-            f"{which.lower()} with a sub-query, prev or prior is not supported: insert into names these", position
+            f"{which.lower()} with a sub-query, prev, prior or a variable that changes is not supported: insert into names "
+            "these",
+            position,
         )
-    node = subqueries.over(priors.over(node, names, keyed.keys), names, keyed)
-    if where:
+    if first and where:
         node = Filter(node, joined(where))
+    node = with_variables(subqueries.over(priors.over(node, names, keyed.keys), names, keyed), later)
+    if where and not first:
+        node = Filter(node, joined(where))
+    node = with_variables(node, (name for name in asked_of(columns) if name not in later))
     called = (named_by_variable(named_in_context(named(column))) for column in columns)
     listed = tuple(map(as_written, resolved(cursor, called, names)))
     return _projected(cursor, node, listed, names, distinct, keyed)
@@ -308,6 +335,8 @@ def _projected(
     having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)
     refuse_next(cursor)
+    if asked.pace is not None and asked_of(columns):
+        cursor.fail("output with a variable that changes is not supported: insert into names it", asked.pace.position)
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
     keyed.check_telling(node, asked, aggregating)
     ticking = asked.pace is not None and asked.pace.kind == "snapshot"
@@ -328,6 +357,10 @@ def _projected(
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
     return single_events(cursor, node, columns, asked, keyed.keys)
+
+
+def _columns(expressions: Sequence[exp.Expr]) -> Iterator[exp.Column]:
+    return (column for expression in expressions for column in expression.find_all(exp.Column))
 
 
 def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: Priors) -> None:
@@ -356,12 +389,14 @@ def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], p
         looks_up, below = looks_up or not isinstance(below, Filter), below.input
     if looks_up and isinstance(below, (Window, Correlate)):
         cursor.fail(
-            "aggregates over a window with a sub-query, prev or prior are not supported: insert into names these",
+            "aggregates over a window with a sub-query, prev, prior or a variable that changes are not supported: insert "
+            "into names these",
             position,
         )
-    if any(one.name.startswith(("sub.", "before.")) for column in columns for one in column.find_all(exp.Column)):
+    if any(one.name.startswith((*_FOUND, CURRENT)) for one in _columns(columns)):
         cursor.fail(
-            "a sub-query, prev or prior beside aggregates is not supported: insert into names what is found", position
+            "a sub-query, prev, prior or a variable that changes beside aggregates is not supported: insert into names it",
+            position,
         )
 
 

@@ -16,7 +16,7 @@ RESERVED = frozenset(
         "LEFT", "RIGHT", "FULL", "INNER", "OUTER", "UNIDIRECTIONAL", "RETAIN", "MATCH_RECOGNIZE", "PATTERN", "AND", "OR",
         "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE", "WHEN", "THEN", "ELSE", "END", "CREATE", "DELETE", "UPDATE",
         "MERGE", "EVERY", "UNTIL", "WHILE", "DEFINE", "MEASURES", "DISTINCT", "ISTREAM", "RSTREAM", "IRSTREAM",
-        "CONTEXT", "FOR", "UNION", "GROUP BY", "ORDER BY", "PARTITION BY",
+        "CONTEXT", "FOR", "UNION", "SET", "GROUP BY", "ORDER BY", "PARTITION BY",
     )
 )  # fmt: skip
 """Words that are names in backticks only."""

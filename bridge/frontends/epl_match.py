@@ -20,6 +20,7 @@ from bridge.frontends.epl_text import period
 from bridge.frontends.scalars import position_of
 from bridge.query import EagerMatch, Node
 from bridge.recognize.clause import RowPattern, identifier
+from bridge.scope import CURRENT
 from nfa import variables
 from nfa.after import After
 from nfa.pattern import Pattern, symbols
@@ -269,6 +270,12 @@ class _Scope:
 
     def _bare(self, column: exp.Column, place: int | None) -> None:
         """A name alone: the row at hand in a definition, a partition's key in a measure."""
+        if column.name.startswith(CURRENT):
+            name = column.name.removeprefix(CURRENT)
+            self.cursor.fail(
+                f"{name!r} changes (on … set), and cannot be read here: insert into … select *, {name} as x, before",
+                place,
+            )
         if column.name in symbols(self.pattern) and column.name.lower() not in self.keys:
             self.cursor.fail(
                 f"{column.name!r} as a whole event is not supported: name its attributes, {column.name}.…", place

@@ -170,7 +170,7 @@ def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
         if found is not node:
             node.replace(found)
     result: exp.Expr = holder.this.pop()
-    return with_values(result, cursor.variables)
+    return with_values(result, cursor.variables, cursor.read)
 
 
 def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:

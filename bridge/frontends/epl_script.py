@@ -13,13 +13,16 @@ from bridge.frontends.epl_contexts import CreateContext
 from bridge.frontends.epl_into import IntoTable
 from bridge.frontends.epl_paths import refuse_where
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant
-from bridge.frontends.epl_variables import CreateVariable
+from bridge.frontends.epl_variables import Constants, CreateVariable, OnSet, after
 from bridge.frontends.epl_windows import CreateWindow
 from bridge.frontends.extended import CreateQuery, CreateStream, Query
 from bridge.frontends.extended import Statement as Plain
 from bridge.named import NamedWindows
 from bridge.query import Stream, walk
+from bridge.variables import SetVariables
 from windows.schema import Schema
+
+_CHANGES = (ChangeTable, SetVariables)
 
 
 def script(text: str) -> list[Plain | CreateTable]:
@@ -40,8 +43,7 @@ def script(text: str) -> list[Plain | CreateTable]:
             position = cursor.position
             name = annotated(cursor)
             several = statements_of(cursor)
-            values = {one.name.lower(): one.value for one in several if isinstance(one, CreateVariable)}
-            cursor.variables = {**cursor.variables, **values}
+            cursor.variables = after(cursor.variables, several, cursor.read)
             contexts = {one.context.name.lower(): one.context for one in several if isinstance(one, CreateContext)}
             cursor.contexts = {**cursor.contexts, **contexts}
             found += _called(list(_plain(windows, types, streams, several, found)), name)
@@ -77,7 +79,12 @@ def _plain(
         elif isinstance(statement, CreateSchema):
             streams[statement.name.lower()] = types.declare(statement)
             yield CreateStream(statement.name, streams[statement.name.lower()])
-        elif isinstance(statement, (CreateContext, CreateVariable)):
+        elif isinstance(statement, OnSet):
+            made = {one.table for one in before if isinstance(one, CreateTable)}
+            yield from (CreateTable(state) for state in statement.node.set if state not in made)
+            names = ", ".join(state.name for state in statement.node.set)
+            yield CreateQuery(_free(f"set {names}", before), windows.put(statement.node), statement.text)
+        elif isinstance(statement, (Constants, CreateContext, CreateVariable)):
             continue  # the statements after it have its value
         elif isinstance(statement, CreateVariant):
             types.create_variant(statement)
@@ -112,8 +119,9 @@ def _free(name: str, before: Sequence[object]) -> str:
 def _called(statements: Sequence[Plain | CreateTable], name: str | None) -> Iterator[Plain | CreateTable]:
     """The statements of one, the last of them under a name; what inserts into a stream has that stream's alone."""
     match statements:
-        case [CreateQuery(_, node, text)] if any(isinstance(below, ChangeTable) for below in walk(node)):
-            yield CreateQuery(name or statements[0].name, node, text)
+        case [*tables, CreateQuery(called, node, text)] if any(isinstance(below, _CHANGES) for below in walk(node)):
+            yield from tables
+            yield CreateQuery(name or called, node, text)
             return
     inserted = [statement.name for statement in statements if isinstance(statement, CreateQuery)]
     for statement in statements:

@@ -12,13 +12,12 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, blanked, tokens
 
 if TYPE_CHECKING:
     from bridge.frontends.epl_contexts import Context
+    from bridge.variables import Variable
 
 UNITS = {
     "MSEC": 1, "MILLISECOND": 1, "MILLISECONDS": 1, "SEC": 1000, "SECOND": 1000, "SECONDS": 1000, "MIN": 60_000,
@@ -55,10 +54,11 @@ class EplCursor(Cursor):
         self,
         text: str,
         reserved: Collection[str] = (),
-        variables: Mapping[str, exp.Expr] = MappingProxyType({}),
+        variables: Mapping[str, Variable] = MappingProxyType({}),
         contexts: Mapping[str, Context] = MappingProxyType({}),
     ) -> None:
         self.variables, self.contexts = variables, contexts
+        self.read = set()
         self.text = text
         self.bare = _respelled(text)
         self.tokens = tokens(text, self.bare)

@@ -6,21 +6,32 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from bridge.scope import CURRENT
+from bridge.variables import Variable
+
 NAME = "variable"
 """Where a value keeps the name by which it was asked for."""
 
 
-def with_values(expression: exp.Expr, known: Mapping[str, exp.Expr]) -> exp.Expr:
+def with_values(expression: exp.Expr, known: Mapping[str, Variable], read: set[str]) -> exp.Expr:
     """The expression with the values of variables; `known` has them by their names in lower case.
 
-    >>> print(with_values(exp.condition("v > Most"), {"most": exp.Literal.number(3)}).sql())
+    The value of one that events set is a column; of others it stands in the expression, and `read` notes that.
+
+    >>> most = Variable("Most", "INTEGER", exp.Literal.number(3))
+    >>> print(with_values(exp.condition("v > most"), {"most": most}, set()).sql())
     v > 3
     """
 
     def value(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column) or node.table or node.name.lower() not in known:
             return node
-        found = known[node.name.lower()].copy()
+        variable = known[node.name.lower()]
+        found = variable.column if variable.is_set else variable.value.copy()
+        if not variable.is_set:
+            read.add(node.name.lower())
+        else:
+            found.this.meta.update(node.this.meta)
         found.meta[NAME] = node.name
         return found
 
@@ -28,5 +39,13 @@ def with_values(expression: exp.Expr, known: Mapping[str, exp.Expr]) -> exp.Expr
 
 
 def named(column: exp.Expr) -> exp.Expr:
-    """A column of a list under its variable's name, if it is one alone."""
-    return exp.alias_(column, column.meta[NAME], quoted=True) if NAME in column.meta else column
+    """A column of a list under its variable's name, if it is one alone, or as it was written with one that changes."""
+    if NAME in column.meta:
+        return exp.alias_(column, column.meta[NAME], quoted=True)
+    if isinstance(column, exp.Alias) or not any(part.name.startswith(CURRENT) for part in column.find_all(exp.Column)):
+        return column
+    return exp.alias_(column, column.transform(_written).sql(), quoted=True)
+
+
+def _written(node: exp.Expr) -> exp.Expr:
+    return exp.column(node.meta[NAME]) if isinstance(node, exp.Column) and NAME in node.meta else node

@@ -8,7 +8,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_changes import VERBS
 from bridge.frontends.epl_from import Item, item
 from bridge.frontends.epl_views import windowed, windows
-from bridge.query import Filter, Stream, Window
+from bridge.query import Filter, Stream, TemporalMatch, Window
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +35,11 @@ def create_window(cursor: Cursor) -> CreateWindow:
 
 
 def trigger(cursor: Cursor) -> Item:
-    """Step over `B(…) as b`, after `on`."""
+    """Step over `B(…) as b`, or `pattern [ … ]`, after `on`."""
     found = item(cursor)
-    if not isinstance(found.node, (Stream, Filter)):
-        cursor.fail("on wants a stream, perhaps with a filter", found.position)
-    if cursor.word() not in ("SELECT", *VERBS):
-        cursor.fail("on … select, on … update, on … merge and on … delete are supported; insert into inserts")
+    sets = cursor.word() == "SET"
+    if not isinstance(found.node, (Stream, Filter)) and not (sets and isinstance(found.node, TemporalMatch)):
+        cursor.fail("on wants a stream, perhaps with a filter; on … set also a pattern", found.position)
+    if cursor.word() not in ("SELECT", "SET", *VERBS):
+        cursor.fail("on … select, on … set, on … update, on … merge and on … delete are supported; insert into inserts")
     return found

@@ -101,7 +101,7 @@ def _resolved(event: Occurrence, own: Resolved, scope: _Tags, bound: dict[int, b
     event = dataclasses.replace(event, input=own.node, keys=keys)
     if event.condition is None:
         return event
-    visible = (*own.visible, *scope.fields(event.condition, bound))
+    visible = (*own.fields, *scope.fields(event.condition, bound))
     condition = condition_of(event.condition, Scope(visible), "a filter")
     return dataclasses.replace(event, condition=condition)
 

@@ -4,6 +4,7 @@ from bridge.flow import Flow, Need
 from bridge.rewrite import (
     aggregate,
     arrange,
+    assign,
     change,
     changing,
     correlate,
@@ -28,6 +29,7 @@ __all__ = [
     "Source",
     "aggregate",
     "arrange",
+    "assign",
     "change",
     "changing",
     "correlate",

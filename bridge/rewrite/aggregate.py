@@ -34,6 +34,7 @@ from bridge.rewrite.changes import at_changes
 from bridge.rewrite.counted import can_count, counted, searched
 from bridge.rewrite.frames import aggregates, framed
 from bridge.rewrite.network import Network, clock, derived_content, rewrite
+from bridge.rewrite.placed import listed, sought
 from bridge.rewrite.ranged import can_range, ranged
 from bridge.rewrite.stream import pushed_out
 from bridge.scope import column
@@ -72,7 +73,7 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     return network.give(operator, node, need)
 
 
-def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[exp.Select, str]]:
+def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[exp.Query, str]]:
     """The statement for any push, and another for `few` or `many` events where there is one; each with its name."""
     if node.every_change:
         return {"": (at_changes(node, below, network), "moments that change its window")}
@@ -85,7 +86,14 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         single = joined(node, below, network), "join of arrivals and window"
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
     if network.database.frames and not nth and below.size is not None and not below.timed and not node.on_change:
-        return {"": (framed(node, below), "window frames, as its rows expire in order"), "few": single}
+        forms: dict[str, tuple[exp.Query, str]] = {
+            "": (framed(node, below), "window frames, as its rows expire in order"),
+            "few": single,
+        }
+        if can_count(node, below) and not below.counted:
+            forms["many"] = sought(node, below), "their places among the rows"
+            forms["shared"] = listed(node, below), "a list of these places"
+        return forms
     if by_number and (found := searched(node, below, network)) is not None:
         return {"": single, "many": (found, "places in a sorted array")}
     if can_range(node, below):
@@ -93,7 +101,7 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
     return {"": single}
 
 
-def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, exp.Select], kept: Sequence[str]) -> Flow:
+def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, exp.Query], kept: Sequence[str]) -> Flow:
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
     order = ("_place",) if below.order or below.jumping or node.on_change or node.every_change else ()
@@ -101,7 +109,15 @@ def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, exp.Select],
     columns = [*system, *groups, *names]
     forms = {push: Selection.of(exp.Subquery(this=select), columns) for push, select in selects.items()}
     timed = below.timed or node.on_change or node.every_change
-    return Flow(names, forms[""], order=order, timed=timed, few=forms.get("few"), many=forms.get("many"))
+    return Flow(
+        names,
+        forms[""],
+        order=order,
+        timed=timed,
+        few=forms.get("few"),
+        many=forms.get("many"),
+        shared=forms.get("shared"),
+    )
 
 
 @derived_content.register

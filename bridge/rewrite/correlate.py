@@ -63,8 +63,8 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
         operator.keys = tuple(f"_{part.alias}_{key}" for part in parts if part.flow for key in part.flow.key)
         operator.origins = lambda: _origins(_parts(node, network, windowed=True))
 
-    operator = network.operator(node, build, "Correlate")
     tables = {below.name.lower() for _, below in node.inputs if isinstance(below, query.Relation)}
+    operator = network.operator(node, build, "Correlate", key=network.as_of_now(node, tables))
     return network.give(operator, node, max(need, Need.ARRIVALS) if network.changes(tables) else need)
 
 

@@ -49,11 +49,11 @@ def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     first = first.where(exp.GT(this=of("f", "ts"), expression=since)).order_by(of("f", "ts"), of("f", "seq")).limit(1)
     before = exp.paren(exp.Sub(this=exp.Subquery(this=first), expression=number(1)))
     count = exp.paren(exp.Sub(this=of("t", NUMBER), expression=before))
-    names = _of_arrivals(node)
+    names = of_arrivals(node)
     arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
     found = exp.select(*(of("a", name) for name in names), named(exp.Subquery(this=newest), NUMBER)).from_(arrivals)
-    columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
-    select = exp.select(of("t", "ts"), of("t", "seq"), _expiry(below.size), *columns)
+    columns = [named(item.this.transform(own, count), item.alias) for item in node.columns]
+    select = exp.select(of("t", "ts"), of("t", "seq"), expiry(below.size), *columns)
     return select.from_(exp.Subquery(this=found.distinct()).as_("t", quoted=True))
 
 
@@ -74,29 +74,29 @@ def searched(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     )
     count = exp.paren(exp.Sub(this=kept, expression=gone))
 
-    names = _of_arrivals(node)
+    names = of_arrivals(node)
     arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
     same_row = [exp.EQ(this=of("n", name), expression=of("a", name)) for name in ("ts", "seq")]
     since = exp.Sub(this=of("a", "ts"), expression=number(below.size))
     found = exp.select(*(of("a", name) for name in names), of("n", NUMBER), named(since, "_since")).from_(arrivals)
     found = found.join(exp.alias_(numbers, "n", table=True, quoted=True), on=exp.and_(*same_row))
-    columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
-    select = exp.select(of("t", "ts"), of("t", "seq"), _expiry(below.size), *columns)
+    columns = [named(item.this.transform(own, count), item.alias) for item in node.columns]
+    select = exp.select(of("t", "ts"), of("t", "seq"), expiry(below.size), *columns)
     return select.from_(exp.Subquery(this=found).as_("t", quoted=True))
 
 
-def _of_arrivals(node: query.Aggregate) -> list[str]:
+def of_arrivals(node: query.Aggregate) -> list[str]:
     """The columns of an arrival that its result is made of."""
     read = [call.this.name for call in aggregates(node) if isinstance(call, exp.Last)]
     return list(dict.fromkeys(("ts", "seq", *read)))
 
 
-def _expiry(size: int) -> exp.Expr:
+def expiry(size: int) -> exp.Expr:
     """When the newest row leaves: without the constant, what is found of an arrival is the same for all members."""
     return named(exp.Add(this=of("t", "ts"), expression=number(size)), "_expires")
 
 
-def _own(part: exp.Expr, count: exp.Expr) -> exp.Expr:
+def own(part: exp.Expr, count: exp.Expr) -> exp.Expr:
     """A part of the select list: of the events of the window the newest is the one that arrives."""
     if isinstance(part, exp.Last):
         return of("t", part.this.name)

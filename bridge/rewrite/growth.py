@@ -69,7 +69,7 @@ class Growth:
         return exp.select(*map(column, self.columns)).from_(exp.Subquery(this=steps).as_("q", quoted=True))
 
     def select(self) -> exp.Query:
-        """All runs that this push made, complete or not."""
+        """The runs that this push made: those that are complete, and those that an event to come can extend."""
         names = [*self.columns, "_new"]
         body = exp.union(exp.select(*map(column, names)).from_(table("_begin")), self._growth(), distinct=False)
         parts = {"_move": (["_from", "_symbol", "_to"], self._moves())}
@@ -78,15 +78,29 @@ class Growth:
         if self._common:
             parts["_common"] = (names, exp.union(self._alive(common=True), *self._common_begun(), distinct=False))
         parts |= {"_begin": (names, self._begin()), "_run": (names, body)}
-        new = exp.EQ(this=column("_new"), expression=number(1))
-        made = [exp.select(*map(column, self.columns)).from_(table("_run")).where(new)]
+        made = [self._made("_run")]
         if self._common:
-            made.append(exp.select(*map(column, self.columns)).from_(table("_common")).where(new.copy()))
+            made.append(self._made("_common"))
         select: exp.Query = exp.union(*made, distinct=False) if len(made) > 1 else made[0]
         for name, (columns, part) in parts.items():
             alias = exp.TableAlias(this=_id(name), columns=[_id(c) for c in columns])
             select = select.with_(alias, as_=part, recursive=True)
         return select
+
+    def _made(self, runs: str) -> exp.Select:
+        """What this push made of `runs`. Databases that take many events at once leave out what nothing comes of."""
+        made = exp.select(*(of("r", name) for name in self.columns)).from_(called(runs, "r"))
+        made = made.where(exp.EQ(this=of("r", "_new"), expression=number(1)))
+        if not self.network.database.frames:
+            return made
+        latest = exp.select(*map(column, self.keys), named(exp.Max(this=column("_before")), "_latest"))
+        latest = latest.from_(table(self.symbols)).group_by(*map(column, self.keys))
+        one_key = [same(of("l", key), of("r", key)) for key in self.keys]
+        made = made.join(latest.subquery(_id("l")), on=exp.and_(*one_key) if one_key else exp.true())
+        complete = [number(state) for state in sorted(self.automaton.accepting)]
+        since = exp.Coalesce(this=of("l", "_latest"), expressions=[of("r", "ts")])
+        alive = exp.GTE(this=of("r", "ts"), expression=since)
+        return made.where(exp.or_(exp.In(this=of("r", "_state"), expressions=complete), alive))
 
     # Those that are the same for all members ----------------------------------------------------------------------------
 

@@ -7,18 +7,26 @@ from sqlglot import exp
 from bridge import query
 from bridge.flow import Flow, Need, Selection, named, number, of, qualified, seen, whole
 from bridge.plan import Operator
+from bridge.rewrite import early
 from bridge.rewrite.correlate import related
 from bridge.rewrite.network import Network, rewrite
+from bridge.scope import CURRENT
+from bridge.variables import EARLY
 
 
 @rewrite.register
 def _(node: query.Lookup, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        operator.result = _looked_up(node, below, _source(node.source, network))
+        found = early.value(node, network) or _found(node, below, _source(node.source, network))
+        operator.result = _looked_up(node, below, found)
 
-    operator = network.operator(node, build, f"Lookup {node.name}")
-    kept = isinstance(node.source, query.Relation) and network.changes([node.source.name.lower()])
+    tables = [node.source.name.lower()] if isinstance(node.source, query.Relation) else []
+    kept, title = network.changes(tables), f"Lookup {node.name}"
+    if node.early and early.is_alone(node, network):
+        operator = network.operator(node, build, title, epoch=0)  # before what changes the table, where that put it
+    else:
+        operator = network.operator(node, build, title, key=network.as_of_now(node, tables))
     return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
 
 
@@ -29,9 +37,8 @@ def _source(node: query.Node, network: Network) -> Flow | Selection:
     return network.rewrite(node, Need.CONTENT)
 
 
-def _looked_up(node: query.Lookup, below: Flow, inner: Flow | Selection) -> Flow:
+def _looked_up(node: query.Lookup, below: Flow, found: exp.Expr) -> Flow:
     own = list(below.arrivals.columns)
-    found = _found(node, below, inner)
     rows = exp.Subquery(this=below.arrivals.select()).as_("t", quoted=True)
     select = exp.select(*(of("t", name) for name in own), named(found, node.name)).from_(rows)
     return Flow(
@@ -69,6 +76,8 @@ def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr
     if node.value is None:
         return exp.Exists(this=rows.select(number(1)))
     value = meant(node.value)
+    if node.name.startswith((CURRENT, EARLY)):
+        return exp.Subquery(this=rows.select(value))
     if node.operand is not None:
         return exp.In(this=whole(meant(node.operand)), query=exp.Subquery(this=rows.select(value)))
     if not value.find(exp.AggFunc):

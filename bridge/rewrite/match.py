@@ -143,9 +143,7 @@ class Matching:
             exp.Max(this=of("a", "ts")),
             (of("a", key) for key in self.keys),
             [of("a", "ts")],
-            exp.WindowSpec(
-                kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end=number(1), end_side="PRECEDING"
-            ),
+            self._earlier(),
         )
         earlier = exp.LT(this=of("i", "ts"), expression=of("a", "ts"))
         known = exp.Case().when(earlier, of("i", "ts")).else_(of("i", "_before"))
@@ -156,6 +154,13 @@ class Matching:
             .from_(source)
             .join(last, on=exp.and_(*same_key) if same_key else exp.true(), join_type="left")
         )
+
+    def _earlier(self) -> exp.WindowSpec:
+        """The frame of the instants before a row's own. DuckDB seeks a frame's end from the beginning for each row."""
+        start = {"kind": "RANGE", "start": "UNBOUNDED", "start_side": "PRECEDING"}
+        if self.network.database.frames:
+            return exp.WindowSpec(**start, end="CURRENT ROW", exclude=exp.var("GROUP"))
+        return exp.WindowSpec(**start, end=number(1), end_side="PRECEDING")
 
     def _newest_instants(self) -> list[Insert | Purge]:
         """One row a key: its newest instant and the one before that, for events of the same ts still to come."""

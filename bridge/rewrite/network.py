@@ -76,6 +76,8 @@ class Network:
         self._state = names.tables
         self.read_late: set[Node] = set()
         """What reads tables that nobody wrote when it was created: it is read when all steps are done."""
+        self._changers: dict[str, list[frozenset[str]]] = {}
+        """Of each table that statements change the streams that each of them reads."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self.reader = 0
         self._used: set[int | str] = set()
@@ -115,19 +117,24 @@ class Network:
         return gone
 
     def operator(
-        self, node: Node, build: Callable[[Operator], None], title: str, key: Hashable | None = None
+        self,
+        node: Node,
+        build: Callable[[Operator], None],
+        title: str,
+        key: Hashable | None = None,
+        epoch: int | None = None,
     ) -> Operator:
         """The operator of this tree, built when it is the first of its kind since the last event.
 
-        `key`: what it is known by, where it is another one than that of the tree itself.
+        `key`: what it is known by, where it is another one than that of the tree itself; `epoch`: since when, likewise.
         """
-        key = key or node
-        found = self._by_node.get((key, self.epoch))
+        key, epoch = key or node, self.epoch if epoch is None else epoch
+        found = self._by_node.get((key, epoch))
         if found is None:
             sources, timed = self.concerns(node)
             found = Operator(title, sources, timed)
             self._noting(id(found), lambda: build(found))
-            self._by_node[key, self.epoch] = found
+            self._by_node[key, epoch] = found
             self.operators.append(found)
         self.use(found)
         return found
@@ -157,6 +164,23 @@ class Network:
     def changes(self, names: Iterable[str]) -> bool:
         """Whether statements change one of these tables: what is read of them is kept as it was, at its place."""
         return any(name in self._state for name in names)
+
+    def note_change(self, name: str, node: Node) -> None:
+        """Notes that a statement changes this table."""
+        streams = frozenset(below.name.lower() for below in query.walk(node) if isinstance(below, query.Stream))
+        self._changers.setdefault(name.lower(), []).append(streams)
+
+    def changed_by(self, name: str, node: Node) -> set[str]:
+        """The streams that a node reads whose events change this table."""
+        streams = {below.name.lower(): below.name for below in query.walk(node) if isinstance(below, query.Stream)}
+        return {
+            streams[one] for streams_of in self._changers.get(name.lower(), []) for one in streams_of & set(streams)
+        }
+
+    def as_of_now(self, node: Node, tables: Iterable[str]) -> Hashable:
+        """What reads tables is known by what they are: another statement that changes one may come before its like."""
+        numbers = tuple((name, len(self._changers[name])) for name in sorted(tables) if name in self._changers)
+        return (node, numbers) if numbers else node
 
     def windows(self) -> list[Node]:
         """All windows kept."""

@@ -17,6 +17,7 @@ from bridge.changes import ChangeTable
 from bridge.query import Node
 from bridge.stores import statement
 from bridge.stores.statement import Sql
+from bridge.variables import SetVariables
 from windows.databases import Database
 from windows.databases.base import PARAMETER
 
@@ -38,11 +39,11 @@ class Touch(NamedTuple):
 def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
     """The tables of the bridge's database for whose sake events are taken one by one; names in lower case."""
     nodes = dict.fromkeys(node for tree in trees for node in query.walk(tree))
-    writes = [touch for node in nodes if (touch := _written(node, database))]
+    writes = [touch for node in nodes for touch in _written(node, database)]
     reads = [touch for node in nodes for touch in _read(node, database)] if writes else []
     found = {write.table for write in writes if any(write.meets(read) for read in reads)}
     for write in writes:
-        others = (other for other in writes if isinstance(other.node, (UpdateSQL, ChangeTable)))
+        others = (other for other in writes if isinstance(other.node, (UpdateSQL, ChangeTable, SetVariables)))
         if any(write.meets(other) for other in others):
             found.add(write.table)
     return found
@@ -51,34 +52,34 @@ def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
 def written(trees: Iterable[Node], database: Database) -> frozenset[str]:
     """The tables of the bridge's database that some of these trees write; names in lower case."""
     nodes = (node for tree in trees for node in query.walk(tree))
-    return frozenset(touch.table for node in nodes if (touch := _written(node, database)))
+    return frozenset(touch.table for node in nodes for touch in _written(node, database))
 
 
 def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:
     """How often a tree reads a table, and writes it."""
     nodes = dict.fromkeys(query.walk(tree))
     reads = sum(touch.table == table for node in nodes for touch in _read(node, database))
-    writes = (_written(node, database) for node in nodes)
-    return reads, sum(touch is not None and touch.table == table for touch in writes)
+    return reads, sum(touch.table == table for node in nodes for touch in _written(node, database))
 
 
 def met(trees: Iterable[Node], late: Iterable[Node], database: Database) -> str | None:
     """A table that the trees write, and that some of the others read `late`, when all is written; None where all is well."""
-    writes = [touch for tree in trees for node in query.walk(tree) if (touch := _written(node, database))]
+    writes = [touch for tree in trees for node in query.walk(tree) for touch in _written(node, database)]
     reads = [touch for node in late for touch in _read(node, database)] if writes else []
     return next((write.table for write in writes if any(write.meets(read) for read in reads)), None)
 
 
-def _written(node: Node, database: Database) -> Touch | None:
+def _written(node: Node, database: Database) -> Iterator[Touch]:
     match node:
         case UpdateSQL(store=None):
             sql = statement.update(node.statement, database, node.position)
-            return Touch(node, statement.written(sql), set_by(sql))
+            yield Touch(node, statement.written(sql), set_by(sql))
         case IntoTable():
-            return Touch(node, node.table.lower(), None)
+            yield Touch(node, node.table.lower(), None)
         case ChangeTable():
-            return Touch(node, node.table.name.lower(), None)
-    return None
+            yield Touch(node, node.table.name.lower(), None)
+        case SetVariables():
+            yield from (Touch(node, table.name.lower(), None) for table in node.set)
 
 
 def _read(node: Node, database: Database) -> Iterator[Touch]:
@@ -89,6 +90,9 @@ def _read(node: Node, database: Database) -> Iterator[Touch]:
             yield from _read_by(node, statement.read(node.statement, database))
         case UpdateSQL(store=None):
             yield from _read_by(node, statement.update(node.statement, database))
+        case SetVariables():
+            own = node.set
+            yield from (Touch(node, table.name.lower(), None) for table in node.tables if table not in own)
 
 
 def _read_by(node: Node, sql: Sql) -> Iterator[Touch]:

@@ -1,0 +1,108 @@
+"""COUNT(*) of a sliding window, of many events: a row's place among all rows, less how many have left its window.
+
+Those are the rows up to the row's time less the window's length; the newest of them is found by an ASOF JOIN. That takes
+DuckDB half as long as a frame, whose ends are sought for each row. Where queries share the statement and the rows lie
+about as close as the milliseconds, a list has the number of rows up to each millisecond: one list for all, and a tenth
+of the time.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.flow import Flow, named, number, numbered, of, over
+from bridge.rewrite.counted import expiry, of_arrivals, own
+from bridge.rewrite.frames import arrived
+from bridge.scope import column
+
+SPARSE = 4
+"""Rows whose times span more milliseconds than so many times their number are in no list."""
+
+_PLACE, _SINCE, _COUNTS, _BEGIN = "_at", "_since", "_counts", "_begin"
+
+
+def sought(node: query.Aggregate, below: Flow) -> exp.Select:
+    """The arrivals with their counts, by the newest row that has left."""
+    return _sought(node, below, _rows(node, below))
+
+
+def listed(node: query.Aggregate, below: Flow) -> exp.Query:
+    """The same by the list, or, if it would be long, as `sought`: of the two parts one has no rows."""
+    rows = _rows(node, below)
+    spread = exp.paren(exp.Sub(this=exp.Max(this=column("ts")), expression=exp.Min(this=column("ts"))))
+    close = exp.LTE(this=spread, expression=exp.Mul(this=number(SPARSE), expression=exp.Count(this=exp.Star())))
+    parts = _listed(node, below, _only_if(close, rows)), _sought(node, below, _only_if(exp.Not(this=close), rows))
+    return exp.union(*parts, distinct=False)
+
+
+def _rows(node: query.Aggregate, below: Flow) -> exp.Select:
+    """All rows that are there, with what is told of those that arrive."""
+    assert below.content is not None
+    names = dict.fromkeys(("ts", "seq", *of_arrivals(node)))
+    return below.content.project({name: column(name) for name in names}).select()
+
+
+def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
+    """The rows, or none of them, by a condition of all."""
+    of_all = exp.select(condition.copy()).from_(_called(rows, "b"))
+    return exp.select(*_names(rows)).from_(_called(rows, "w")).where(exp.Subquery(this=of_all))
+
+
+def _sought(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select:
+    last = exp.select(column("ts"), named(exp.Max(this=column(_PLACE)), _PLACE))
+    last = last.from_(_called(_numbered(rows), "n")).group_by(column("ts"))
+    left = exp.LTE(this=of("d", "ts"), expression=of("t", _SINCE))
+    select = _told(node, below, rows, exp.Coalesce(this=of("d", _PLACE), expressions=[number(0)]))
+    select.append("joins", exp.Join(this=_called(last, "d"), method="ASOF", side="LEFT", on=left))
+    return select
+
+
+def _listed(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select:
+    since = exp.Sub(this=of("t", _SINCE), expression=of("l", _BEGIN))
+    nothing_yet = exp.LT(this=of("t", _SINCE), expression=of("l", _BEGIN))
+    place = exp.Add(this=since, expression=number(1))
+    counted = exp.Anonymous(this="LIST_EXTRACT", expressions=[of("l", _COUNTS), place])
+    gone = exp.Case().when(nothing_yet, number(0)).else_(counted)
+    return _told(node, below, rows, gone).join(_called(_counts(rows), "l"), join_type="cross")
+
+
+def _told(node: query.Aggregate, below: Flow, rows: exp.Select, gone: exp.Expr) -> exp.Select:
+    """What is told of each arrival `t`, from whose window so many rows have `gone`."""
+    assert below.size is not None
+    since = named(exp.Sub(this=column("ts"), expression=number(below.size)), _SINCE)
+    arrivals = exp.select(*_names(rows), column(_PLACE), since).from_(_called(_numbered(rows), "n"))
+    arrivals = arrivals.where(arrived(below))
+    count = exp.paren(exp.Sub(this=of("t", _PLACE), expression=gone))
+    columns = [named(item.this.transform(own, count), item.alias) for item in node.columns]
+    return exp.select(of("t", "ts"), of("t", "seq"), expiry(below.size), *columns).from_(_called(arrivals, "t"))
+
+
+def _numbered(rows: exp.Select) -> exp.Select:
+    place = named(numbered([], [column("seq")]), _PLACE)
+    return exp.select(*_names(rows), place).from_(_called(rows, "m"))
+
+
+def _counts(rows: exp.Select) -> exp.Select:
+    """One row: the list, and the millisecond it begins with."""
+    until = exp.Add(this=exp.Max(this=column("ts")), expression=number(1))
+    milliseconds = exp.Anonymous(this="RANGE", expressions=[exp.Min(this=column("ts")), until])
+    moments = exp.select(named(exp.Anonymous(this="UNNEST", expressions=[milliseconds]), "ts"))
+    of_each = exp.select(column("ts"), named(exp.Count(this=exp.Star()), "_rows")).group_by(column("ts"))
+    same = of("r", "ts").eq(of("i", "ts"))
+    each = exp.select(of("i", "ts"), of("r", "_rows")).from_(_called(moments.from_(_called(rows, "e")), "i"))
+    each = each.join(_called(of_each.from_(_called(rows, "g")), "r"), on=same, join_type="left")
+    up_to_it = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+    total = exp.cast(over(exp.Sum(this=column("_rows")), [], [column("ts")], up_to_it), "BIGINT")
+    totals = exp.select(column("ts"), named(total, "_rows")).from_(_called(each, "j"))
+    in_time = exp.Order(this=column("_rows"), expressions=[exp.Ordered(this=column("ts"))])
+    counts = exp.Anonymous(this="LIST", expressions=[in_time])
+    return exp.select(named(counts, _COUNTS), named(exp.Min(this=column("ts")), _BEGIN)).from_(_called(totals, "k"))
+
+
+def _names(rows: exp.Select) -> list[exp.Expr]:
+    return [column(name) for name in rows.named_selects]
+
+
+def _called(rows: exp.Query, alias: str) -> exp.Expr:
+    return exp.Subquery(this=rows.copy()).as_(alias, quoted=True)

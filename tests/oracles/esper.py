@@ -218,17 +218,19 @@ def _decision(url: str, question: Question, said: Rows, answer: Rows) -> int | N
         said, answer = [row[1:] for row in said], [row[1:] for row in answer]
         if agree(said, answer):
             return 2
-    if "partition by" in question.statement and "#time(" in question.statement:
-        kept = re.sub(r"#time\([^)]*\)", "#keepall", _every_match(question.statement))
-        every = from_bridge(url, dataclasses.replace(question, statement=kept))
-        if not isinstance(every, str) and set(answer) <= set(said) <= set(every):
-            return 22
-    every = from_bridge(url, dataclasses.replace(question, statement=_every_match(question.statement)))
-    if isinstance(every, str):
-        return None
-    ways = {row[-len(said[0]) :] for row in every} if said else set()
-    has_choice = re.search(r"[?*|]|\{,", question.statement) is not None
-    return 2 if (has_choice or "interval" in question.statement) and set(said) <= ways else None
+    found = set(said)
+    by_key = "partition by" in question.statement and "#time(" in question.statement and set(answer) <= found
+    kept = re.sub(r"#time\([^)]*\)", "#keepall", question.statement)
+    if by_key and found <= _matches(url, question, said, kept):
+        return 22
+    has_choice = "interval" in question.statement or re.search(r"[?*|]|\{,", question.statement) is not None
+    return 2 if has_choice and found <= _matches(url, question, said, question.statement) else None
+
+
+def _matches(url: str, question: Question, said: Rows, statement: str) -> set[tuple[Any, ...]]:
+    """All matches there are, as wide as the rows that were said."""
+    every = from_bridge(url, dataclasses.replace(question, statement=_every_match(statement)))
+    return {row[-len(said[0]) :] for row in every} if said and not isinstance(every, str) else set()
 
 
 def _every_match(statement: str) -> str:

@@ -179,6 +179,8 @@ class BothState(SeveralState):
         super().start(begin)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
+        if state not in self.running:  # the second of several last results of one moment, as in Esper
+            return
         side = self.running.index(state)
         if ended:
             self.running[side] = None
@@ -208,7 +210,7 @@ class BothState(SeveralState):
 @of(Either)
 class EitherState(SeveralState):
     def true(self, bound: Bound, state: State, ended: bool) -> None:
-        if ended:
+        if ended and state in self.running:
             self.running[self.running.index(state)] = None
             self.quit()
         self.above.true(bound, self, ended)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-QUANTILES = [place / 1000 for place in range(1000)]
-"""The shares of the events at whose times a history can be cut."""
+QUANTILES = f"percentile_approx(`{TIME}`, array({', '.join(f'{place / 1000}D' for place in range(1000))}), 20000)"
+"""The times at which a history can be cut; as a text, since Python would send each share to the JVM by itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ def history_of(frames: Sequence[DataFrame], end: int | None) -> History:
     times = frames[0].select(TIME)
     for frame in frames[1:]:
         times = times.unionByName(frame.select(TIME))
-    found = times.agg(F.count(TIME), F.min(TIME), F.max(TIME), F.percentile_approx(TIME, QUANTILES, 20_000)).first()
+    found = times.agg(F.count(TIME), F.min(TIME), F.max(TIME), F.expr(QUANTILES)).first()
     assert found is not None
     count, first, last, quantiles = found
     last = max(last if last is not None else end or 0, end if end is not None else last or 0)

@@ -165,7 +165,7 @@ def _write_strands(replay: Replay, group: Group, directory: Directory) -> Iterat
 def _write_pieces(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
     began = time.monotonic()
     task, pieces = replay.task(group)
-    ordered = task.bounds is not None
+    ordered = task.in_order
     raw = directory.under_way if ordered else f"{directory.under_way}/raw"
     files = pieces.mapInArrow(Writer(task, raw).write, Writer.COLUMNS).collect()
     paths = {name: [file.path for file in files if file.query == name] for name in group.names}

@@ -260,7 +260,7 @@ class Replay:
             group = dataclasses.replace(group, strands=NO_STRANDS)
         task, pieces = self.task(dataclasses.replace(group, names=(name,)))
         frame = pieces.mapInArrow(task.frame(name), spark_schema(task.wanted[name]))
-        if task.bounds is not None:
+        if task.in_order:
             return frame
         return frame.orderBy(*map(column, ORDER)).select(*map(column, self.schemas[name].names))
 
@@ -305,10 +305,10 @@ class Replay:
             found = {name: with_first_row(self._nodes[name]) for name in group.names}
             changed = {name: node for name, node in found.items() if node is not None}
             queries = [(name, changed.get(name, node)) for name, node in queries]
-        order = [] if bounds is not None else [(c, pa.int64()) for c in ORDER]
+        at_once = {} if bounds is not None or self._open_end or self.writes.serial else self._bounded(group.names)
+        order = [(c, pa.int64()) for c in ORDER] if group.keys or at_once else []  # else one after the other
         wanted = {name: pa.schema([*order, *self.schemas[name]]) for name in group.names}
         feeds = tuple(self._feed(number, events, bool(changed)) for number, events in enumerate(self.events))
-        at_once = {} if bounds is not None or self._open_end or self.writes.serial else self._bounded(group.names)
         task = Task(
             feeds,
             tuple(queries) if self.writes.serial else needed(queries, group.names),

@@ -119,7 +119,7 @@ def heavy(events: DataFrame, columns: Sequence[Column], least: int) -> tuple[int
     if not large:
         return total, []
     one_key = [_is_one_value(c) for c in columns]
-    told = [F.count(TIME), F.min(TIME), F.max(TIME), F.percentile_approx(TIME, QUANTILES, 20_000)]
+    told = [F.count(TIME), F.min(TIME), F.max(TIME), F.expr(QUANTILES)]
     of_keys = events.where(bucket.isin(large)).groupBy(PIECE).agg(*told, *one_key)
     found = [tuple(row) for row in of_keys.where(F.col(of_keys.columns[1]) >= least).collect()]
     strands = [Strand(row[0], History(row[1], row[2], row[3], tuple(row[4]))) for row in found if all(row[5:])]

@@ -95,6 +95,11 @@ class Task:
     stores: Mapping[str, str] = dataclasses.field(default_factory=dict)
     before: tuple[int, ...] = ()
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the results come in their order, piece by piece; else they have ORDER's columns, to be sorted by."""
+        return not any(ORDER[0] in schema.names for schema in self.wanted.values())
+
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
         """Of each piece in turn: its number, a query, and rows of it in their order."""
         for piece, events in pieces(batches):

@@ -20,16 +20,18 @@ import java.util.Map;
 /**
  * Esper as a witness: answers many questions, each in a runtime of its own.
  *
- * <p>Arguments: a file of questions, the file for the answers, both JSON; esper.py says what stands in them. Time is
+ * <p>Arguments: a file of questions, the file for the answers, a line each, both JSON; esper.py says what stands in them. Time is
  * what the events say, and passes in small steps.
  */
 public final class EsperAnswers {
   public static void main(String[] arguments) throws Exception {
-    JsonArray answers = new JsonArray();
-    for (JsonValue question : Json.parse(Files.readString(Path.of(arguments[0]))).asArray()) {
-      answers.add(answer(question.asObject()));
+    try (var answers = Files.newBufferedWriter(Path.of(arguments[1]))) {
+      for (JsonValue question : Json.parse(Files.readString(Path.of(arguments[0]))).asArray()) {
+        answers.write(answer(question.asObject()).toString());
+        answers.newLine();
+        answers.flush();
+      }
     }
-    Files.writeString(Path.of(arguments[1]), answers.toString());
   }
 
   /** What has been compiled for all: the schemas. */

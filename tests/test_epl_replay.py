@@ -99,7 +99,7 @@ def test_pieces_give_the_rows_of_the_whole_many_times(block: int) -> None:
 
 @pytest.mark.xdist_group("spark")
 def test_spark_gives_the_live_rows(spark: Any, tmp_path: Path) -> None:
-    assert compared(*made(0, 6, 24), engine="spark", spark=spark, pieces=3, out=tmp_path) > 10
+    assert compared(*made(0, 2, 24), engine="spark", spark=spark, pieces=2, out=tmp_path) > 3
 
 
 @pytest.mark.long
@@ -121,5 +121,5 @@ def test_a_table_that_statements_share_is_refused_on_spark(text: str) -> None:
     history = epl_histories.tables([("S", (1, "E1", 1, "x"))])
     script = f"{epl_histories.DECLARED[0]}; {text}"
     assert len(bridge.replay({"S": history["S"]}, script, language="epl")) == 1
-    with pytest.raises(QueryError, match="create table is not supported on Spark"):
+    with pytest.raises(QueryError, match="not supported on Spark"):
         bridge.replay({"S": history["S"]}, script, "spark", language="epl")

@@ -45,7 +45,8 @@ def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
     for entry, processor, rows in takers:
         function, present, names = processor.function, entry.processors, entry.names
         one_by_one = not processor.batch
-        for found in _taken(processor, entry, rows):
+        as_they_are = one_by_one and type(rows) is list and not entry.is_decoded
+        for found in rows if as_they_are else _taken(processor, entry, rows):
             if processor in present:  # another one, or itself, may have removed it since
                 try:
                     function(new(Event, (dict(zip(names, found[1:])), found[0])) if one_by_one else found)  # noqa: B905

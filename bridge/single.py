@@ -171,7 +171,7 @@ class _Binding:
 
     def bound(self, statement: exp.Expr) -> Bound:
         """The statement with a row of values wherever the inbox stood."""
-        if _MARK.search(statement.sql(self.database.dialect)):
+        if _MARK.search(self.database.render(statement)):
             raise _Unbound
         places = [found for found in statement.find_all(exp.Table) if found.name == self.inbox and not found.db]
         for found in places:

@@ -54,6 +54,13 @@ class Growth:
         return [attribute.name for attribute in self.node.measures]
 
     @property
+    def spells_first(self) -> bool:
+        """Whether a run's `_path` begins with its first event. Where its number is all, `_first_seq` says it, too: most runs
+        of many events stay without a second one, and a text for each takes DuckDB as long as finding that out.
+        """
+        return not self.network.database.frames or tuple(self.key) != ("seq",)
+
+    @property
     def columns(self) -> list[str]:
         """Those of a run."""
         return [
@@ -198,6 +205,8 @@ class Growth:
         symbol = of("m", "_symbol") if taking.transition is None else number(self._number(taking.transition[1]))
         letter: exp.Expr = exp.cast(exp.Add(this=symbol, expression=number(100)), "VARCHAR")
         run = taking.run
+        if run is None and not self.spells_first:
+            event = exp.cast(exp.Literal.string(""), "VARCHAR")
         if run is not None:
             event, letter = joined_text([of(run, "_path"), event]), joined_text([of(run, "_letters"), letter])
         columns = [

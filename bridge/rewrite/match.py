@@ -78,7 +78,9 @@ class Matching:
         self.order = self.below.order
         self.alone = True
         """Whether there never was more than one member, so that no run is the same for several."""
-        self._make_tables(self._growth({1: self.node}))
+        growth = self._growth({1: self.node})
+        self.spells_first = growth.spells_first
+        self._make_tables(growth)
 
     def join(self, node: query.Match) -> int:
         """Takes in one more; its number."""
@@ -194,7 +196,7 @@ class Matching:
     def result(self, node: query.Match, member: int) -> Flow:
         """P5, P6: a member's runs that this push brought to an accepting state, in the order of their events."""
         states = [number(state) for state in sorted(self.automaton.accepting)]
-        order = (*self.order, "_path", "_letters")
+        order = (*self.order, *(() if self.spells_first else ("_first_seq",)), "_path", "_letters")
         columns = {
             "ts": column("ts"),
             "seq": column("seq"),

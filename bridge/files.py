@@ -28,6 +28,7 @@ def file_source(path: str | os.PathLike[str], schema: Any = None, timestamp: str
     >>> cep.push_events("calls", bridge.file_source("calls.csv", cep.streams["calls"]))
     2
     >>> cep.close()
+    >>> pathlib.Path("calls.csv").unlink()
     """
     import pyarrow as pa
 
@@ -65,6 +66,7 @@ def file_sink(path: str | os.PathLike[str]) -> FileSink:
     >>> pathlib.Path("high.csv").read_text().split()
     ['"ts","a"', '1000,2']
     >>> cep.close()
+    >>> pathlib.Path("high.csv").unlink()
     """
     from bridge.results import FileSink
 

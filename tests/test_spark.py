@@ -26,7 +26,7 @@ from bridge.errors import BridgeError, QueryError, SourceError, UnknownName
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session for all
 
-SEEDS = 6
+SEEDS = 5
 
 QUERIES = {
     "filter": "SELECT k, a * 2 AS double FROM s WHERE a > 40",

@@ -165,21 +165,10 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
     if isinstance(statement, CreateSchema):
         runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
         return
-    if isinstance(statement, CreateVariable):
-        variable = statement.variable
-        if variable.name.lower() in catalogue.variables:
-            raise NameTaken(f"there is a variable {variable.name!r} already")
-        catalogue.variables[variable.name.lower()] = variable
-        return
-    if isinstance(statement, Constants):
-        catalogue.variables = after(catalogue.variables, (), statement.names)
-        return
-    if isinstance(statement, OnSet):
-        for state in statement.node.set:
-            if not catalogue.variables[state.name.lower()].is_set:
-                create_table(state, runner)
-        catalogue.variables = after(catalogue.variables, [statement], ())
-        runner.add_query(catalogue.free(name), windows.put(statement.node), text)
+    if isinstance(statement, (Constants, CreateVariable, OnSet)):
+        _note_variables(statement, runner)
+        if isinstance(statement, OnSet):
+            runner.add_query(catalogue.free(name), windows.put(statement.node), text)
         return
     if isinstance(statement, CreateContext):
         _create_context(statement.context, catalogue)
@@ -224,15 +213,39 @@ def _create_statement(statement: Asked, name: str, text: str, runner: Runner, wi
     runner.add_query(catalogue.free(called), node, text)
 
 
+def _note_variables(statement: Constants | CreateVariable | OnSet, runner: Runner) -> None:
+    """What it says of variables; those that events set from now on get their tables."""
+    catalogue = runner.catalogue
+    if isinstance(statement, CreateVariable) and statement.variable.name.lower() in catalogue.variables:
+        raise NameTaken(f"there is a variable {statement.variable.name!r} already")
+    if isinstance(statement, OnSet):
+        for state in statement.node.set:
+            if not catalogue.variables[state.name.lower()].is_set:
+                create_table(state, runner)
+    read = statement.names if isinstance(statement, Constants) else ()
+    catalogue.variables = after(catalogue.variables, [statement], read)
+
+
 def _create_context(context: Context, catalogue: Catalogue) -> None:
     """A context whose streams and keys are there, and of one type each."""
     if context.name.lower() in catalogue.contexts:
         raise NameTaken(f"there is a context {context.name!r} already")
-    for instance in context.instances if context.categories else ():
+    if context.categories:
+        _check_categories(context, catalogue)
+    else:
+        _check_keys(context, catalogue)
+    catalogue.contexts[context.name.lower()] = context
+
+
+def _check_categories(context: Context, catalogue: Catalogue) -> None:
+    for instance in context.instances:
         (of,) = instance.streams
         resolve(objects.Filter(objects.Stream(of.stream), objects.scalar(of.condition or exp.true())), catalogue)
+
+
+def _check_keys(context: Context, catalogue: Catalogue) -> None:
     types = list[list[str]]()
-    for one in context.streams if not context.categories else ():
+    for one in context.streams:
         stream = objects.Stream(one.stream)
         source = stream if one.condition is None else objects.Filter(stream, one.condition)
         keys = {f"key{place}": key for place, key in enumerate(one.keys, 1)}
@@ -241,7 +254,6 @@ def _create_context(context: Context, catalogue: Catalogue) -> None:
         )
         if [family(kind) for kind in types[-1]] != [family(kind) for kind in types[0]]:
             raise QueryError(f"the keys of {one.stream!r} are {types[-1]}, those before {types[0]}", words=[one.stream])
-    catalogue.contexts[context.name.lower()] = context
 
 
 def _tells_inserted(statement: CreateQuery | Query) -> bool:

@@ -9,8 +9,8 @@ from sqlglot import exp
 from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError
 from bridge.query import Node
-from bridge.scope import Field, Scope, condition_of, scalar
-from bridge.types import place, type_of
+from bridge.scope import Field, Scope, column, condition_of, scalar
+from bridge.types import family, place, type_of
 from windows.types import List, is_nested, shape
 
 METHODS = {
@@ -67,16 +67,12 @@ def _(node: Enumeration, names: Names) -> Resolved:
     if node.method in CONDITIONAL and body is not None:
         body, kind = condition_of(body, scope, "=>"), found.element
     else:
-        body = scalar(exp.column(exp.to_identifier(node.element, quoted=True)) if body is None else body, scope)
+        body = scalar(column(node.element) if body is None else body, scope)
         kind = type_of(body, scope.type_of)
-        if is_nested(kind) or kind == "BOOLEAN" or (node.method in ("SUM", "AVG") and not _is_number(kind)):
+        if is_nested(kind) or kind == "BOOLEAN" or (node.method in ("SUM", "AVG") and family(kind) != "number"):
             raise QueryError(f"{node.method} is not of values that are {kind}", position=place(node.values))
     resolved = dataclasses.replace(node, input=below.node, values=values, body=body)
     return Resolved(resolved, (*below.fields, Field(node.name, told(node.method, kind), hidden=True)), windowed=False)
-
-
-def _is_number(kind: str) -> bool:
-    return kind in ("SMALLINT", "INTEGER", "BIGINT", "DOUBLE") or kind.startswith("DECIMAL")
 
 
 def told(method: str, of: str) -> str:

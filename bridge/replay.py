@@ -153,11 +153,6 @@ def replay(
         from bridge.spark import replay as on_spark
 
         script = Script.of(queries, language=language)
-        if script.tables:
-            raise QueryError(
-                "create table and on … set are not supported on Spark, where events are not taken one after the other: "
-                "engine='local'"
-            )
         options = {
             "timestamp": timestamp, "schemas": schemas, "relations": relations, "stores": stores, "database": database,
             "end": end, "pieces": pieces, "run": run,

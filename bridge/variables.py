@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from bridge.changes import StateTable
 from bridge.query import Lookup, Node, Relation
-from bridge.scope import CURRENT
+from bridge.scope import CURRENT, column
 from windows.schema import Attribute, Schema
 
 EARLY = "filter."
@@ -42,7 +42,7 @@ class Variable:
     @property
     def column(self) -> exp.Column:
         """The column that stands for its value, where this may change."""
-        return exp.column(_quoted(CURRENT + self.name))
+        return column(CURRENT + self.name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ def names_of(expression: exp.Expr) -> tuple[str, ...]:
     >>> names_of(exp.GT(this=exp.column("v"), expression=exp.column("variable.most")))
     ('most',)
     """
-    columns = (column.name for column in expression.find_all(exp.Column) if not column.table)
+    columns = (found.name for found in expression.find_all(exp.Column) if not found.table)
     return tuple(dict.fromkeys(name.removeprefix(CURRENT) for name in columns if name.startswith(CURRENT)))
 
 
@@ -92,8 +92,9 @@ def looked_up(node: Node, name: str, early: bool = False) -> Lookup:
     >>> print(looked_up(Stream("S"), "most"))
     SELECT * FROM S LOOKING UP "variable.most" ("variable.most".most OF most)
     """
-    column = (EARLY if early else CURRENT) + name
-    return Lookup(node, column, Relation(name), None, exp.column(name, table=_quoted(column)), early=early)
+    called = (EARLY if early else CURRENT) + name
+    value = exp.column(name, table=exp.to_identifier(called, quoted=True))
+    return Lookup(node, called, Relation(name), None, value, early=early)
 
 
 def asked_early(condition: exp.Expr) -> exp.Expr:
@@ -101,11 +102,7 @@ def asked_early(condition: exp.Expr) -> exp.Expr:
 
     def early(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and not node.table and node.name.startswith(CURRENT):
-            return exp.column(_quoted(EARLY + node.name.removeprefix(CURRENT)))
+            return column(EARLY + node.name.removeprefix(CURRENT))
         return node
 
     return condition.transform(early)
-
-
-def _quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)

@@ -15,6 +15,7 @@ from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Node
+from bridge.scope import column
 
 EACH = "each."
 """What the columns begin with."""
@@ -102,7 +103,7 @@ class Enumerations:
             parts = [node.args[part] for part in ("catalog", "db", "table", "this") if node.args.get(part)]
             if parts[0].name != variable:
                 return node
-            found: exp.Expr = exp.column(exp.to_identifier(element, quoted=True))
+            found: exp.Expr = column(element)
             found.this.meta.update(parts[0].meta)
             for part in parts[1:]:
                 found = exp.Dot(this=found, expression=part.copy())

@@ -13,6 +13,9 @@ from bridge.named import EVER
 from bridge.query import Correlate, EagerMatch, Node, Prior, TemporalMatch, Window
 from windows.window import FirstRange, FirstRows, Range, Rows, Unbounded
 
+BEFORE = "before."
+"""What the columns begin with."""
+
 _EVER: dict[str, type[exp.Expr]] = {"firstever": exp.First, "lastever": exp.Last, "countever": exp.Count}
 
 LIMIT = 1_000
@@ -62,7 +65,7 @@ class Priors:
             self.cursor.fail(f"{function} wants a number of events, at most {LIMIT}, and a value: {function}(1, v)", at)
         if values[0].find(exp.AggFunc, exp.Anonymous):
             self.cursor.fail(f"{function} wants an attribute of the event", at)
-        return _Call(f"before.{len(self.found) + 1}", function, values[0].copy(), count, at)
+        return _Call(f"{BEFORE}{len(self.found) + 1}", function, values[0].copy(), count, at)
 
     def _ever(self, node: exp.Anonymous, make: type[exp.Expr]) -> exp.Expr:
         """`firstever(v)`: an aggregate, of all events that ever came."""

@@ -9,12 +9,12 @@ from sqlglot import exp
 from bridge.enumeration import Enumeration
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_enumerations import EACH
-from bridge.frontends.epl_prior import Priors
-from bridge.frontends.epl_subqueries import Subqueries
+from bridge.frontends.epl_prior import BEFORE, Priors
+from bridge.frontends.epl_subqueries import FOUND, Subqueries
 from bridge.query import Correlate, Filter, Lookup, Node, Prior, TemporalMatch, Window, walk
 from bridge.scope import CURRENT
 
-LATER = ("sub.", "before.")
+LATER = (FOUND, BEFORE)
 """What the columns begin with that stand for sub-queries, and for values of events before."""
 
 

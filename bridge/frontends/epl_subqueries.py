@@ -21,6 +21,9 @@ from bridge.frontends.epl_join import STOPS
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Lookup, Node, Stream, TemporalMatch, Window
 
+FOUND = "sub."
+"""What the columns begin with."""
+
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _KINDS = {"EXISTS": "exists", "IN": "in"}
 
@@ -131,7 +134,7 @@ class Subqueries:
         if cursor.word() != ")":
             cursor.fail("a sub-query is select … from one stream where …: insert into names all else")
         value = None if kind == "exists" else self._value(cursor, columns, position)
-        cut = _Cut(f"sub.{next(self._numbers)}", kind, position, alias, source, value, condition)
+        cut = _Cut(f"{FOUND}{next(self._numbers)}", kind, position, alias, source, value, condition)
         self.found.append(cut)
         return cut, cursor.at + 1
 

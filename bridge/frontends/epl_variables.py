@@ -15,6 +15,7 @@ from bridge.frontends.epl_join import tags_of
 from bridge.frontends.epl_output import Told
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Filter, Map, Node, Occurrence, Stream, TemporalMatch, rebuilt, unfiltered
+from bridge.scope import column
 from bridge.types import family, type_of
 from bridge.variables import SetVariables, Variable, asked_early, looked_up, names_of
 
@@ -158,10 +159,10 @@ def asked_of(expressions: Iterable[exp.Expr]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in expressions for name in names_of(one)))
 
 
-def with_variables(node: Node, names: Iterable[str]) -> Node:
-    """The rows with the values that variables have as a statement takes them."""
+def with_variables(node: Node, names: Iterable[str], early: bool = False) -> Node:
+    """The rows with the values that variables have as a statement takes them, or before the event (`early`)."""
     for name in names:
-        node = looked_up(node, name)
+        node = looked_up(node, name, early)
     return node
 
 
@@ -179,7 +180,11 @@ def asking_early(node: Node) -> Node:
     """
     if isinstance(node, Filter) and is_filter(node):
         names = names_of(node.condition)
-        return Filter(_early(asking_early(node.input), names), asked_early(node.condition)) if names else node
+        return (
+            Filter(with_variables(asking_early(node.input), names, early=True), asked_early(node.condition))
+            if names
+            else node
+        )
     if isinstance(node, TemporalMatch):
         conditions = {below: [e.condition for e in node.events if e.input == below] for below in node.inputs_of}
         asked = {below: asked_of(one for one in found if one is not None) for below, found in conditions.items()}
@@ -190,7 +195,9 @@ def asking_early(node: Node) -> Node:
 def _occurrence(event: Occurrence, names: tuple[str, ...]) -> Occurrence:
     """An event of a pattern; with the values that any event of its stream asks for, as they are one input."""
     condition = None if event.condition is None else asked_early(event.condition)
-    return dataclasses.replace(event, input=_early(asking_early(event.input), names), condition=condition)
+    return dataclasses.replace(
+        event, input=with_variables(asking_early(event.input), names, early=True), condition=condition
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,7 +231,7 @@ class Parts:
             is_own = isinstance(node, exp.Column) and not names_of(node)
             if not is_own and not isinstance(node, exp.AggFunc):
                 return node
-            return exp.column(_quoted(found.setdefault(node.copy(), f"part.{len(found) + 1}")))
+            return column(found.setdefault(node.copy(), f"part.{len(found) + 1}"))
 
         def meant(node: exp.Expr) -> exp.Expr:
             is_alias = isinstance(node, exp.Column) and not node.table and node.name.lower() in aliases
@@ -241,13 +248,3 @@ class Parts:
         """The results of an aggregate of the inner columns."""
         node = with_variables(node, asked_of((*self.columns, *([self.having] if self.having is not None else []))))
         return Map(node if self.having is None else Filter(node, self.having), self.columns)
-
-
-def _quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
-
-
-def _early(node: Node, names: Iterable[str]) -> Node:
-    for name in names:
-        node = looked_up(node, name, early=True)
-    return node

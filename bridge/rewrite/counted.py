@@ -52,9 +52,7 @@ def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     names = of_arrivals(node)
     arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
     found = exp.select(*(of("a", name) for name in names), named(exp.Subquery(this=newest), NUMBER)).from_(arrivals)
-    columns = [named(item.this.transform(own, count), item.alias) for item in node.columns]
-    select = exp.select(of("t", "ts"), of("t", "seq"), expiry(below.size), *columns)
-    return select.from_(exp.Subquery(this=found.distinct()).as_("t", quoted=True))
+    return told(node, below.size, found.distinct(), count)
 
 
 def searched(node: query.Aggregate, below: Flow, network: Network) -> exp.Select | None:
@@ -80,9 +78,7 @@ def searched(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     since = exp.Sub(this=of("a", "ts"), expression=number(below.size))
     found = exp.select(*(of("a", name) for name in names), of("n", NUMBER), named(since, "_since")).from_(arrivals)
     found = found.join(exp.alias_(numbers, "n", table=True, quoted=True), on=exp.and_(*same_row))
-    columns = [named(item.this.transform(own, count), item.alias) for item in node.columns]
-    select = exp.select(of("t", "ts"), of("t", "seq"), expiry(below.size), *columns)
-    return select.from_(exp.Subquery(this=found).as_("t", quoted=True))
+    return told(node, below.size, found, count)
 
 
 def of_arrivals(node: query.Aggregate) -> list[str]:
@@ -91,12 +87,18 @@ def of_arrivals(node: query.Aggregate) -> list[str]:
     return list(dict.fromkeys(("ts", "seq", *read)))
 
 
-def expiry(size: int) -> exp.Expr:
-    """When the newest row leaves: without the constant, what is found of an arrival is the same for all members."""
-    return named(exp.Add(this=of("t", "ts"), expression=number(size)), "_expires")
+def told(node: query.Aggregate, size: int, arrivals: exp.Select, count: exp.Expr) -> exp.Select:
+    """What is told of each arrival `t`, with the count of its window, and when the newest row leaves that.
+
+    This stands outside `arrivals`: without its constant, what is found of an arrival is the same for all members.
+    """
+    expiry = named(exp.Add(this=of("t", "ts"), expression=number(size)), "_expires")
+    columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
+    select = exp.select(of("t", "ts"), of("t", "seq"), expiry, *columns)
+    return select.from_(exp.Subquery(this=arrivals).as_("t", quoted=True))
 
 
-def own(part: exp.Expr, count: exp.Expr) -> exp.Expr:
+def _own(part: exp.Expr, count: exp.Expr) -> exp.Expr:
     """A part of the select list: of the events of the window the newest is the one that arrives."""
     if isinstance(part, exp.Last):
         return of("t", part.this.name)

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import Flow, named, number, numbered, of, over
-from bridge.rewrite.counted import expiry, of_arrivals, own
+from bridge.rewrite.counted import of_arrivals, told
 from bridge.rewrite.frames import arrived
 from bridge.scope import column
 
@@ -73,9 +73,7 @@ def _told(node: query.Aggregate, below: Flow, rows: exp.Select, gone: exp.Expr) 
     since = named(exp.Sub(this=column("ts"), expression=number(below.size)), _SINCE)
     arrivals = exp.select(*_names(rows), column(_PLACE), since).from_(_called(_numbered(rows), "n"))
     arrivals = arrivals.where(arrived(below))
-    count = exp.paren(exp.Sub(this=of("t", _PLACE), expression=gone))
-    columns = [named(item.this.transform(own, count), item.alias) for item in node.columns]
-    return exp.select(of("t", "ts"), of("t", "seq"), expiry(below.size), *columns).from_(_called(arrivals, "t"))
+    return told(node, below.size, arrivals, exp.paren(exp.Sub(this=of("t", _PLACE), expression=gone)))
 
 
 def _numbered(rows: exp.Select) -> exp.Select:

@@ -38,10 +38,11 @@ def replay(
     from bridge.spark.continuation import go_live
     from bridge.spark.files import read, write
     from bridge.spark.pieces import Replay, frames
-    from bridge.spark.writes import refuse, run_name
+    from bridge.spark.writes import refuse, refuse_tables, run_name
     from bridge.spark.writes import write as write_letters
 
     script = Script.of(queries)
+    refuse_tables(script, ": engine='local'")
     if into is not None:
         refuse(script, "which a bridge that goes on live does itself: use engine='local'")
     found = Replay(source, script, spark=spark, open_end=into is not None, **options)

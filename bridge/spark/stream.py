@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from bridge.errors import BridgeError, QueryError
+from bridge.errors import BridgeError
 from bridge.intake import EARLIEST
 from bridge.replay import Script
 from bridge.spark.fanout import in_words
@@ -23,7 +23,7 @@ from bridge.spark.pieces import Replay
 from bridge.spark.schemas import spark_schema
 from bridge.spark.state import read, restore, saved, written
 from bridge.spark.task import CHUNK, Run, Task
-from bridge.spark.writes import refuse
+from bridge.spark.writes import refuse, refuse_tables
 from windows.window import duration
 
 if TYPE_CHECKING:
@@ -51,10 +51,7 @@ def stream(
     """
     script = Script.of(queries, language=language)
     refuse(script, "which is done where the bridge is: a stream of Spark is not supported")
-    if script.tables:
-        raise QueryError(
-            "create table and on … set are not supported on Spark, where events are not taken one after the other"
-        )
+    refuse_tables(script)
     replay = Replay(source, script, open_end=True, **options)
     return {name: _streamed(replay, name, lateness, pieces) for name in replay.script.queries}
 

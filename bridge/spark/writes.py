@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.arrow import arrow_type
-from bridge.errors import BridgeError, DatabaseError
+from bridge.errors import BridgeError, DatabaseError, QueryError
 from bridge.query import walk
 from bridge.replay import Script
 from bridge.sources.relations import create_relation, drop_relation
@@ -77,6 +77,14 @@ def refuse(script: Script, why: str) -> None:
     """Raises BridgeError where a script reads or writes stored data by SQL."""
     if letters.touches(script.queries):
         raise BridgeError(f"the script reads or writes data stores, {why}")
+
+
+def refuse_tables(script: Script, way_out: str = "") -> None:
+    """Raises QueryError where statements of a script change tables, or variables, that others read."""
+    if script.tables:
+        raise QueryError(
+            f"create table and on … set are not supported on Spark, where events are not taken one after the other{way_out}"
+        )
 
 
 def checked_stores(stores: Mapping[str, Any] | None) -> dict[str, str]:

@@ -90,7 +90,7 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
             "": (framed(node, below), "window frames, as its rows expire in order"),
             "few": single,
         }
-        if can_count(node, below) and not below.counted:
+        if network.database.asof and can_count(node, below) and not below.counted:
             forms["many"] = sought(node, below), "their places among the rows"
             forms["shared"] = listed(node, below), "a list of these places"
         return forms

@@ -160,7 +160,7 @@ class Matching:
     def _earlier(self) -> exp.WindowSpec:
         """The frame of the instants before a row's own. DuckDB seeks a frame's end from the beginning for each row."""
         start = {"kind": "RANGE", "start": "UNBOUNDED", "start_side": "PRECEDING"}
-        if self.network.database.frames:
+        if self.network.database.bulk:
             return exp.WindowSpec(**start, end="CURRENT ROW", exclude=exp.var("GROUP"))
         return exp.WindowSpec(**start, end=number(1), end_side="PRECEDING")
 

@@ -54,6 +54,10 @@ class Database(abc.ABC):
     """So many events at most go through the statements at once."""
     frames: ClassVar[bool] = False
     """Whether a window frame's bound may be computed per row."""
+    asof: ClassVar[bool] = False
+    """Whether it has ASOF JOIN, and lists whose values are read by their places."""
+    bulk: ClassVar[bool] = False
+    """Whether it is for many events at once, so that a statement had better seek more than write rows of no use."""
     indexes: ClassVar[bool] = True
     """Whether it profits from indexes on window tables."""
     folds: ClassVar[bool] = False

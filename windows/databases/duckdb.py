@@ -31,6 +31,8 @@ class DuckDB(Database):
     chunk: ClassVar[int] = 100_000
     lends: ClassVar[bool] = True
     frames: ClassVar[bool] = True
+    asof: ClassVar[bool] = True
+    bulk: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
     indexes: ClassVar[bool] = False
 

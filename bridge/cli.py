@@ -18,6 +18,7 @@ import bridge
 from bridge.errors import BridgeError, ProcessorError, QueryError, SourceError
 
 if TYPE_CHECKING:
+    from bridge.parallel import Lanes
     from bridge.replay import Script
     from bridge.results import Tables
     from bridge.sources import Rejects, Source
@@ -78,10 +79,10 @@ def run(
     if out_format and out is None:
         raise click.UsageError("--format is the format of files: name their directory with --out")
     with _ending():
-        from bridge.replay import open_sources, refuse_unknown, undeclared, with_relations
+        from bridge.replay import IN_MEMORY, installed, open_sources, refuse_unknown, with_relations
 
-        script = _script(queries, language=language)
-        with bridge.connect(db) as cep, with_relations(cep, _relations(relation)):
+        script, relations = _script(queries, language=language), _relations(relation)
+        with bridge.connect(db) as cep, with_relations(cep, relations):
             for name, url in _pairs("datastore", datastore, "NAME=URL").items():
                 cep.register_datastore(name, url)
             end = None if until is None else _time(until)
@@ -89,10 +90,10 @@ def run(
             stamps = _stamps(timestamp, named)
             sources = open_sources(script, named, stamps, input_format, _note)
             refuse_unknown(script, cep, sources, "with --relation {}=FILE")
-            script.install(cep, undeclared(script, sources))
+            is_apart = db == IN_MEMORY and not datastore and all(s.fraction is not None for s in sources.values())
             with _results(out, out_format) as results:
-                results.attach(cep, script.queries)
-                _Run(cep, sources, results, _rejects(on_error, out, named)).go(end)
+                lanes = installed(script, cep, sources, results, relations if is_apart else None)
+                _Run(cep, sources, results, _rejects(on_error, out, named), lanes).go(end)
 
 
 @main.command()
@@ -522,9 +523,14 @@ class _Run:
     """Feeds the sources, shows progress on a terminal, and sums up."""
 
     def __init__(
-        self, cep: bridge.Bridge, sources: dict[str, Source], results: Tables, rejects: Rejects | None
+        self,
+        cep: bridge.Bridge,
+        sources: dict[str, Source],
+        results: Tables,
+        rejects: Rejects | None,
+        lanes: Lanes | None,
     ) -> None:
-        self.cep, self.sources, self.results, self.rejects = cep, sources, results, rejects
+        self.cep, self.sources, self.results, self.rejects, self.lanes = cep, sources, results, rejects, lanes
         self.events, self.started = 0, time.monotonic()
 
     def go(self, end: int | None) -> None:
@@ -534,7 +540,7 @@ class _Run:
         stop: BaseException | None = None
         try:
             with _progress(self) as told:
-                feed(self.cep, self.sources, end, self.rejects, told)
+                feed(self.cep, self.sources, end, self.rejects, told, lanes=self.lanes)
         except (SourceError, KeyboardInterrupt) as error:
             stop = error
         finally:

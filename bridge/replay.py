@@ -22,8 +22,13 @@ from bridge.intake import milliseconds
 from windows.schema import Schema, TypeMismatch
 
 if TYPE_CHECKING:
-    from bridge.results import Results
+    from bridge.parallel import Lanes
+    from bridge.results import Results, Tables
     from bridge.sources import Rejects, Source
+    from bridge.sources.merge import Stretch
+
+IN_MEMORY = "duckdb://"
+"""The database of a replay's own."""
 
 
 @dataclasses.dataclass
@@ -109,7 +114,7 @@ def replay(
     engine: str = "local",
     *,
     language: str = "sql",
-    database: Any = "duckdb://",
+    database: Any = IN_MEMORY,
     timestamp: str | Mapping[str, str] | None = None,
     schemas: Mapping[str, Any] | None = None,
     relations: Mapping[str, Any] | None = None,
@@ -130,6 +135,9 @@ def replay(
     `relations` maps table names to Arrow tables or frames, `stores` names of data stores to their URLs. History is read
     up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by query, each
     complete when it appears, and the tables returned are views of these files.
+
+    On the default database, queries of which every result looks back a bounded while (windows of time, patterns `WITHIN`)
+    run on all cores: slices of the history go through bridges of their own at once, each after the events it looks back at.
 
     With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
     (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
@@ -183,23 +191,44 @@ def replay(
             cep.register_datastore(name, target)
         stack.enter_context(results)
         stack.callback(results.detach, cep)
-        _run(cep, script, source, timestamp, results, None if end is None else milliseconds(end), into is None)
+        until = None if end is None else milliseconds(end)
+        if not isinstance(source, Mapping):
+            _push(cep, script, source, results, until, into is None)
+        else:
+            sources = open_sources(script, source, timestamp)
+            refuse_unknown(script, cep, sources)
+            apart = relations or {} if into is None and database == IN_MEMORY and not stores else None
+            lanes = installed(script, cep, sources, results, apart)
+            feed(cep, sources, until, final=into is None, lanes=lanes)
     return results.tables
 
 
-def _run(cep: Bridge, script: Script, source: Any, timestamp: Any, results: Any, end: int | None, final: bool) -> None:
-    if not isinstance(source, Mapping):
-        refuse_unknown(script, cep, ())
-        script.install(cep, {})
-        results.attach(cep, script.queries)
-        cep.push_all(_before(source, end))
-        _finish(cep, end, final)
-        return
-    sources = open_sources(script, source, timestamp)
-    refuse_unknown(script, cep, sources)
-    script.install(cep, undeclared(script, sources))
+def _push(cep: Bridge, script: Script, source: Any, results: Any, end: int | None, final: bool) -> None:
+    refuse_unknown(script, cep, ())
+    script.install(cep, {})
+    results.begin(cep, script.queries)
     results.attach(cep, script.queries)
-    feed(cep, sources, end, final=final)
+    cep.push_all(_before(source, end))
+    _finish(cep, end, final)
+
+
+def installed(
+    script: Script, cep: Bridge, sources: Mapping[str, Described], results: Tables, relations: Mapping[str, Any] | None
+) -> Lanes | None:
+    """Creates the queries and has their results taken; gives what replays them on all cores, where that can be.
+
+    It cannot without `relations`, which are all that the bridge's database had before: the database is others', too, then.
+    """
+    inferred = undeclared(script, sources)
+    script.install(cep, inferred)
+    results.begin(cep, script.queries)
+    if relations is not None:
+        from bridge.parallel import lanes
+
+        if (found := lanes(cep, script, inferred, relations, results.take)) is not None:
+            return found
+    results.attach(cep, script.queries)
+    return None
 
 
 def _refuse_unnamed(source: Any) -> None:
@@ -271,21 +300,33 @@ def feed(
     rejects: Rejects | None = None,
     progress: Callable[[int], None] = lambda events: None,
     final: bool = True,
-) -> int:
-    """Pushes all sources, merged by time, equal times in their order, up to `end`; gives the number of events.
+    lanes: Lanes | None = None,
+) -> None:
+    """Pushes all sources, merged by time, equal times in their order, up to `end`, into `cep` or into `lanes` of it.
 
     Unless it is `final`, more may come later.
 
-    `progress` is told the number so far. A SourceError comes after all that precedes the bad row in time is in.
+    `progress` is told the number of events so far. A SourceError comes after all that precedes the bad row in time is in.
     """
     from bridge.sources.merge import merged, until
 
-    count = 0
-    for stretch in merged({name: until(s.tables(rejects), end) for name, s in sources.items()}):
-        count += cep.push_tables(stretch)
-        progress(count)
+    stretches = merged({name: until(s.tables(rejects), end) for name, s in sources.items()})
+    if lanes is not None:
+        with lanes:
+            lanes.feed(_told(stretches, progress), lambda last: _finish(last, end, final))
+        return
+    for stretch in _told(stretches, progress):
+        cep.push_tables(stretch)
     _finish(cep, end, final)
-    return count
+
+
+def _told(stretches: Iterator[Stretch], progress: Callable[[int], None]) -> Iterator[Stretch]:
+    """The same; `progress` is told of each when the next one is wanted."""
+    count = 0
+    for stretch in stretches:
+        yield stretch
+        count += sum(table.num_rows for table in stretch.values())
+        progress(count)
 
 
 def _finish(cep: Bridge, end: int | None, final: bool) -> None:

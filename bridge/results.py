@@ -48,9 +48,13 @@ class Tables:
     def attach(self, cep: Bridge, queries: Iterable[str]) -> None:
         """Takes the results of these queries from now on."""
         for name in queries:
+            self._handles.append(cep.add_output_processor(name, functools.partial(self.take, name), batch=True))
+
+    def begin(self, cep: Bridge, queries: Iterable[str]) -> None:
+        """Before any results of these queries are taken."""
+        for name in queries:
             self.counts[name] = 0
             self.start(name, arrow_table(cep._catalogue.query_entry(name).fields, []))
-            self._handles.append(cep.add_output_processor(name, functools.partial(self._take, name), batch=True))
 
     def detach(self, cep: Bridge) -> None:
         """Takes no more results."""
@@ -79,7 +83,8 @@ class Tables:
         """The number of all results."""
         return sum(self.counts.values())
 
-    def _take(self, name: str, table: pa.Table) -> None:
+    def take(self, name: str, table: pa.Table) -> None:
+        """The next results of a query."""
         self.counts[name] += table.num_rows
         self.add(name, table)
 

@@ -17,7 +17,7 @@ import test_nested as nested
 import bridge
 from bridge.arrow import nested_array, values_of
 from bridge.errors import SourceError
-from bridge.spark.fanout import fanout
+from bridge.fanout import fanout
 from bridge.spark.pieces import Replay
 from windows.schema import Schema
 

@@ -15,11 +15,11 @@ from test_differential import LONG, same_rows
 import bridge
 from bridge import query as q
 from bridge.arrow import arrow_type
+from bridge.fanout import Fanout, fanout
 from bridge.replay import Script
 from bridge.rows import arrow_table
 from bridge.sources.layout import layout_of
 from bridge.sources.relations import create_relation
-from bridge.spark.fanout import Fanout, fanout
 from bridge.spark.firsts import with_first_row
 from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.task import Feed, Task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,18 @@ def until(tables: Iterator[pa.Table], end: int | None) -> Iterator[pa.Table]:
             yield table.slice(0, count)
         if count < table.num_rows:
             return
+
+
+def since(stretches: Iterable[Stretch], begin: int) -> Iterator[Stretch]:
+    """The rows at and after an instant.
+
+    >>> [stretch["a"]["ts"].to_pylist() for stretch in since([{"a": pa.table({"ts": [1, 4]})}], 2)]
+    [[4]]
+    """
+    for stretch in stretches:
+        rest = {name: table.slice(int(np.searchsorted(_times(table), begin))) for name, table in stretch.items()}
+        if later := {name: table for name, table in rest.items() if table.num_rows}:
+            yield later
 
 
 def merged(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Stretch]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bridge.arrow import arrow_type
+from bridge.fanout import Path
 from bridge.spark.events import Events, column
-from bridge.spark.fanout import Path
 from bridge.spark.order import PIECE, TIME
 from windows.schema import Schema
 from windows.types import Struct, shape

@@ -7,10 +7,10 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
+from bridge.fanout import stateless
 from bridge.query import Node
 from bridge.recognize.clause import PerMatch
 from bridge.scope import column
-from bridge.spark.fanout import stateless
 from bridge.spark.order import FIRST, MOMENT
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bridge.engine import Bridge
 from bridge.errors import BridgeError
+from bridge.fanout import Path, fanout, in_words
 from bridge.intake import milliseconds
 from bridge.query import MatchRecognize, Node, walk
 from bridge.replay import Script, schema_for, undeclared
@@ -22,7 +23,6 @@ from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import Bounded, bounded
 from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, value_of
 from bridge.spark.events import FILE, ROW, Events, column, open_events
-from bridge.spark.fanout import Path, fanout, in_words
 from bridge.spark.firsts import with_first_row
 from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.schemas import as_table, result_schema, spark_schema

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from bridge.fanout import Path
 from bridge.spark.bounded import Bounded, numbered
 from bridge.spark.cut import QUANTILES, History, slice_of
 from bridge.spark.events import column
-from bridge.spark.fanout import Path
 from bridge.spark.order import FIRST_AT, FIRST_PLACE, ORDER, PIECE, PLACE, REPORT, SLICE, TIME
 from bridge.spark.schemas import spark_schema
 from bridge.spark.slices import Report, Search, Share, Slices, cut, joined

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.errors import BridgeError
+from bridge.fanout import in_words
 from bridge.intake import EARLIEST
 from bridge.replay import Script
-from bridge.spark.fanout import in_words
 from bridge.spark.order import FILE_BITS, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.pieces import Replay
 from bridge.spark.schemas import spark_schema

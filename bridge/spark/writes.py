@@ -21,10 +21,10 @@ import pyarrow as pa
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.arrow import arrow_type
 from bridge.errors import BridgeError, DatabaseError, QueryError
+from bridge.fanout import Fanout
 from bridge.query import walk
 from bridge.replay import Script
 from bridge.sources.relations import create_relation, drop_relation
-from bridge.spark.fanout import Fanout
 from bridge.spark.order import TIME
 from bridge.stores import letters, statement
 from bridge.stores.letters import Letters, Writer

@@ -189,8 +189,12 @@ def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: st
     for whole in tables:
         checked = _conformed(stream, whole, timestamp, before)
         before += whole.num_rows
-        for start in range(0, checked.num_rows, size):
-            yield _Columns(stream, checked.slice(start, size)).numbered
+        yield from _sliced(stream, checked, size)
+
+
+def _sliced(stream: StreamEntry, table: pa.Table, size: int) -> Iterator[Chunk]:
+    for start in range(0, table.num_rows, size):
+        yield _Columns(stream, table.slice(start, size)).numbered
 
 
 @dataclasses.dataclass
@@ -242,6 +246,9 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
                 f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}"
             )
         tables.append((stream, _conformed(stream, pa.concat_tables(list(parts)), timestamp)))
+    if len(tables) == 1:
+        yield from _sliced(*tables[0], size)
+        return
     times = np.concatenate([np.array([], "int64"), *(table.column(0).to_numpy() for _, table in tables)])
     ranks = np.empty(len(times), "int64")
     ranks[np.argsort(times, kind="stable")] = np.arange(len(times))

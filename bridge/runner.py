@@ -35,8 +35,8 @@ PURGE_EVERY = 1_000
 LENT_FROM = 1_000
 """Rows of an Arrow table from which on it is not copied into an inbox, where the database can read it as it is."""
 
-TIDY_EVERY = 200_000
-"""Events between two times that the database may tidy up behind all the rows that came and went."""
+TIDY_EVERY, TIDY_PUSHES = 200_000, 10
+"""Events, and pushes at least, between two times that the database may tidy up behind all the rows that came and went."""
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -70,8 +70,11 @@ class Runner:
         self._filled: set[str] = set()
         self._lent: dict[str, pa.Table] = {}
         self._since_purge = 0
+        self._untidy = 0
+        """So many transactions have removed rows since the database tidied up, when `_tidied` events were in."""
+        self._tidied = 0
         self._removed = False
-        """Whether rows were removed since the database tidied up."""
+        """Whether this one has."""
         self._created = 0
         self._texts: dict[str | tuple[str, str], str] = {}
         self._steps: dict[int, tuple[Step, str]] = {}
@@ -477,7 +480,6 @@ class Runner:
     def transaction(self, lent: Mapping[str, pa.Table] = NOTHING) -> Iterator[None]:
         """All of the block or nothing: on an error also what this object remembers goes back, and what was `lent`."""
         remembered = (self._filled, self._unfilled, self._since_purge, self.seq, self.now, list(self._tables))
-        tidied = self.seq // TIDY_EVERY
         self.database.begin()
         try:
             yield
@@ -494,8 +496,13 @@ class Runner:
                 for name, rows in lent.items():
                     self._lend(name, rows)
             raise
-        if self._removed and self.seq // TIDY_EVERY > tidied:
-            self._removed = False
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """After so many events, since a row that was removed costs each statement a little until then."""
+        self._untidy, self._removed = self._untidy + self._removed, False
+        if self._untidy >= TIDY_PUSHES and self.seq - self._tidied >= TIDY_EVERY:
+            self._untidy, self._tidied = 0, self.seq
             self.database.tidy()
 
 

@@ -33,7 +33,7 @@ from bridge.rewrite.aggregation import Aggregation, guarded
 from bridge.rewrite.changes import at_changes
 from bridge.rewrite.counted import can_count, counted, searched
 from bridge.rewrite.frames import aggregates, framed
-from bridge.rewrite.network import Network, clock, derived_content, rewrite
+from bridge.rewrite.network import Network, as_inserted, clock, derived_content, rewrite
 from bridge.rewrite.placed import listed, sought
 from bridge.rewrite.ranged import can_range, ranged
 from bridge.rewrite.stream import pushed_out
@@ -91,8 +91,9 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
             "few": single,
         }
         if network.database.asof and can_count(node, below) and not below.counted:
-            forms["many"] = sought(node, below), "their places among the rows"
-            forms["shared"] = listed(node, below), "a list of these places"
+            in_order = as_inserted(node.input, network)
+            forms["many"] = sought(node, below, in_order), "their places among the rows"
+            forms["shared"] = listed(node, below, in_order), "a list of these places"
         return forms
     if by_number and (found := searched(node, below, network)) is not None:
         return {"": single, "many": (found, "places in a sorted array")}

@@ -19,7 +19,7 @@ from bridge.flow import Flow, Need, Selection, named, number, of, over, same, ta
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.growth import Growth, called
 from bridge.rewrite.members import Members, shape
-from bridge.rewrite.network import Network, add_table, ago, rewrite
+from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.scope import column
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
@@ -140,24 +140,26 @@ class Matching:
         """Each arrival with `_before`: the instant (distinct ts, per key) before its own (P2)."""
         rows = self._arrivals()
         last = exp.alias_(table(self.instants), "i", table=True, quoted=True)
-        source = exp.alias_(exp.Subquery(this=rows.select()), "a", table=True, quoted=True)
-        in_batch = over(
-            exp.Max(this=of("a", "ts")),
-            (of("a", key) for key in self.keys),
-            [of("a", "ts")],
-            self._earlier(),
-        )
-        earlier = exp.LT(this=of("i", "ts"), expression=of("a", "ts"))
-        known = exp.Case().when(earlier, of("i", "ts")).else_(of("i", "_before"))
+        known = exp.Case().when(exp.LT(this=of("i", "ts"), expression=of("a", "ts")), of("i", "ts"))
+        known = known.else_(of("i", "_before"))
+        before = exp.Coalesce(this=of("a", "_earlier"), expressions=[known])
         same_key = [same(of("i", key), of("a", key)) for key in self.keys]
-        columns = [of("a", name) for name in rows.columns]
         return (
-            exp.select(*columns, named(exp.Coalesce(this=in_batch, expressions=[known]), "_before"))
-            .from_(source)
+            exp.select(*(of("a", name) for name in rows.columns), named(before, "_before"))
+            .from_(exp.Subquery(this=self._with_earlier(rows)).as_("a", quoted=True))
             .join(last, on=exp.and_(*same_key) if same_key else exp.true(), join_type="left")
         )
 
-    def _earlier(self) -> exp.WindowSpec:
+    def _with_earlier(self, rows: Selection) -> exp.Select:
+        """The arrivals with `_earlier`: the instant before among these, per key; NULL where there is none."""
+        arrivals = exp.Subquery(this=rows.select()).as_("a", quoted=True)
+        if not self.keys and as_inserted(self.node.input, self.network):
+            return _by_place(exp.select(*map(column, rows.columns)).from_(arrivals))
+        times = [of("a", "ts")]
+        earlier = over(exp.Max(this=of("a", "ts")), (of("a", key) for key in self.keys), times, self._frame())
+        return exp.select(*(of("a", name) for name in rows.columns), named(earlier, "_earlier")).from_(arrivals)
+
+    def _frame(self) -> exp.WindowSpec:
         """The frame of the instants before a row's own. DuckDB seeks a frame's end from the beginning for each row."""
         start = {"kind": "RANGE", "start": "UNBOUNDED", "start_side": "PRECEDING"}
         if self.network.database.bulk:
@@ -207,3 +209,14 @@ class Matching:
         own = exp.EQ(this=column("_member"), expression=number(member))
         rows = Selection(table(self.steps), columns, (accepted, own))
         return Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
+
+
+def _by_place(arrivals: exp.Select) -> exp.Select:
+    """`_earlier` where the arrivals stand in their order: no sort, in one pass. It is the newest time that another followed."""
+    names = [column(name) for name in arrivals.named_selects]
+    last = exp.Window(this=exp.Lag(this=column("ts")))
+    each = arrivals.select(named(last, "_last"))
+    over_it = exp.Case().when(exp.LT(this=column("_last"), expression=column("ts")), column("_last"))
+    so_far = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+    earlier = exp.Window(this=exp.Max(this=over_it), spec=so_far)
+    return exp.select(*names, named(earlier, "_earlier")).from_(exp.Subquery(this=each).as_("b", quoted=True))

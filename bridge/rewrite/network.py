@@ -381,6 +381,13 @@ def only_views(node: Node) -> bool:
     return isinstance(node, (query.Filter, query.Map, query.Union)) and all(map(only_views, node.inputs_of))
 
 
+def as_inserted(node: Node, network: Network) -> bool:
+    """Whether the rows of a tree stand in their tables in their order, and the database counts them by it: one stream's."""
+    while isinstance(node, (query.Filter, query.Map, query.Window)):
+        node = node.input
+    return network.database.ordered and isinstance(node, query.Stream) and network.source(node.name).node is None
+
+
 def is_jumping(window: query.Window) -> bool:
     """Whether its content enters as a whole: W3, W6."""
     return isinstance(window.extent, Batch) or getattr(window.extent, "slide", None) is not None

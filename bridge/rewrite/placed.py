@@ -22,25 +22,27 @@ SPARSE = 4
 _PLACE, _SINCE, _COUNTS, _BEGIN = "_at", "_since", "_counts", "_begin"
 
 
-def sought(node: query.Aggregate, below: Flow) -> exp.Select:
-    """The arrivals with their counts, by the newest row that has left."""
-    return _sought(node, below, _rows(node, below))
+def sought(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Select:
+    """The arrivals with their counts, by the newest row that has left; `in_order`: the rows stand in their order."""
+    return _sought(node, below, _rows(node, below, in_order))
 
 
-def listed(node: query.Aggregate, below: Flow) -> exp.Query:
+def listed(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Query:
     """The same by the list, or, if it would be long, as `sought`: of the two parts one has no rows."""
-    rows = _rows(node, below)
+    rows = _rows(node, below, in_order)
     spread = exp.paren(exp.Sub(this=exp.Max(this=column("ts")), expression=exp.Min(this=column("ts"))))
     close = exp.LTE(this=spread, expression=exp.Mul(this=number(SPARSE), expression=exp.Count(this=exp.Star())))
     parts = _listed(node, below, _only_if(close, rows)), _sought(node, below, _only_if(exp.Not(this=close), rows))
     return exp.union(*parts, distinct=False)
 
 
-def _rows(node: query.Aggregate, below: Flow) -> exp.Select:
-    """All rows that are there, with what is told of those that arrive."""
+def _rows(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Select:
+    """All rows that are there, each with its place, and what is told of those that arrive."""
     assert below.content is not None
     names = dict.fromkeys(("ts", "seq", *of_arrivals(node)))
-    return below.content.project({name: column(name) for name in names}).select()
+    rows = below.content.project({name: column(name) for name in names}).select()
+    place = named(numbered([], [] if in_order else [column("seq")]), _PLACE)
+    return exp.select(*_names(rows), place).from_(_called(rows, "m"))
 
 
 def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
@@ -51,7 +53,7 @@ def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
 
 def _sought(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select:
     last = exp.select(column("ts"), named(exp.Max(this=column(_PLACE)), _PLACE))
-    last = last.from_(_called(_numbered(rows), "n")).group_by(column("ts"))
+    last = last.from_(_called(rows, "n")).group_by(column("ts"))
     left = exp.LTE(this=of("d", "ts"), expression=of("t", _SINCE))
     select = _told(node, below, rows, exp.Coalesce(this=of("d", _PLACE), expressions=[number(0)]))
     select.append("joins", exp.Join(this=_called(last, "d"), method="ASOF", side="LEFT", on=left))
@@ -71,14 +73,9 @@ def _told(node: query.Aggregate, below: Flow, rows: exp.Select, gone: exp.Expr) 
     """What is told of each arrival `t`, from whose window so many rows have `gone`."""
     assert below.size is not None
     since = named(exp.Sub(this=column("ts"), expression=number(below.size)), _SINCE)
-    arrivals = exp.select(*_names(rows), column(_PLACE), since).from_(_called(_numbered(rows), "n"))
+    arrivals = exp.select(*_names(rows), since).from_(_called(rows, "n"))
     arrivals = arrivals.where(arrived(below))
     return told(node, below.size, arrivals, exp.paren(exp.Sub(this=of("t", _PLACE), expression=gone)))
-
-
-def _numbered(rows: exp.Select) -> exp.Select:
-    place = named(numbered([], [column("seq")]), _PLACE)
-    return exp.select(*_names(rows), place).from_(_called(rows, "m"))
 
 
 def _counts(rows: exp.Select) -> exp.Select:

@@ -41,6 +41,7 @@ from windows.window import (
     Session,
     Top,
     Trailing,
+    Tumbling,
     Unbounded,
     duration,
 )
@@ -116,6 +117,8 @@ class Window(Node):
             held = Batch(scalar(held.start), scalar(held.stop))
         if isinstance(held, Trailing) and held.of is not None:
             held = Trailing(held.size, held.count, scalar(held.of))
+        if isinstance(held, Tumbling):
+            held = Tumbling(held.size, scalar(held.of), held.origin)
         if isinstance(held, Top):
             held = Top(held.count, tuple(map(in_order, held.order)), scalars(held.last_of))
         _set(self, extent=held, partition_by=scalars(self.partition_by))

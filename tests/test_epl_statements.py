@@ -18,6 +18,7 @@ WINDOWS = (
     "#groupwin(k)#sort(2, v desc)", "#rank(k, 2, v)", "#rank(v, 2, k desc)", "#time_accum(3 milliseconds)",
     "#groupwin(k)#time_accum(3 milliseconds)", "#time_batch(4 milliseconds)", "#time_batch(3 milliseconds, 0)",
     "#length_batch(3)", "#lastevent", "#ext_timed(current_timestamp, 4 milliseconds)", "#ext_timed(v, 2 milliseconds)",
+    "#ext_timed_batch(v, 2 milliseconds)", "#ext_timed_batch(current_timestamp, 4 milliseconds, 1)",
     "#expr(newest_timestamp - 5 <= oldest_timestamp and current_count < 4)",
 )  # fmt: skip
 JOINED = [window for window in WINDOWS if window and "batch" not in window]

@@ -346,7 +346,8 @@ def _projected(
     keys: tuple[exp.Expr, ...] = keyed.keys
     grouped = cursor.take("GROUP BY")
     if grouped:
-        keys += resolved(cursor, epl_scalars.listed(cursor, cursor.until(STOPS), "a column to group by"), names)
+        listed = resolved(cursor, epl_scalars.listed(cursor, cursor.until(STOPS), "a column to group by"), names)
+        keys += tuple(key for key in listed if key not in keys)
     position = cursor.position
     having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)

@@ -29,7 +29,9 @@ SCHEMA = "id VARCHAR, v INTEGER, k VARCHAR"
 
 def statement(chance: random.Random) -> str:
     """A statement with one window, or two."""
-    kind = chance.randint(0, 12)
+    kind = chance.randint(0, 13)
+    if kind == 13:
+        return _told_before(chance)
     if kind == 12:
         return _before(chance)
     if kind >= 10:
@@ -84,6 +86,18 @@ def _before(chance: random.Random) -> str:
     if chance.random() < 0.3:
         return f"select id, prior({chance.randint(1, 3)}, v) as x, prior(1, id) as y from S(v > 1){chance.choice(JOINED[:3])}"
     return f"select id, prev({chance.randint(1, 2)}, id) as x, v - prev(v) as y from S{window}{where}"
+
+
+def _told_before(chance: random.Random) -> str:
+    """A statement that tells what aggregates were."""
+    which = chance.choice(("rstream", "irstream"))
+    mark = ", istream() as n" if which == "irstream" else ""
+    by = chance.choice(("", "k", "k"))
+    listed = chance.choice((by, "")) if by else ""
+    sums = ", ".join(filter(None, [listed, "sum(v) as t, count(*) as c, last(id) as l"]))
+    where = chance.choice(("", "", " where v > 1"))
+    group = f" group by {by}" if by else ""
+    return f"select {which} {sums}{mark} from S{chance.choice(WINDOWS)}{where}{group}"
 
 
 def _plain(chance: random.Random, window: str, where: str) -> str:

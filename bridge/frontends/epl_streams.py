@@ -14,6 +14,7 @@ from bridge.query import (
     EagerMatch,
     Map,
     Node,
+    Prior,
     TemporalMatch,
     Union,
     Window,
@@ -21,6 +22,9 @@ from bridge.query import (
     unfiltered,
     walk,
 )
+
+TOLD = "told."
+"""What the columns begin with that hold what aggregates told before (`epl_before`)."""
 
 NEW = "istream"
 """The column that tells what comes from what leaves; a statement names it `istream()`."""
@@ -63,15 +67,23 @@ def streams_of(node: Node) -> str:
     below = list(walk(node))
     if any(isinstance(one, Union) for one in below):
         return "IRSTREAM"
-    return "RSTREAM" if any(isinstance(one, Leaving) for one in below) else ""
+    left = any(isinstance(one, Leaving) or (isinstance(one, Prior) and one.name.startswith(TOLD)) for one in below)
+    return "RSTREAM" if left else ""
 
 
 def marked(columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
     """The columns of a list over `node`, which `both` gave, with the mark after them where they do not name it."""
     star = is_both(node) and any(column.is_star for column in columns)
-    if not star and not any(_is_mark(one) for column in columns for one in column.walk()):
+    if not star and not any(is_mark(one) for column in columns for one in column.walk()):
         columns = (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
     return columns if is_both(node) else tuple(column.transform(_always) for column in columns)
+
+
+def with_mark(columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The columns of a list of aggregates, with the mark after them where they do not name it."""
+    if any(is_mark(one) for column in columns for one in column.walk()):
+        return columns
+    return (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
 
 
 def mark(call: exp.Expr) -> exp.Expr:
@@ -80,13 +92,14 @@ def mark(call: exp.Expr) -> exp.Expr:
     return found if isinstance(call.parent, exp.Alias) else exp.alias_(found, f"{NEW}()", quoted=True)
 
 
-def _is_mark(value: exp.Expr) -> bool:
+def is_mark(value: exp.Expr) -> bool:
+    """Whether a value is the mark."""
     return isinstance(value, exp.Column) and value.name == NEW and not value.table
 
 
 def _always(value: exp.Expr) -> exp.Expr:
     """Nothing leaves what matches."""
-    return exp.true() if _is_mark(value) else value
+    return exp.true() if is_mark(value) else value
 
 
 def arranged(node: Arrange) -> Arrange:

@@ -38,7 +38,7 @@ from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_refusals import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
-from bridge.frontends.epl_streams import both, is_mark, leaving, marked, streams_of, with_mark
+from bridge.frontends.epl_streams import both, check_join, is_mark, leaving, marked, of_join, streams_of, with_mark
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_types import named, with_types
@@ -58,7 +58,7 @@ from bridge.frontends.epl_variables import (
 from bridge.frontends.epl_windows import CreateWindow, create_window, trigger
 from bridge.frontends.extended import CreateQuery, Query
 from bridge.frontends.extended import Statement as Plain
-from bridge.frontends.scalars import Names, resolved
+from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.frontends.select import joined
 from bridge.query import (
     Aggregate,
@@ -289,7 +289,11 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     node, names = keyed.node, names._replace(values=keyed.values)
     refuse_repeated(cursor, node, Region(start, region.end), columns)
     aggregating = any(column.find(exp.AggFunc) for column in columns)
-    if which == "RSTREAM" and not aggregating:
+    joins_both = isinstance(node, Correlate) and which in ("RSTREAM", "IRSTREAM")
+    if joins_both and not aggregating:
+        check_join(cursor, node, position)
+        columns = with_mark(columns) if which == "IRSTREAM" else columns
+    elif which == "RSTREAM" and not aggregating:
         node = leaving(cursor, node, position)
     elif which == "IRSTREAM" and within is not None and within.label is not None:
         cursor.fail("irstream in a context of categories is not supported: a statement for each, S(v < 0)", position)
@@ -319,7 +323,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
         node = Filter(node, joined(where))
     called = (named_by_variable(named_in_context(named(column))) for column in columns)
     listed = tuple(map(as_written, resolved(cursor, called, names)))
-    telling = which if aggregating and which != "ISTREAM" else ""
+    telling = which if (aggregating or joins_both) and which != "ISTREAM" else ""
     return _projected(cursor, node, listed, names, distinct, keyed, later, telling)
 
 
@@ -384,6 +388,8 @@ def _projected(
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
         found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
+    if telling:
+        return _told_of_join(cursor, node, columns, telling, asked if not having else None)
     node = with_variables(node, (name for name in changing if name not in there))
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
@@ -409,6 +415,17 @@ def _told_before(cursor: Cursor, node: Node, listed: Asked, telling: str, asked:
         return aggregated(cursor, node, Asked(columns, listed.keys, None), listed.position or 0)
 
     return told_before(cursor, telling, listed.columns, aggregate)
+
+
+def _told_of_join(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], telling: str, asked: Told | None) -> Node:
+    """What `rstream` or `irstream` tell of a join."""
+    if asked is None or asked.pace is not None or asked.is_arranged or asked.distinct:
+        cursor.fail(
+            f"{telling.lower()} of a join with having, output, order by, limit or distinct is not supported: insert "
+            f"{telling.lower()} into names what is told",
+            None if not columns else position_of(columns[0]),
+        )
+    return of_join(node, columns, telling == "IRSTREAM")
 
 
 def refuse_next(cursor: Cursor) -> None:

@@ -22,6 +22,7 @@ from bridge.query import (
     unfiltered,
     walk,
 )
+from windows.window import Batch, Session
 
 TOLD = "told."
 """What the columns begin with that hold what aggregates told before (`epl_before`)."""
@@ -46,11 +47,43 @@ def both(cursor: Cursor, node: Node, position: int) -> Node:
     SELECT *, TRUE AS istream FROM s WINDOW(ROWS 5) \
 UNION ALL SELECT *, FALSE AS istream FROM (SELECT * FROM s WINDOW(ROWS 5) AS THEY LEAVE)
     """
-    if isinstance(node, Correlate):
-        cursor.fail("irstream of a join is not supported: insert into names the join's results", position)
     if isinstance(node, (EagerMatch, TemporalMatch)):
         return node
     return Union((_marked(node, exp.true()), _marked(Leaving(node), exp.false())))
+
+
+def check_join(cursor: Cursor, node: Node, position: int) -> None:
+    """Refuses rstream and irstream where it is not known when combinations leave."""
+    assert isinstance(node, Correlate)
+    if not is_plain_join(node):
+        cursor.fail(
+            "rstream and irstream of this join are not supported: insert into names its results; of windows that are "
+            "neither batches nor #time_accum, joined with inner joins, they are",
+            position,
+        )
+
+
+def is_plain_join(node: Correlate) -> bool:
+    """Whether it is known when combinations leave: as the first of their parts does."""
+    plain = all(
+        isinstance(below, Window)
+        and getattr(below.extent, "slide", None) is None
+        and not isinstance(below.extent, (Batch, Session))
+        for below in node.inputs_of
+    )
+    return plain and not node.outer and node.driving is None
+
+
+def of_join(node: Node, columns: tuple[exp.Expr, ...], both: bool) -> Node:
+    """The combinations that leave with the first of their parts; with `both` those that come before, each marked."""
+
+    def told(source: Node, value: exp.Expr) -> Map:
+        return Map(
+            source, tuple(column.transform(lambda one: value.copy() if is_mark(one) else one) for column in columns)
+        )
+
+    left = told(Leaving(node), exp.false())
+    return Union((told(node, exp.true()), left)) if both else left
 
 
 def _marked(node: Node, value: exp.Expr) -> Map:

@@ -112,8 +112,13 @@ def put_out_by(content: Selection, pushers: Sequence[Node], network: Network) ->
 
 
 def pushers(node: Node) -> list[Node]:
-    """Whose rows put others out of the window that is read, perhaps filtered."""
-    below = node.inputs_of[0]
-    while not isinstance(below, (query.Window, Changing)):
-        below = below.inputs_of[0]
-    return [below.input] if isinstance(below, query.Window) else [trigger for trigger, _ in below.changes]
+    """Whose rows put others out of the windows that are read, perhaps filtered or joined."""
+    found: list[Node] = []
+    for below in node.inputs_of:
+        if isinstance(below, query.Window):
+            found.append(below.input)
+        elif isinstance(below, Changing):
+            found += [trigger for trigger, _ in below.changes]
+        else:
+            found += pushers(below)
+    return found

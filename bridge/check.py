@@ -21,7 +21,7 @@ from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
 from bridge.types import UNKNOWN, check_types, family, place, refuse_nested, type_of
 from nfa.pattern import symbols
-from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Tumbling, Unbounded
+from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Tumbling
 
 if TYPE_CHECKING:
     from windows.databases import Database
@@ -180,7 +180,8 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
     if node.every_change and not _is_known_to_change(query.unfiltered(below.node)):
         raise QueryError(
-            "EMIT ON EVERY CHANGE needs a stream with a window, or windows that nothing leaves, perhaps filtered"
+            "EMIT ON EVERY CHANGE needs a stream with a window, or a join of windows that are neither batches nor sessions, "
+            "perhaps filtered"
         )
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
@@ -219,10 +220,9 @@ def _is_known_to_end(node: Node) -> bool:
 
 
 def _is_known_to_change(node: Node) -> bool:
-    """Whether all moments are known at which rows enter and leave: of a join they enter alone."""
+    """Whether all moments are known at which rows enter and leave: of a join with the first of their parts."""
     if isinstance(node, query.Correlate):
-        extents = [getattr(below, "extent", None) for below in node.inputs_of]
-        return all(isinstance(extent, Unbounded) for extent in extents)
+        return query.is_plain_join(node)
     return isinstance(node, (query.Window, Changing))
 
 

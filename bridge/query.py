@@ -692,6 +692,17 @@ def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expr:
     return tree
 
 
+def is_plain_join(node: Correlate) -> bool:
+    """Whether it is known when combinations leave: as the first of their parts does."""
+    plain = all(
+        isinstance(below, Window)
+        and getattr(below.extent, "slide", None) is None
+        and not isinstance(below.extent, (Batch, Session))
+        for below in node.inputs_of
+    )
+    return plain and not node.outer and node.driving is None
+
+
 def scalars(sources: Scalar | Iterable[Scalar]) -> tuple[exp.Expr, ...]:
     """Expressions of one or several texts or expressions."""
     return tuple(map(scalar, [sources] if isinstance(sources, (str, exp.Expr)) else sources))

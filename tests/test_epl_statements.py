@@ -39,6 +39,8 @@ def statement(chance: random.Random) -> str:
     if kind == 0:
         left, right = chance.choice(JOINED), chance.choice(JOINED)
         order = chance.choice(("", " order by a.v desc, b.id", " order by b.v limit 2"))
+        if chance.random() < 0.3 and "time_accum" not in left + right:
+            return _of_join(chance, left, right)
         first = chance.choice((f"A{left} as a", "A as a unidirectional"))
         outer = chance.choice(("left", "right", "full"))
         if chance.random() < 0.5:
@@ -86,6 +88,15 @@ def _before(chance: random.Random) -> str:
     if chance.random() < 0.3:
         return f"select id, prior({chance.randint(1, 3)}, v) as x, prior(1, id) as y from S(v > 1){chance.choice(JOINED[:3])}"
     return f"select id, prev({chance.randint(1, 2)}, id) as x, v - prev(v) as y from S{window}{where}"
+
+
+def _of_join(chance: random.Random, left: str, right: str) -> str:
+    """Aggregates over a join, or what they were."""
+    which, mark = chance.choice((("", ""), ("rstream ", ""), ("irstream ", ", istream() as n")))
+    by = chance.choice(("", "a.k", "b.v"))
+    listed = f"{by} as g, " if by else ""
+    on = f"from A{left} as a, B{right} as b where {chance.choice(('a.v = b.v', 'a.k = b.k', 'a.v > b.v'))}"
+    return f"select {which}{listed}sum(a.v) as t, count(*) as c{mark} {on}" + (f" group by {by}" if by else "")
 
 
 def _told_before(chance: random.Random) -> str:

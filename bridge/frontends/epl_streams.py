@@ -19,10 +19,10 @@ from bridge.query import (
     Union,
     Window,
     in_order,
+    is_plain_join,
     unfiltered,
     walk,
 )
-from windows.window import Batch, Session
 
 TOLD = "told."
 """What the columns begin with that hold what aggregates told before (`epl_before`)."""
@@ -61,17 +61,6 @@ def check_join(cursor: Cursor, node: Node, position: int) -> None:
             "neither batches nor #time_accum, joined with inner joins, they are",
             position,
         )
-
-
-def is_plain_join(node: Correlate) -> bool:
-    """Whether it is known when combinations leave: as the first of their parts does."""
-    plain = all(
-        isinstance(below, Window)
-        and getattr(below.extent, "slide", None) is None
-        and not isinstance(below.extent, (Batch, Session))
-        for below in node.inputs_of
-    )
-    return plain and not node.outer and node.driving is None
 
 
 def of_join(node: Node, columns: tuple[exp.Expr, ...], both: bool) -> Node:

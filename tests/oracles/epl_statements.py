@@ -24,6 +24,7 @@ DECIDED = (
     r" output ",  # 16: what is counted
     r" (order by|limit)\b.*(limit|offset)",  # which of equal rows
     r"distinct",
+    r"r?stream .*(sum|count)\(.*#groupwin\(k\)#time_accum",  # 25
     r"(first|last)\(\w+, \d\).* from [SAB](\([^)]*\))?( |$)",  # 22: without a window
 )
 """What differs by decisions of docs/epl.md, or by what no document says."""

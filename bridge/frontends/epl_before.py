@@ -25,7 +25,8 @@ def told_before(
     >>> def made(columns):
     ...     return Aggregate(Window(Stream("s"), "ROWS 5"), columns)
     >>> print(told_before(EplCursor("rstream"), "RSTREAM", (exp.alias_(exp.Count(this=exp.Star()), "n"),), made))
-    SELECT COALESCE("told.1", 0) AS n FROM (SELECT COUNT(*) AS n FROM s WINDOW(ROWS 5)) WITH "told.1" (n OF 1 ROWS BEFORE)
+    SELECT COALESCE("told.1", 0) AS "n" FROM \
+(SELECT COUNT(*) AS n FROM s WINDOW(ROWS 5)) WITH "told.1" ("n" OF 1 ROWS BEFORE)
     """
     marks = [is_mark(_value(column)) for column in columns]
     listed = tuple(column for column, mark in zip(columns, marks, strict=True) if not mark)

@@ -19,9 +19,9 @@ from bridge.errors import QueryError, nearest, source_words
 from bridge.frontends.epl_types import is_type
 from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
-from bridge.types import check_types, family, place, refuse_nested, type_of
+from bridge.types import UNKNOWN, check_types, family, place, refuse_nested, type_of
 from nfa.pattern import symbols
-from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Unbounded
+from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Tumbling
 
 if TYPE_CHECKING:
     from windows.databases import Database
@@ -106,12 +106,22 @@ def _extent(extent: Extent, below: Resolved) -> Extent:
     scope = Scope(below.fields)
     if isinstance(extent, Trailing):
         return extent if extent.of is None else Trailing(extent.size, extent.count, scalar(extent.of, scope))
+    if isinstance(extent, Tumbling):
+        return Tumbling(extent.size, _milliseconds(extent.of, scope), extent.origin)
     if isinstance(extent, Top):
         order = tuple(_ordered(term, scope) for term in extent.order)
         return Top(extent.count, order, tuple(scalar(key, scope) for key in extent.last_of))
     if not isinstance(extent, Batch):
         return extent
     return Batch(condition_of(extent.start, scope, "START"), condition_of(extent.stop, scope, "STOP"))
+
+
+def _milliseconds(of: exp.Expr, scope: Scope) -> exp.Expr:
+    found = scalar(of, scope)
+    kind = type_of(found, scope.type_of)
+    if kind not in ("SMALLINT", "INTEGER", "BIGINT", UNKNOWN):
+        raise QueryError(f"a time is a whole number of milliseconds; {of.sql()} is {kind}", position=place(of))
+    return found
 
 
 @resolve.register
@@ -170,7 +180,8 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
     if node.every_change and not _is_known_to_change(query.unfiltered(below.node)):
         raise QueryError(
-            "EMIT ON EVERY CHANGE needs a stream with a window, or windows that nothing leaves, perhaps filtered"
+            "EMIT ON EVERY CHANGE needs a stream with a window, or a join of windows that are neither batches nor sessions, "
+            "perhaps filtered"
         )
     _check_parts(below.node, groups)
     resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
@@ -209,10 +220,9 @@ def _is_known_to_end(node: Node) -> bool:
 
 
 def _is_known_to_change(node: Node) -> bool:
-    """Whether all moments are known at which rows enter and leave: of a join they enter alone."""
+    """Whether all moments are known at which rows enter and leave: of a join with the first of their parts."""
     if isinstance(node, query.Correlate):
-        extents = [getattr(below, "extent", None) for below in node.inputs_of]
-        return all(isinstance(extent, Unbounded) for extent in extents)
+        return query.is_plain_join(node)
     return isinstance(node, (query.Window, Changing))
 
 
@@ -405,7 +415,7 @@ def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
 
 
 def _renews_by_key(extent: Extent) -> bool:
-    return isinstance(extent, Batch) or (isinstance(extent, Rows) and extent.slide is not None)
+    return isinstance(extent, (Batch, Tumbling)) or (isinstance(extent, Rows) and extent.slide is not None)
 
 
 def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:

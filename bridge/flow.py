@@ -313,3 +313,17 @@ def _as_item(source: exp.Expr) -> exp.Expr:
     if isinstance(source, exp.Subquery):
         return exp.alias_(source.copy(), "q", table=True, quoted=True)
     return source.copy()
+
+
+def floor(ts: exp.Expr, step: int) -> exp.Expr:
+    """The greatest multiple of `step` not above ts, also below zero, where `%` has the sign of ts."""
+    ts, modulus = whole(ts), number(step)
+    rest = exp.Mod(this=ts, expression=modulus)
+    positive = exp.Mod(this=exp.paren(exp.Add(this=exp.paren(rest), expression=modulus)), expression=modulus)
+    return exp.paren(exp.Sub(this=ts.copy(), expression=exp.paren(positive)))
+
+
+def with_columns(source: exp.Expr, **columns: exp.Expr) -> exp.Select:
+    """All columns of a table or a statement, and more."""
+    item = exp.Subquery(this=source).as_("q", quoted=True) if isinstance(source, exp.Select) else source
+    return exp.select("*", *(named(value, name) for name, value in columns.items())).from_(item)

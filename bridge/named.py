@@ -27,7 +27,7 @@ from bridge.query import (
     rebuilt,
     unfiltered,
 )
-from windows.window import FirstRange, FirstRows, Rows, Top, Trailing, Unbounded
+from windows.window import FirstRange, FirstRows, Rows, Top, Trailing, Tumbling, Unbounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def tells_more(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool
     """Whether EPL tells more of an aggregate than the group of each event that enters: what leaves is told, too."""
     if isinstance(window.extent, (Unbounded, FirstRows, FirstRange)):
         return False
-    if filtered or not isinstance(window.extent, (Rows, Top, Trailing)):
+    if filtered or not isinstance(window.extent, (Rows, Top, Trailing, Tumbling)):
         return True
     return bool(keys) and not set(keys) <= set(window.partition_by)
 

@@ -41,6 +41,7 @@ from windows.window import (
     Session,
     Top,
     Trailing,
+    Tumbling,
     Unbounded,
     duration,
 )
@@ -116,6 +117,8 @@ class Window(Node):
             held = Batch(scalar(held.start), scalar(held.stop))
         if isinstance(held, Trailing) and held.of is not None:
             held = Trailing(held.size, held.count, scalar(held.of))
+        if isinstance(held, Tumbling):
+            held = Tumbling(held.size, scalar(held.of), held.origin)
         if isinstance(held, Top):
             held = Top(held.count, tuple(map(in_order, held.order)), scalars(held.last_of))
         _set(self, extent=held, partition_by=scalars(self.partition_by))
@@ -687,6 +690,17 @@ def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expr:
     except RecursionError:
         raise QueryError("the expression is nested too deeply", shown or text) from None
     return tree
+
+
+def is_plain_join(node: Correlate) -> bool:
+    """Whether it is known when combinations leave: as the first of their parts does."""
+    plain = all(
+        isinstance(below, Window)
+        and getattr(below.extent, "slide", None) is None
+        and not isinstance(below.extent, (Batch, Session))
+        for below in node.inputs_of
+    )
+    return plain and not node.outer and node.driving is None
 
 
 def scalars(sources: Scalar | Iterable[Scalar]) -> tuple[exp.Expr, ...]:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
 from bridge.paths import with_parts
+from bridge.typenames import with_type_names
 from bridge.types import UNKNOWN, check_types, place, type_of
 from windows.schema import is_reserved
 
@@ -103,7 +104,7 @@ def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.
     def found(of: exp.Column) -> tuple[exp.Expr, str]:
         return normal(of), scope.type_of(of)
 
-    whole = with_parts(expression, found)
+    whole = with_type_names(with_parts(expression, found), scope.type_of)
     check_types(whole, scope.type_of)
     result = whole.transform(normal)
     while isinstance(result, exp.Paren):

@@ -47,7 +47,7 @@ from bridge.query import (
 from bridge.variables import SetVariables
 from nfa import pattern
 from windows.schema import Schema
-from windows.window import Batch, Extent, Top, Trailing
+from windows.window import Batch, Extent, Top, Trailing, Tumbling
 
 _CLAUSE_WORDS = (
     "WITHIN",
@@ -194,6 +194,8 @@ def _extent(extent: Extent) -> str:
     if isinstance(extent, Trailing):
         of = "" if extent.of is None else f" OF {scalar(extent.of)}"
         return str(Trailing(extent.size, extent.count)) + of
+    if isinstance(extent, Tumbling):
+        return f"{extent.head} OF {scalar(extent.of)}"
     if isinstance(extent, Top):
         last_of = f" LAST OF {_scalars(extent.last_of)}" if extent.last_of else ""
         return f"ROWS {extent.count} ORDER BY {_ordered(extent.order)}{last_of}"

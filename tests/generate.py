@@ -19,7 +19,20 @@ from bridge.query import in_order, scalar
 from nfa import pattern as p
 from tests.reference import AmbiguousError, LimitError, MeaningError, Results, column_names, evaluate, symbols_of
 from windows.schema import Schema
-from windows.window import BY_KEY, Batch, Extent, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Unbounded
+from windows.window import (
+    BY_KEY,
+    Batch,
+    Extent,
+    FirstRange,
+    FirstRows,
+    Now,
+    Range,
+    Rows,
+    Session,
+    Top,
+    Tumbling,
+    Unbounded,
+)
 
 ROW_LIMIT = 300
 """The most rows of one operator in a generated case: keeps the reference fast."""
@@ -202,7 +215,10 @@ class Maker:
         terms = [name + self.rng.choice(["", " DESC"]) for name in order]
         return Top(self.rng.randint(1, 3), tuple(map(in_order, terms)), tuple(map(scalar, last_of)))
 
-    def batch(self, made: Source) -> Batch:
+    def batch(self, made: Source) -> Batch | Tumbling:
+        whole = [name for name, kind in made.columns if kind == "INTEGER"]
+        if whole and self.chance(0.4):
+            return Tumbling(self.rng.randint(1, 4), scalar(self.rng.choice(whole)), self.rng.choice([None, 0, 1]))
         start, stop = (scalar(self.condition(made.columns, 1)) for _ in range(2))
         return Batch(start, stop)
 

@@ -23,7 +23,7 @@ from sqlglot import exp
 from bridge import query as q
 from nfa import pattern as p
 from windows.schema import Schema
-from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
+from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
 
 Moment = tuple[float, int, int]
 Place = tuple[Moment, tuple]
@@ -244,6 +244,8 @@ class Truth:
                 return [row for part in partitions(rows, key) for row in rows_jumps(part, count, slide, full)]
             case Batch(start, stop):
                 return [row for part in partitions(rows, key) for row in self.batches(input, part, start, stop)]
+            case Tumbling():
+                return [row for part in partitions(rows, key) for row in self.tumbling(input, part, extent)]
         raise MeaningError(f"no meaning for the window {extent}")
 
     def batches(self, input: q.Node, rows: list[Row], start: exp.Expression, stop: exp.Expression) -> Iterator[Row]:
@@ -298,6 +300,24 @@ class Truth:
                     break
                 yield windowed(inside.pop(0), row.place)
         yield from (windowed(row, NEVER) for row in inside)
+
+    def tumbling(self, input: q.Node, rows: list[Row], extent: Tumbling) -> Iterator[Row]:
+        """W11: a row in a later stretch than all before closes the batch, which is told there, valid until the next is."""
+        scope = self.scope(input)
+        is_own = isinstance(extent.of, exp.Column) and extent.of.name == "ts"
+        timed = [(row.ts if is_own else value(extent.of, scope(row)), row) for row in rows]
+        timed = [(at, row) for at, row in timed if at is not None]
+        origin = timed[0][0] if extent.origin is None and timed else extent.origin
+        batches: list[list[Row]] = []
+        latest = -math.inf
+        for at, row in timed:
+            if (stretch := (at - origin) // extent.size) > latest:
+                latest = stretch
+                batches.append([])
+            batches[-1].append(row)
+        for batch, following, later in itertools.zip_longest(batches, batches[1:], batches[2:]):
+            if following:
+                yield from renewed(batch, following[0].place, later[0].place if later else NEVER)
 
     # O1 ------------------------------------------------------------------------------------------------------
 

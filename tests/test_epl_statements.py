@@ -18,6 +18,7 @@ WINDOWS = (
     "#groupwin(k)#sort(2, v desc)", "#rank(k, 2, v)", "#rank(v, 2, k desc)", "#time_accum(3 milliseconds)",
     "#groupwin(k)#time_accum(3 milliseconds)", "#time_batch(4 milliseconds)", "#time_batch(3 milliseconds, 0)",
     "#length_batch(3)", "#lastevent", "#ext_timed(current_timestamp, 4 milliseconds)", "#ext_timed(v, 2 milliseconds)",
+    "#ext_timed_batch(v, 2 milliseconds)", "#ext_timed_batch(current_timestamp, 4 milliseconds, 1)",
     "#expr(newest_timestamp - 5 <= oldest_timestamp and current_count < 4)",
 )  # fmt: skip
 JOINED = [window for window in WINDOWS if window and "batch" not in window]
@@ -28,7 +29,9 @@ SCHEMA = "id VARCHAR, v INTEGER, k VARCHAR"
 
 def statement(chance: random.Random) -> str:
     """A statement with one window, or two."""
-    kind = chance.randint(0, 12)
+    kind = chance.randint(0, 13)
+    if kind == 13:
+        return _told_before(chance)
     if kind == 12:
         return _before(chance)
     if kind >= 10:
@@ -36,6 +39,8 @@ def statement(chance: random.Random) -> str:
     if kind == 0:
         left, right = chance.choice(JOINED), chance.choice(JOINED)
         order = chance.choice(("", " order by a.v desc, b.id", " order by b.v limit 2"))
+        if chance.random() < 0.3 and "time_accum" not in left + right:
+            return _of_join(chance, left, right)
         first = chance.choice((f"A{left} as a", "A as a unidirectional"))
         outer = chance.choice(("left", "right", "full"))
         if chance.random() < 0.5:
@@ -83,6 +88,27 @@ def _before(chance: random.Random) -> str:
     if chance.random() < 0.3:
         return f"select id, prior({chance.randint(1, 3)}, v) as x, prior(1, id) as y from S(v > 1){chance.choice(JOINED[:3])}"
     return f"select id, prev({chance.randint(1, 2)}, id) as x, v - prev(v) as y from S{window}{where}"
+
+
+def _of_join(chance: random.Random, left: str, right: str) -> str:
+    """Aggregates over a join, or what they were."""
+    which, mark = chance.choice((("", ""), ("rstream ", ""), ("irstream ", ", istream() as n")))
+    by = chance.choice(("", "a.k", "b.v"))
+    listed = f"{by} as g, " if by else ""
+    on = f"from A{left} as a, B{right} as b where {chance.choice(('a.v = b.v', 'a.k = b.k', 'a.v > b.v'))}"
+    return f"select {which}{listed}sum(a.v) as t, count(*) as c{mark} {on}" + (f" group by {by}" if by else "")
+
+
+def _told_before(chance: random.Random) -> str:
+    """A statement that tells what aggregates were."""
+    which = chance.choice(("rstream", "irstream"))
+    mark = ", istream() as n" if which == "irstream" else ""
+    by = chance.choice(("", "k", "k"))
+    listed = chance.choice((by, "")) if by else ""
+    sums = ", ".join(filter(None, [listed, "sum(v) as t, count(*) as c, last(id) as l"]))
+    where = chance.choice(("", "", " where v > 1"))
+    group = f" group by {by}" if by else ""
+    return f"select {which} {sums}{mark} from S{chance.choice(WINDOWS)}{where}{group}"
 
 
 def _plain(chance: random.Random, window: str, where: str) -> str:

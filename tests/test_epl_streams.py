@@ -47,8 +47,8 @@ def test_what_comes_and_leaves_is_inserted() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("select irstream a.v as v from A#length(3) as a, B#length(3) as b", "irstream"),
-        ("select irstream sum(v) as t from S#length(3)", ""),
+        ("select irstream a.v as v from A#length(3) as a, B#length_batch(3) as b", "irstream"),
+        ("select irstream sum(v) + 1 as t from S#length(3)", ""),
         ("select irstream distinct v from S#length(3)", "v from"),
         ("select irstream v from S#length(3) limit 1", "v from"),
         ("select irstream v from S#length(3) output every 5 sec", "output"),

@@ -32,6 +32,14 @@ EVENTS: list[tuple[str, dict[str, Any]]] = [
 QUERIES: dict[str, list[tuple[Any, ...]]] = {
     "select * from A": [(1, "a", 1), (2, "b", 2), (3, "c", None), (4, None, 4), (6, "b", 5), (7, "a", 2)],
     "select * from B": [(2, "b", 2, 3), (3, "c", None, 3), (6, "b", 5, 3)],
+    "select typeof(a.v) as t, typeof(k), typeof(v * 1.5) as u from A as a": [
+        (1, "Integer", "String", "Double"), (2, "Integer", "String", "Double"), (3, None, "String", None),
+        (4, "Integer", None, "Double"), (6, "Integer", "String", "Double"), (7, "Integer", "String", "Double"),
+    ],
+    "select v, instanceof(v, int) as i, instanceof(k, int, string) as k, instanceof(v, long) as l from A": [
+        (1, 1, True, True, False), (2, 2, True, True, False), (3, None, False, True, False),
+        (4, 4, True, False, False), (6, 5, True, True, False), (7, 2, True, True, False),
+    ],
     "select k, typeof(a) as t from A as a": [
         (1, "a", "A"), (2, "b", "B"), (3, "c", "C"), (4, None, "A"), (6, "b", "B"), (7, "a", "A"),
     ],
@@ -133,8 +141,10 @@ def test_sql_reads_the_events_of_other_types_too() -> None:
     [
         ("select ¦x from A", "unknown column 'x'"),
         ("select ¦z from V", "unknown column 'z'"),
-        ("select typeof(¦v) as t from A", "typeof is of events, not of attributes"),
-        ("select ¦typeof(1) as t from A", "typeof wants an event"),
+        ("select typeof(¦w) as t from A", "unknown column 'w'"),
+        ("select typeof(sum(¦v)) as t from A", "typeof and instanceof are of attributes, not of aggregates"),
+        ("select instanceof(v, ¦number) as t from A", "the type 'number' is not supported"),
+        ("select ¦instanceof(v) as t from A", "instanceof wants a value and the names of types"),
         ("create schema E (q int) inherits ¦Z", "'E' inherits 'Z', which is no schema"),
         ("create schema E (¦v string) inherits A", "'v' is INTEGER in one schema and VARCHAR in another"),
         ("create variant schema W as A, ¦Z", "unknown stream 'Z'"),

@@ -230,7 +230,42 @@ class Trailing:
         return f"TRAILING {self.size} MS" + ("" if self.count is None else f" ROWS {self.count}") + of
 
 
-Extent = Range | Rows | Unbounded | Now | Batch | FirstRows | FirstRange | Session | Top | Trailing
+@dataclasses.dataclass(frozen=True)
+class Tumbling:
+    """W11: batches by the time that `of` gives, `size` milliseconds each, told with the first row that is beyond.
+
+    Their boundaries are counted from `origin`, or from the first row (of each key); a row for which `of` is NULL is in
+    none (EPL's ext_timed_batch).
+
+    >>> import sqlglot
+    >>> str(Tumbling("5 S", sqlglot.condition("v"))), str(Tumbling("5 S", sqlglot.condition("v"), 0))
+    ('TUMBLING 5000 MS OF v', 'TUMBLING 5000 MS OFFSET 0 MS OF v')
+    """
+
+    size: int
+    of: exp.Expr
+    origin: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", duration(self.size))
+        if self.origin is not None and (isinstance(self.origin, bool) or not isinstance(self.origin, int)):
+            raise ValueError(f"OFFSET wants a whole number of milliseconds, not {self.origin!r}")
+
+    @property
+    def slide(self) -> int:
+        """The content is told as a whole."""
+        return self.size
+
+    def __str__(self) -> str:
+        return f"{self.head} OF {self.of.sql()}"
+
+    @property
+    def head(self) -> str:
+        """What stands before OF."""
+        return f"TUMBLING {self.size} MS" + ("" if self.origin is None else f" OFFSET {self.origin} MS")
+
+
+Extent = Range | Rows | Unbounded | Now | Batch | FirstRows | FirstRange | Session | Top | Trailing | Tumbling
 
 
 def with_expressions(extent: Extent, change: Callable[[exp.Expr], exp.Expr]) -> Extent:
@@ -240,13 +275,15 @@ def with_expressions(extent: Extent, change: Callable[[exp.Expr], exp.Expr]) -> 
             return Batch(change(start), change(stop))
         case Trailing(of=exp.Expr() as of):
             return dataclasses.replace(extent, of=change(of))
+        case Tumbling(of=of):
+            return dataclasses.replace(extent, of=change(of))
         case Top(count, order, last_of):
             ordered = tuple(exp.Ordered(this=change(term.this), desc=term.args["desc"]) for term in order)
             return Top(count, ordered, tuple(map(change, last_of)))
     return extent
 
 
-BY_KEY = (Rows, Batch, FirstRows, Session, Top, Trailing)
+BY_KEY = (Rows, Batch, FirstRows, Session, Top, Trailing, Tumbling)
 """Extents that hold other rows with PARTITION BY than without."""
 
 

@@ -33,6 +33,7 @@ from windows.window import (
     Session,
     Top,
     Trailing,
+    Tumbling,
     Unbounded,
     with_expressions,
 )
@@ -176,7 +177,9 @@ def window(cursor: Cursor) -> Clause:
     """`WINDOW ( [PARTITION BY key, …] RANGE … | ROWS … | UNBOUNDED | NOW | START … STOP … )`."""
     cursor.expect("WINDOW")
     cursor.expect("(")
-    keys = _partition(cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW", "START", "FIRST", "SESSION", "TRAILING"))
+    keys = _partition(
+        cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW", "START", "FIRST", "SESSION", "TRAILING", "TUMBLING")
+    )
     extent = batch(cursor) if cursor.word() == "START" else _extent(cursor)
     cursor.expect(")")
 
@@ -220,6 +223,8 @@ def _extent(cursor: Cursor) -> Extent:
             most = whole(cursor) if cursor.take("ROWS") else None
             of = single(cursor, cursor.until(()), "an expression") if cursor.take("OF") else None
             return Trailing(size, most, of)
+        if cursor.take("TUMBLING"):
+            return _tumbling(cursor)
         if cursor.take("SESSION"):
             return Session(duration(cursor))
     except ValueError as error:
@@ -239,6 +244,15 @@ def _range(cursor: Cursor) -> Range:
     if cursor.take("OFFSET", "FIRST"):
         return Range(size, slide, first=True)
     return Range(size, slide, duration(cursor) if cursor.take("OFFSET") else 0)
+
+
+def _tumbling(cursor: Cursor) -> Tumbling:
+    """`5 S [OFFSET 1 S] OF v`, after `TUMBLING` (W11)."""
+    size, origin = duration(cursor), None
+    if cursor.take("OFFSET"):
+        origin = 0 if cursor.take("0", "MS") else duration(cursor)
+    cursor.expect("OF", " (the time that counts)")
+    return Tumbling(size, single(cursor, cursor.until(()), "an expression"), origin)
 
 
 def _top(cursor: Cursor, count: int) -> Top:

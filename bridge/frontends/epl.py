@@ -18,6 +18,7 @@ from bridge.errors import QueryError
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl_aggregates import Asked, aggregated
+from bridge.frontends.epl_before import told_before
 from bridge.frontends.epl_changes import VERBS, ChangeRows, CreateTable, change_rows, create_table
 from bridge.frontends.epl_contexts import (
     Context,
@@ -32,12 +33,12 @@ from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_into import IntoTable, into_table
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
-from bridge.frontends.epl_output import aggregates, at_ticks, single_events, told
+from bridge.frontends.epl_output import Told, aggregates, at_ticks, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_refusals import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
-from bridge.frontends.epl_streams import both, leaving, marked, streams_of
+from bridge.frontends.epl_streams import both, check_join, is_mark, leaving, marked, of_join, streams_of, with_mark
 from bridge.frontends.epl_subqueries import Subqueries
 from bridge.frontends.epl_text import EplCursor
 from bridge.frontends.epl_types import named, with_types
@@ -57,7 +58,7 @@ from bridge.frontends.epl_variables import (
 from bridge.frontends.epl_windows import CreateWindow, create_window, trigger
 from bridge.frontends.extended import CreateQuery, Query
 from bridge.frontends.extended import Statement as Plain
-from bridge.frontends.scalars import Names, resolved
+from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.frontends.select import joined
 from bridge.query import (
     Aggregate,
@@ -287,10 +288,17 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     keyed = partitioned(cursor, within, joins, node)
     node, names = keyed.node, names._replace(values=keyed.values)
     refuse_repeated(cursor, node, Region(start, region.end), columns)
-    if which == "RSTREAM":
+    aggregating = any(column.find(exp.AggFunc) for column in columns)
+    joins_both = isinstance(node, Correlate) and which in ("RSTREAM", "IRSTREAM")
+    if joins_both and not aggregating:
+        check_join(cursor, node, position)
+        columns = with_mark(columns) if which == "IRSTREAM" else columns
+    elif which == "RSTREAM" and not aggregating:
         node = leaving(cursor, node, position)
     elif which == "IRSTREAM" and within is not None and within.label is not None:
         cursor.fail("irstream in a context of categories is not supported: a statement for each, S(v < 0)", position)
+    elif which == "IRSTREAM" and aggregating:
+        columns = with_mark(columns)
     elif which == "IRSTREAM":
         node = both(cursor, node, position)
         columns = marked(columns, node)
@@ -315,7 +323,8 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
         node = Filter(node, joined(where))
     called = (named_by_variable(named_in_context(named(column))) for column in columns)
     listed = tuple(map(as_written, resolved(cursor, called, names)))
-    return _projected(cursor, node, listed, names, distinct, keyed, later)
+    telling = which if (aggregating or joins_both) and which != "ISTREAM" else ""
+    return _projected(cursor, node, listed, names, distinct, keyed, later, telling)
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:
@@ -341,12 +350,14 @@ def _projected(
     distinct: bool,
     keyed: Partitioned,
     there: tuple[str, ...],
+    telling: str,
 ) -> Node:
     """The list of columns, and what follows it; the values of the variables that are `there` the rows have."""
     keys: tuple[exp.Expr, ...] = keyed.keys
     grouped = cursor.take("GROUP BY")
     if grouped:
-        keys += resolved(cursor, epl_scalars.listed(cursor, cursor.until(STOPS), "a column to group by"), names)
+        listed = resolved(cursor, epl_scalars.listed(cursor, cursor.until(STOPS), "a column to group by"), names)
+        keys += tuple(key for key in listed if key not in keys)
     position = cursor.position
     having = resolved(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
     asked = told(cursor, distinct, names)
@@ -370,15 +381,51 @@ def _projected(
         return parts.over(aggregated(cursor, node, Asked(parts.inner, keys, None), position))
     if aggregating:
         refuse_lookups(cursor, node, columns, position)
+        if telling:
+            return _told_before(cursor, node, Asked(columns, keys, having[0] if having else None), telling, asked)
         if isinstance(unfiltered(node), (Leaving, Union)):
             cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
         found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
+    if telling:
+        return _told_of_join(cursor, node, columns, telling, asked if not having else None)
     node = with_variables(node, (name for name in changing if name not in there))
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
     return single_events(cursor, node, columns, asked, keyed.keys)
+
+
+def _told_before(cursor: Cursor, node: Node, listed: Asked, telling: str, asked: Told) -> Node:
+    """What `rstream` or `irstream` tell of aggregates."""
+    bare = [column for column in listed.columns if not any(map(is_mark, column.walk()))]
+    if dataclasses.replace(listed, columns=tuple(bare)).is_per_event:
+        cursor.fail(
+            f"values of single events beside aggregates are not supported with {telling.lower()}: group by them",
+            listed.position,
+        )
+    if listed.having is not None or asked.pace is not None or asked.is_arranged or asked.distinct:
+        cursor.fail(
+            f"{telling.lower()} of aggregates with having, output, order by, limit or distinct is not supported: insert "
+            f"{telling.lower()} into names what is told",
+            listed.position,
+        )
+
+    def aggregate(columns: tuple[exp.Expr, ...]) -> Aggregate:
+        return aggregated(cursor, node, Asked(columns, listed.keys, None), listed.position or 0)
+
+    return told_before(cursor, telling, listed.columns, aggregate)
+
+
+def _told_of_join(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], telling: str, asked: Told | None) -> Node:
+    """What `rstream` or `irstream` tell of a join."""
+    if asked is None or asked.pace is not None or asked.is_arranged or asked.distinct:
+        cursor.fail(
+            f"{telling.lower()} of a join with having, output, order by, limit or distinct is not supported: insert "
+            f"{telling.lower()} into names what is told",
+            None if not columns else position_of(columns[0]),
+        )
+    return of_join(node, columns, telling == "IRSTREAM")
 
 
 def refuse_next(cursor: Cursor) -> None:

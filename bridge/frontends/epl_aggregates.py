@@ -11,7 +11,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import position_of
 from bridge.named import OF_EVENT, is_ever, tells_more
-from bridge.query import Aggregate, Correlate, Node, Window, unfiltered
+from bridge.query import Aggregate, Correlate, Node, Window, is_plain_join, unfiltered
 from windows.window import Range, Rows, Top, Unbounded
 
 
@@ -73,15 +73,12 @@ def _leaves_in_order(window: Window, keys: Sequence[exp.Expr]) -> bool:
 
 
 def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:
-    if node.outer or node.driving is not None:
-        cursor.fail("aggregates over this join are not supported: insert into names its results", position)
-    for _, below in node.inputs:
-        if not (isinstance(below, Window) and isinstance(below.extent, Unbounded)):
-            cursor.fail(
-                "aggregates over a join are supported over #keepall alone: what leaves a window would be told, too; "
-                "insert into names the join's results",
-                position,
-            )
+    if not is_plain_join(node):
+        cursor.fail(
+            "aggregates over this join are not supported: insert into names its results; of windows that are neither "
+            "batches nor #time_accum, joined with inner joins, they are",
+            position,
+        )
 
 
 def _plain(node: Node, asked: Asked) -> Aggregate:

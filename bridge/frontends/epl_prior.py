@@ -63,7 +63,7 @@ class Priors:
         count = int(numbers[0].name) if numbers else 1
         if len(values) != 1 or len(numbers) > 1 or (function == "prior" and not numbers) or not 0 <= count <= LIMIT:
             self.cursor.fail(f"{function} wants a number of events, at most {LIMIT}, and a value: {function}(1, v)", at)
-        if values[0].find(exp.AggFunc, exp.Anonymous):
+        if values[0].find(exp.AggFunc, exp.Anonymous, exp.Typeof):
             self.cursor.fail(f"{function} wants an attribute of the event", at)
         return _Call(f"{BEFORE}{len(self.found) + 1}", function, values[0].copy(), count, at)
 

@@ -13,6 +13,7 @@ from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl_types import TYPE
 from bridge.frontends.epl_values import with_values
 from bridge.frontends.scalars import plain, position_of, refuse_foreign, unchecked
+from bridge.typenames import NAMES, is_one_of, type_name
 from windows.schema import TypeMismatch, canonical_type
 
 TYPES = {
@@ -20,6 +21,14 @@ TYPES = {
     "int": "INTEGER", "integer": "INTEGER", "long": "BIGINT", "float": "DOUBLE", "double": "DOUBLE",
 }  # fmt: skip
 """EPL's names of types."""
+
+_CLASSES = {
+    "java.lang.String": ["VARCHAR"], "java.lang.CharSequence": ["VARCHAR"], "java.lang.Boolean": ["BOOLEAN"],
+    "java.lang.Short": ["SMALLINT"], "java.lang.Integer": ["INTEGER"], "java.lang.Long": ["BIGINT"],
+    "java.lang.Double": ["DOUBLE"], "java.lang.Number": ["SMALLINT", "INTEGER", "BIGINT", "DOUBLE"],
+    "java.lang.Object": [*NAMES],
+}  # fmt: skip
+"""Names of classes, where instanceof asks for them."""
 
 _MATH: dict[str, Callable[..., exp.Expr]] = {
     "abs": lambda x: exp.Abs(this=x),
@@ -31,7 +40,6 @@ _MATH: dict[str, Callable[..., exp.Expr]] = {
 }
 
 _REFUSED_CALLS = {
-    "instanceof": "instanceof is not supported: the type of every attribute is known from its schema",
     "prior": "prior is not supported here: in the list of columns and in where it is",
     "prev": "prev is not supported here: in the list of columns and in where it is, and in DEFINE of match_recognize",
     "prevtail": "prevtail is not supported: match_recognize can look at rows before",
@@ -119,8 +127,6 @@ def _refuse_words(cursor: Cursor, index: int, region: Region) -> None:
     name = token.text.lower()
     if word and after == "(" and name in _REFUSED_CALLS and name not in _BEFORE:
         cursor.fail(_REFUSED_CALLS[name], token.start)
-    if word == "INSTANCEOF":
-        cursor.fail(_REFUSED_CALLS["instanceof"], token.start)
     if word == "NEW":
         cursor.fail("new is not supported: results are flat", token.start)
     if word == "=>":
@@ -203,15 +209,28 @@ def _call(cursor: Cursor, node: exp.Anonymous) -> exp.Expr:
         if not isinstance(kind, exp.Column):
             cursor.fail("cast wants the name of a type", position_of(node))
         return exp.cast(value.copy(), type_named(cursor, kind.name, position_of(kind) or 0))
-    return node
+    return _instance_of(cursor, node) if name == "instanceof" else node
 
 
-def _type_of(cursor: Cursor, call: exp.Typeof) -> exp.Column:
-    """`typeof(a)` as a column of the event."""
+def _type_of(cursor: Cursor, call: exp.Typeof) -> exp.Expr:
+    """`typeof(a)` as a column of the event, or the type of another value."""
     event = call.this
     if not isinstance(event, exp.Column) or event.table:
-        cursor.fail("typeof wants an event: its alias, or its tag", call.meta.get("start", position_of(call)))
+        return type_name(event.copy())
     return exp.Column(this=exp.to_identifier(TYPE, quoted=True), table=event.this.copy())
+
+
+def _instance_of(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
+    """`instanceof(v, int, string)`."""
+    value, kinds = call.expressions[:1], call.expressions[1:]
+    position = call.meta.get("start", position_of(call))
+    if not kinds or not all(isinstance(kind, (exp.Column, exp.Dot)) for kind in kinds):
+        cursor.fail("instanceof wants a value and the names of types: instanceof(v, int, long)", position)
+    found: list[str] = []
+    for kind in kinds:
+        name = kind.sql().replace('"', "")
+        found += _CLASSES.get(name) or [type_named(cursor, name, position_of(kind) or position or 0)]
+    return is_one_of(value[0].copy(), dict.fromkeys(found))
 
 
 def _math(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:

@@ -14,13 +14,18 @@ from bridge.query import (
     EagerMatch,
     Map,
     Node,
+    Prior,
     TemporalMatch,
     Union,
     Window,
     in_order,
+    is_plain_join,
     unfiltered,
     walk,
 )
+
+TOLD = "told."
+"""What the columns begin with that hold what aggregates told before (`epl_before`)."""
 
 NEW = "istream"
 """The column that tells what comes from what leaves; a statement names it `istream()`."""
@@ -42,11 +47,32 @@ def both(cursor: Cursor, node: Node, position: int) -> Node:
     SELECT *, TRUE AS istream FROM s WINDOW(ROWS 5) \
 UNION ALL SELECT *, FALSE AS istream FROM (SELECT * FROM s WINDOW(ROWS 5) AS THEY LEAVE)
     """
-    if isinstance(node, Correlate):
-        cursor.fail("irstream of a join is not supported: insert into names the join's results", position)
     if isinstance(node, (EagerMatch, TemporalMatch)):
         return node
     return Union((_marked(node, exp.true()), _marked(Leaving(node), exp.false())))
+
+
+def check_join(cursor: Cursor, node: Node, position: int) -> None:
+    """Refuses rstream and irstream where it is not known when combinations leave."""
+    assert isinstance(node, Correlate)
+    if not is_plain_join(node):
+        cursor.fail(
+            "rstream and irstream of this join are not supported: insert into names its results; of windows that are "
+            "neither batches nor #time_accum, joined with inner joins, they are",
+            position,
+        )
+
+
+def of_join(node: Node, columns: tuple[exp.Expr, ...], both: bool) -> Node:
+    """The combinations that leave with the first of their parts; with `both` those that come before, each marked."""
+
+    def told(source: Node, value: exp.Expr) -> Map:
+        return Map(
+            source, tuple(column.transform(lambda one: value.copy() if is_mark(one) else one) for column in columns)
+        )
+
+    left = told(Leaving(node), exp.false())
+    return Union((told(node, exp.true()), left)) if both else left
 
 
 def _marked(node: Node, value: exp.Expr) -> Map:
@@ -63,15 +89,23 @@ def streams_of(node: Node) -> str:
     below = list(walk(node))
     if any(isinstance(one, Union) for one in below):
         return "IRSTREAM"
-    return "RSTREAM" if any(isinstance(one, Leaving) for one in below) else ""
+    left = any(isinstance(one, Leaving) or (isinstance(one, Prior) and one.name.startswith(TOLD)) for one in below)
+    return "RSTREAM" if left else ""
 
 
 def marked(columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
     """The columns of a list over `node`, which `both` gave, with the mark after them where they do not name it."""
     star = is_both(node) and any(column.is_star for column in columns)
-    if not star and not any(_is_mark(one) for column in columns for one in column.walk()):
+    if not star and not any(is_mark(one) for column in columns for one in column.walk()):
         columns = (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
     return columns if is_both(node) else tuple(column.transform(_always) for column in columns)
+
+
+def with_mark(columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The columns of a list of aggregates, with the mark after them where they do not name it."""
+    if any(is_mark(one) for column in columns for one in column.walk()):
+        return columns
+    return (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
 
 
 def mark(call: exp.Expr) -> exp.Expr:
@@ -80,13 +114,14 @@ def mark(call: exp.Expr) -> exp.Expr:
     return found if isinstance(call.parent, exp.Alias) else exp.alias_(found, f"{NEW}()", quoted=True)
 
 
-def _is_mark(value: exp.Expr) -> bool:
+def is_mark(value: exp.Expr) -> bool:
+    """Whether a value is the mark."""
     return isinstance(value, exp.Column) and value.name == NEW and not value.table
 
 
 def _always(value: exp.Expr) -> exp.Expr:
     """Nothing leaves what matches."""
-    return exp.true() if _is_mark(value) else value
+    return exp.true() if is_mark(value) else value
 
 
 def arranged(node: Arrange) -> Arrange:

@@ -20,6 +20,7 @@ from bridge.frontends.epl_expiring import expiring_extent
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Node, Window
+from bridge.scope import column
 from windows.window import (
     Extent,
     FirstRange,
@@ -29,12 +30,12 @@ from windows.window import (
     Session,
     Top,
     Trailing,
+    Tumbling,
     Unbounded,
     with_expressions,
 )
 
 _INSTEAD = {
-    "ext_timed_batch": "WINDOW(RANGE … SLIDE …) of the bridge's own SQL does it",
     "time_order": "events come in the order of their time; lateness= sorts those that do not",
     "time_to_live": "#time has one length for all events",
     "expr_batch": "WINDOW(START … STOP …) of the bridge's own SQL is for batches between conditions",
@@ -148,13 +149,26 @@ def _time_batch(cursor: Cursor) -> View:
 
 def _external(cursor: Cursor) -> View:
     """The time of `ext_timed` is an attribute's, or every event's own; events leave as others come."""
-    of = None
-    if cursor.take("CURRENT_TIMESTAMP"):
-        cursor.take("(", ")")
-    else:
-        of = _argument(cursor)
+    of = _time_of(cursor)
     cursor.expect(",", " (how long events stay)")
     return View(Trailing(period(cursor), None, of))
+
+
+def _external_batch(cursor: Cursor) -> View:
+    """`ext_timed_batch(v, 5 sec, 0)`: batches count from the first event's time, or from the one that is said."""
+    of = _time_of(cursor)
+    cursor.expect(",", " (how long a batch is)")
+    size = period(cursor)
+    origin = whole(cursor, "the time that batches count from, in milliseconds,", 0) if cursor.take(",") else None
+    return View(Tumbling(size, column("ts") if of is None else of, origin))
+
+
+def _time_of(cursor: Cursor) -> exp.Expr | None:
+    """An attribute, or something of it; None for the events' own time."""
+    if cursor.take("CURRENT_TIMESTAMP"):
+        cursor.take("(", ")")
+        return None
+    return _argument(cursor)
 
 
 def _expiring(cursor: Cursor) -> View:
@@ -202,6 +216,7 @@ _VIEWS: dict[str, Callable[[Cursor], View]] = {
     "time": lambda cursor: View(Range(period(cursor))),
     "time_batch": _time_batch,
     "ext_timed": _external,
+    "ext_timed_batch": _external_batch,
     "expr": _expiring,
     "time_accum": lambda cursor: View(Session(period(cursor))),
     "unique": lambda cursor: View(Rows(1), _arguments(cursor, "a key")),
@@ -216,7 +231,8 @@ _EXAMPLES = {name: f"#{name}(5)" for name in _VIEWS} | {
     name: f"#{name}(5 sec)" for name in ("time", "time_batch", "time_accum", "firsttime")
 } | {
     "unique": "#unique(k)", "firstunique": "#firstunique(k)", "sort": "#sort(3, v desc)", "rank": "#rank(k, 3, v desc)",
-    "ext_timed": "#ext_timed(current_timestamp, 5 sec)", "expr": "#expr(current_count <= 5)",
+    "ext_timed": "#ext_timed(current_timestamp, 5 sec)",
+    "ext_timed_batch": "#ext_timed_batch(v, 5 sec)", "expr": "#expr(current_count <= 5)",
 }  # fmt: skip
 
 

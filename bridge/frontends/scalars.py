@@ -18,6 +18,7 @@ from bridge.frontends.cursor import WORD, Cursor, Region, word_of
 from bridge.frontends.epl_types import TYPE
 from bridge.paths import is_path, path
 from bridge.query import Correlate, Node, parsed, unfiltered
+from bridge.typenames import type_name
 
 _SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
 _FLAT = "a column is written name or input.name"
@@ -217,8 +218,7 @@ def _without_own(cursor: Cursor, column: exp.Column, names: Names) -> exp.Expr:
         return cast("exp.Expr", column.this) if own else column
     rest = [*words, column.this][own or kept :]
     if column.name == TYPE and not (own or kept):
-        message = f"typeof is of events, not of attributes, whose types are known: {_unknown(first, names)}"
-        cursor.fail(message, first.meta.get("start"))
+        return type_name(exp.Column(this=first.copy()))
     if kept and len(rest) == 1:
         return column
     found: exp.Expr = exp.Column(this=rest[0].copy(), table=first.copy() if kept else None)

@@ -17,6 +17,7 @@ from bridge.paths import with_parts
 from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from bridge.recognize.values import field_of
 from bridge.scope import Field, Scope, condition_of
+from bridge.typenames import with_type_names
 from bridge.types import UNKNOWN, TypeOf, check_types, place, type_of
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
 from windows.schema import is_reserved
@@ -135,10 +136,13 @@ def with_paths(clause: RowPattern, types: Mapping[str, str]) -> RowPattern:
     def found(column: exp.Column) -> tuple[exp.Expr, str]:
         return column, types[column.name]
 
+    def typed(expression: exp.Expr) -> exp.Expr:
+        return with_type_names(with_parts(expression, found), lambda column: types[column.name])
+
     return dataclasses.replace(
         clause,
-        define=tuple((symbol, with_parts(condition, found)) for symbol, condition in clause.define),
-        measures=tuple(cast("exp.Alias", with_parts(measure, found)) for measure in clause.measures),
+        define=tuple((symbol, typed(condition)) for symbol, condition in clause.define),
+        measures=tuple(cast("exp.Alias", typed(measure)) for measure in clause.measures),
     )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, named, number, numbered, of, over, table
+from bridge.flow import Flow, Need, Selection, floor, named, number, numbered, of, over, table
 from bridge.plan import Insert, Operator, Purge
-from bridge.rewrite.jumping import first_time, floor, number_rows
+from bridge.rewrite.jumping import first_time, number_rows
 from bridge.rewrite.network import Network, add_table, arrived, rewrite
 from bridge.scope import column
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, named, number, of, over, same, table
+from bridge.flow import Flow, Selection, named, number, of, over, same, table, with_columns
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.scope import column
@@ -50,7 +50,7 @@ def _states(raw: str, keys: Sequence[str], below: Flow) -> exp.Select:
 
     starts, stops = column("_starts"), column("_stops")
     settles = _one_if(exp.NEQ(this=starts, expression=stops))
-    numbered = _with(
+    numbered = with_columns(
         exp.to_table(table(raw)),
         _number=running(exp.RowNumber()),
         _segment=exp.cast(running(exp.Sum(this=settles)), "BIGINT"),
@@ -60,16 +60,11 @@ def _states(raw: str, keys: Sequence[str], below: Flow) -> exp.Select:
     )
     changes = running(exp.Sum(this=exp.Mul(this=starts.copy(), expression=stops.copy())), "_segment")
     after = exp.Mod(this=exp.paren(exp.Add(this=settled, expression=changes)), expression=number(2))
-    opened = _with(numbered, _open=exp.cast(after, "BIGINT"))
+    opened = with_columns(numbered, _open=exp.cast(after, "BIGINT"))
     before = running(exp.Lag(this=column("_open"), offset=number(1), default=number(0)))
-    both = _with(opened, _before=before)
+    both = with_columns(opened, _before=before)
     opens = exp.and_(column("_before").eq(0), column("_starts").eq(1))
-    return _with(both, _batch=exp.cast(running(exp.Sum(this=_one_if(opens))), "BIGINT"))
-
-
-def _with(source: exp.Expr, **columns: exp.Expr) -> exp.Select:
-    item = exp.Subquery(this=source).as_("q", quoted=True) if isinstance(source, exp.Select) else source
-    return exp.select("*", *(named(value, name) for name, value in columns.items())).from_(item)
+    return with_columns(both, _batch=exp.cast(running(exp.Sum(this=_one_if(opens))), "BIGINT"))
 
 
 def _batches(states: exp.Select, keys: Mapping[str, exp.Expr], below: Flow) -> Flow:
@@ -102,7 +97,7 @@ def _purge(raw: str, states: exp.Select, keys: Sequence[str], below: Flow) -> Pu
     """Rows up to the last after which no batch of their key is open: from there on it is as if nothing had been."""
     closed = exp.Case().when(column("_open").eq(0), column("_number"))
     last = over(exp.Max(this=closed), map(column, keys), [])
-    told = _with(states.copy(), _last=last)
+    told = with_columns(states.copy(), _last=last)
     row = [column(key) for key in below.key]
     gone = exp.select(*(key.copy() for key in row)).from_(exp.Subquery(this=told).as_("s", quoted=True))
     gone = gone.where(exp.LTE(this=column("_number"), expression=column("_last")))

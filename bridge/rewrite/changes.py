@@ -68,9 +68,12 @@ def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     age = as_text(column(name) for name in ("ts", "seq", *below.order))
     last = joined_text([exp.Literal.string("9"), age.copy()])  # after every age: numbers as text begin with less
     entering = _told(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)
-    changes: exp.Query = exp.union(entering, _expiring(below.content, last, keys), distinct=False)
+    expiring: exp.Query = (timed := _expiring(below.content, last, keys))
     if below.counted:
-        changes = exp.union(changes, _pushed_out(node, below, network, last, keys), distinct=False)
+        first = is_put_out_first(below.content)
+        pushed_out = _pushed_out(node, below, network, last, keys).where(first)
+        expiring = exp.union(timed.where(exp.Not(this=exp.paren(first.copy()))), pushed_out, distinct=False)
+    changes = exp.union(entering, expiring, distinct=False)
     names = ("ts", "seq", *keys)
     moments = exp.select(
         *map(column, names), named(number(NEVER), "_expires"), named(exp.Min(this=column("_age")), "_age")
@@ -102,6 +105,11 @@ def expired_now(content: Selection) -> list[exp.Expr]:
     return [exp.GT(this=over.copy(), expression=clock("before")), exp.LTE(this=over.copy(), expression=clock("now"))]
 
 
+def is_put_out_first(content: Selection) -> exp.Expr:
+    """Whether a row is put out by others before time does it."""
+    return exp.LT(this=content.columns["_out_ts"].copy(), expression=content.columns["_expires"].copy())
+
+
 def put_out_by(content: Selection, pushers: Sequence[Node], network: Network) -> exp.Expr:
     """Whether rows of this push, of these nodes, have put a row out."""
     selects = [network.rewrite(one, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for one in pushers]
@@ -112,8 +120,13 @@ def put_out_by(content: Selection, pushers: Sequence[Node], network: Network) ->
 
 
 def pushers(node: Node) -> list[Node]:
-    """Whose rows put others out of the window that is read, perhaps filtered."""
-    below = node.inputs_of[0]
-    while not isinstance(below, (query.Window, Changing)):
-        below = below.inputs_of[0]
-    return [below.input] if isinstance(below, query.Window) else [trigger for trigger, _ in below.changes]
+    """Whose rows put others out of the windows that are read, perhaps filtered or joined."""
+    found: list[Node] = []
+    for below in node.inputs_of:
+        if isinstance(below, query.Window):
+            found.append(below.input)
+        elif isinstance(below, Changing):
+            found += [trigger for trigger, _ in below.changes]
+        else:
+            found += pushers(below)
+    return found

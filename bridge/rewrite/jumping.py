@@ -7,20 +7,21 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import OUT, Flow, Need, Selection, named, number, numbered, of, over, same, table, whole, zero
+from bridge.flow import OUT, Flow, Need, Selection, floor, named, number, numbered, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.batch import by_condition
 from bridge.rewrite.network import Network, add_table, arrived, clock, derived_content, row_columns
+from bridge.rewrite.tumbling import by_stretch
 from bridge.scope import column
-from windows.window import NEVER, Batch, Range, Rows
+from windows.window import NEVER, Batch, Range, Rows, Tumbling
 
 
 def rewrite_jumping(node: query.Window, network: Network, need: Need) -> Flow:
     below = network.rewrite(node.input, Need.ARRIVALS)
 
     def build(operator: Operator) -> None:
-        make = {Range: _by_time, Rows: _by_count, Batch: by_condition}[type(node.extent)]
+        make = {Range: _by_time, Rows: _by_count, Batch: by_condition, Tumbling: by_stretch}[type(node.extent)]
         make(operator, node, network, below)
 
     operator = network.operator(node, build, f"Window({node.extent})")
@@ -100,14 +101,6 @@ def _boundary_before(slide: int, offset: exp.Expr) -> exp.Expr:
     return exp.paren(exp.Add(this=floor(shifted, slide), expression=offset.copy()))
 
 
-def floor(ts: exp.Expr, step: int) -> exp.Expr:
-    """The greatest multiple of `step` not above ts, also below zero, where `%` has the sign of ts."""
-    ts, modulus = whole(ts), number(step)
-    rest = exp.Mod(this=ts, expression=modulus)
-    positive = exp.Mod(this=exp.paren(exp.Add(this=exp.paren(rest), expression=modulus)), expression=modulus)
-    return exp.paren(exp.Sub(this=ts.copy(), expression=exp.paren(positive)))
-
-
 def _by_count(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:
     """After every slide-th row (per key) the last `count` rows, at that row's ts and seq."""
     assert isinstance(node.extent, Rows) and node.extent.slide is not None
@@ -182,8 +175,8 @@ def number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.E
 
 @derived_content.register
 def _(node: query.Window, flow: Flow) -> Flow:
-    """The content of a ROWS … SLIDE or START … STOP window is replaced when its key jumps next."""
-    if not isinstance(node.extent, (Rows, Batch)):
+    """The content of a ROWS … SLIDE, START … STOP or TUMBLING window is replaced when its key jumps next."""
+    if not isinstance(node.extent, (Rows, Batch, Tumbling)):
         return flow
     return replaced_by_next(node, flow)
 

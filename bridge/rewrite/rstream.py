@@ -7,7 +7,7 @@ from sqlglot import exp
 from bridge.changes import Leaving
 from bridge.flow import Flow, Need, Selection, named, number, numbered, zero
 from bridge.plan import Operator
-from bridge.rewrite.changes import expired_now, pushers, put_out_by
+from bridge.rewrite.changes import expired_now, is_put_out_first, pushers, put_out_by
 from bridge.rewrite.network import Network, rewrite
 from bridge.scope import column
 from windows.window import NEVER
@@ -27,11 +27,13 @@ def _left(node: Leaving, network: Network) -> Flow:
     """The rows that have left since the push before, in the order in which they came."""
     below = network.rewrite(node.input, Need.CONTENT)
     assert below.content is not None
-    left: exp.Query = _told(below, {"ts": column("_expires"), "seq": zero()}).where(*expired_now(below.content))
+    expired = _told(below, {"ts": column("_expires"), "seq": zero()}).where(*expired_now(below.content))
+    left: exp.Query = expired
     if below.counted:
+        first = is_put_out_first(below.content)
         gone = put_out_by(below.content, pushers(node), network)
-        pushed_out = _told(below, {"ts": column("_out_ts"), "seq": column("_out")}).where(gone)
-        left = exp.union(left, pushed_out, distinct=False)
+        pushed_out = _told(below, {"ts": column("_out_ts"), "seq": column("_out")}).where(gone, first)
+        left = exp.union(expired.where(exp.Not(this=exp.paren(first.copy()))), pushed_out, distinct=False)
     place = numbered(map(column, ("ts", "seq")), map(column, _ORDER))
     names = ("ts", "seq", *below.names)
     rows = exp.select(*map(column, names), named(number(NEVER), "_expires"), named(place, "_place"))

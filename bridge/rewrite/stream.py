@@ -7,10 +7,10 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, named, number, over, table, zero
+from bridge.flow import Flow, Need, Selection, floor, named, number, over, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.entering import rewrite_first
-from bridge.rewrite.jumping import floor, rewrite_jumping
+from bridge.rewrite.jumping import rewrite_jumping
 from bridge.rewrite.leaving import fallen_out, in_sessions, trailed
 from bridge.rewrite.network import (
     Network,

@@ -6,7 +6,7 @@ import random
 import re
 
 from tests.test_epl_contexts import UNASKED
-from tests.test_epl_statements import WINDOWS
+from tests.test_epl_statements import JOINED, WINDOWS
 from tests.test_epl_statements import statement as of_windows
 
 CONTEXTS = ("create context C partition by k from S", "create context C partition by k from A, k from B")
@@ -24,6 +24,7 @@ DECIDED = (
     r" output ",  # 16: what is counted
     r" (order by|limit)\b.*(limit|offset)",  # which of equal rows
     r"distinct",
+    r"r?stream .*(sum|count)\(.*#groupwin\(k\)#time_accum",  # 25
     r"(first|last)\(\w+, \d\).* from [SAB](\([^)]*\))?( |$)",  # 22: without a window
 )
 """What differs by decisions of docs/epl.md, or by what no document says."""
@@ -47,9 +48,19 @@ def statement(chance: random.Random) -> tuple[tuple[str, ...], str, list[str]]:
 
 
 def both(chance: random.Random) -> str:
+    if chance.random() < 0.4:
+        return _joined(chance)
     window = chance.choice(WINDOWS)
     where = chance.choice(("", " where v > 1", " where k is not null"))
     return f"select irstream id, v as w, istream() as n from S(v < 4){window}{where}"
+
+
+def _joined(chance: random.Random) -> str:
+    """What comes and leaves of a join, or what leaves of it alone."""
+    left, right = (chance.choice([one for one in JOINED if "time_accum" not in one]) for _ in range(2))
+    which, mark = chance.choice((("irstream", ", istream() as n"), ("rstream", "")))
+    on = chance.choice(("a.v = b.v", "a.v > b.v", "a.v = b.v and a.k <> 'x'"))
+    return f"select {which} a.id as i, b.id as j{mark} from A{left} as a, B{right} as b where {on}"
 
 
 def columns(text: str) -> list[str]:

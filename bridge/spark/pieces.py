@@ -16,7 +16,7 @@ import pyarrow as pa
 from bridge.engine import Bridge
 from bridge.errors import BridgeError
 from bridge.intake import milliseconds
-from bridge.query import MatchRecognize, Node, walk
+from bridge.query import MatchRecognize, Node, Stream, walk
 from bridge.replay import Script, schema_for, undeclared
 from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import Bounded, bounded
@@ -165,10 +165,10 @@ class Replay:
             found.setdefault(key, []).append(name)
             if sliced and way.back is not None:
                 backs[key] = max(backs.get(key, 0), way.back)
-        return [
+        return in_one_pass(
             Group(tuple(names), backs.get(key), dict(key[1:]), key[0] if key not in backs else NO_STRANDS)
             for key, names in found.items()
-        ]
+        )
 
     def _strands(self, name: str, keys: Mapping[str, tuple[Path, ...]]) -> Strands:
         """The partitions of a query that are cut into slices."""
@@ -225,7 +225,7 @@ class Replay:
 
     def explain(self, name: str) -> str:
         """How a query is computed: its pieces and why, then Spark's own plan."""
-        group = next(group for group in self.groups() if name in group.names)
+        (group,) = self.grouped([name])
         by_key = self._wanted_pieces() if group.keys or group.strands.found else 1
         count = by_key if group.back is None else len(self._bounds(group.back)) - 1
         lines = [f"query {name}, on Spark", f"{group.told}; pieces: {count}, on {self.cores} cores"]
@@ -346,11 +346,20 @@ class Replay:
         feeds = tuple(self._feed(number, events, False) for number, events in enumerate(self.events))
         queries = needed([(n, node) for n, (node, _) in self.script.queries.items()], [name])
         task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, open_end=True)
-        return task, numbered(self._merged(Group((name,), None, keys)), count)
+        return task, numbered(self._merged(Group((name,), None, keys), range(len(self.events))), count)
 
-    def _merged(self, group: Group) -> DataFrame:
-        """The events of all streams, PIECE being a number of their keys."""
-        frames = [self._placed(number, events, group) for number, events in enumerate(self.events)]
+    def _wanted_streams(self, group: Group) -> list[int]:
+        """The streams that matter to a group's queries, by number; to what is one piece or writes, each event matters."""
+        every = range(len(self.events))
+        if self.writes.writers or (group.back is None and not group.keys):
+            return list(every)
+        queries = needed([(name, node) for name, (node, _) in self.script.queries.items()], group.names)
+        read = {below.name.lower() for _, node in queries for below in walk(node) if isinstance(below, Stream)}
+        return [number for number in every if self.events[number].stream.lower() in read]
+
+    def _merged(self, group: Group, streams: Iterable[int]) -> DataFrame:
+        """The events of these streams, PIECE being a number of their keys."""
+        frames = [self._placed(number, self.events[number], group) for number in streams]
         whole = frames[0]
         for other in frames[1:]:
             whole = whole.unionByName(other, allowMissingColumns=True)
@@ -360,7 +369,7 @@ class Replay:
         """The events of all streams, each with its piece, pieces in one Spark partition each and in their order."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        whole = self._merged(group)
+        whole = self._merged(group, self._wanted_streams(group))
         if bounds is not None:
             assert group.back is not None
             count = len(bounds) - 1
@@ -387,6 +396,29 @@ class Replay:
         key = key_of(events, group.keys.get(events.stream.lower(), ())) if group.back is None else F.lit(0)
         own = [F.col(c).alias(f"s{number}{c}") for c in events.columns]
         return events.frame.select(key.alias(PIECE), F.col(TIME), place.alias(PLACE), *own)
+
+
+def in_one_pass(groups: Iterable[Group]) -> list[Group]:
+    """Fewer groups: those by key are one where they have no stream in common, or the same keys of it.
+
+    >>> by_k, of_both = {"s": (("k",),)}, {"s": (("k",),), "u": (("j",),)}
+    >>> [group.names for group in in_one_pass([Group(("a",), None, by_k), Group(("b",), None, of_both)])]
+    [('a', 'b')]
+    """
+    found: list[Group] = []
+    for group in groups:
+        at = next((at for at, other in enumerate(found) if _agree(group, other)), None)
+        if at is None:
+            found.append(group)
+        else:
+            keys = {**found[at].keys, **group.keys}
+            found[at] = dataclasses.replace(found[at], names=(*found[at].names, *group.names), keys=keys)
+    return found
+
+
+def _agree(one: Group, other: Group) -> bool:
+    by_key = all(group.keys and group.back is None and not group.strands.found for group in (one, other))
+    return by_key and all(other.keys.get(stream, columns) == columns for stream, columns in one.keys.items())
 
 
 def frames(replay: Replay) -> dict[str, DataFrame]:

@@ -25,7 +25,7 @@ from tests.row_pattern_generate import COLUMNS, generate
 
 Rows = list[tuple[int, tuple[Any, ...]]]
 Event = tuple[str, tuple[Any, ...], int]
-ALIKE = 12
+ALIKE = 48
 """So many seeds of EPL have the same events."""
 
 

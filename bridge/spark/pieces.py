@@ -20,7 +20,7 @@ from bridge.query import MatchRecognize, Node, Stream, walk
 from bridge.replay import Script, schema_for, undeclared
 from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import Bounded, bounded
-from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, value_of
+from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, timed, value_of
 from bridge.spark.events import FILE, ROW, Events, column, open_events
 from bridge.spark.fanout import Path, fanout, in_words
 from bridge.spark.firsts import with_first_row
@@ -133,10 +133,17 @@ class Replay:
 
     @property
     def history(self) -> History:
-        """One pass over the times of all events."""
+        """The number of events, and the first and last time: one pass over the times of all."""
         if self._history is None:
             self._history = history_of([events.frame for events in self.events], self.end)
         return self._history
+
+    @property
+    def timed(self) -> History:
+        """The same with the times at which it can be cut, which takes another pass."""
+        if not self.history.quantiles and self.history.count:
+            self._history = timed(self.history, [events.frame for events in self.events])
+        return self.history
 
     @property
     def names(self) -> list[str]:
@@ -188,7 +195,8 @@ class Replay:
             return NO_STRANDS
         if not columns:
             one = self.history if len(self.events) == 1 else history_of([events.frame], self.end)
-            return Strands(of, one.count, (Strand(None, one),)) if one.count >= least else NO_STRANDS
+            cut = one.count >= least
+            return Strands(of, one.count, (Strand(None, timed(one, [events.frame])),)) if cut else NO_STRANDS
         placed = self._placed(of, events, Group((), None, {events.stream.lower(): columns}))
         own = [value_of(events, path, f"s{of}") for path in columns]
         total, large = heavy(placed, own, max(least, self.history.count // (2 * self.cores)))
@@ -336,7 +344,7 @@ class Replay:
 
     def _bounds(self, back: int) -> tuple[int, ...]:
         """The first instants of the slices, and the one after the last of all."""
-        history, slices = self.history, self._slices(back)
+        history, slices = self.timed, self._slices(back)
         step = len(history.quantiles) / slices
         inner = [history.quantiles[int(step * place)] for place in range(1, slices)] if history.quantiles else []
         return (history.first, *sorted({at for at in inner if at > history.first}), history.last + 1)

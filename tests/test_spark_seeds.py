@@ -43,6 +43,10 @@ def quick(spark: Any) -> Iterator[Any]:
         spark.conf.set(name, value)
 
 
+def test_random_queries_give_the_live_rows(quick: Any, tmp_path: Path) -> None:
+    compared([sql(seed) for seed in range(500, 506)], quick, tmp_path / "some", 3)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("start", SEEDS[::BLOCK])
 @pytest.mark.parametrize("kind", KINDS)

@@ -24,7 +24,7 @@ from bridge.spark.cut import History, comparable, history_of, key_of, numbered, 
 from bridge.spark.events import FILE, ROW, Events, column, open_events
 from bridge.spark.fanout import Path, fanout, in_words
 from bridge.spark.firsts import with_first_row
-from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.order import FILE_BITS, MOMENT, MOST_STREAMS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.schemas import as_table, result_schema, spark_schema
 from bridge.spark.sessions import session
 from bridge.spark.strands import FEW_ROWS, NO_STRANDS, WHY_LIVE, Cutter, Joined, Strand, Strands, heavy, kept, why_whole
@@ -84,6 +84,11 @@ class Replay:
     ) -> None:
         if not isinstance(source, Mapping):
             raise BridgeError("engine='spark' wants a mapping of streams to their events: a path, a table, a frame")
+        if len(source) > MOST_STREAMS:
+            raise BridgeError(
+                f"a replay on Spark has {MOST_STREAMS} streams at most, not {len(source)}: replay queries that read "
+                "other streams by themselves"
+            )
         if pieces is not None and (not isinstance(pieces, int) or pieces < 1):
             raise BridgeError(f"pieces is a whole number from 1, not {pieces!r}")
         self.script = Script.of(queries)

@@ -146,9 +146,12 @@ def epl(count: tuple[int, ...], seconds: float, runs: int, esper_jars: str | Non
 @click.option("--events", multiple=True, type=click.IntRange(1), default=(1_000_000,), show_default=True)
 @click.option("--keys", multiple=True, type=click.IntRange(1), default=(1_000, 1), show_default=True)
 @click.option("--query", multiple=True, help="One of the queries; may be repeated. [all]")
-@click.option("--cores", default=2, show_default=True, help="Of this machine, for Spark.")
-def spark(events: tuple[int, ...], keys: tuple[int, ...], query: tuple[str, ...], cores: int) -> None:
-    """History on Spark, from Parquet to Parquet, over many keys and over one."""
+@click.option("--cores", multiple=True, type=click.IntRange(1), default=(1, 2), show_default=True, help="For Spark.")
+@click.option("--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink.")
+def spark(
+    events: tuple[int, ...], keys: tuple[int, ...], query: tuple[str, ...], cores: tuple[int, ...], flink: str | None
+) -> None:
+    """History on Spark, from Parquet to Parquet, over many keys and over one, on several numbers of cores."""
     from benchmarks import on_spark
 
     unknown = set(query) - set(on_spark.QUERIES)
@@ -157,7 +160,9 @@ def spark(events: tuple[int, ...], keys: tuple[int, ...], query: tuple[str, ...]
     found = []
     try:
         with telling(BridgeError):
-            for run in on_spark.measure(events, keys, query or tuple(on_spark.QUERIES), cores, tell):
+            names = query or tuple(on_spark.QUERIES)
+            cases = [on_spark.Case(name, count, each) for count in events for each in keys for name in names]
+            for run in on_spark.measure(cases, cores, flink, tell):
                 found.append(run)  # noqa: PERF402 (what is there is shown, should it be interrupted)
     finally:
         click.echo(on_spark.markdown(found))

@@ -18,6 +18,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from typing import Any
 
 SOURCES = {"stream": "a INT, b INT", "stream1": "a INT", "stream2": "b INT"}
@@ -58,7 +59,8 @@ def interval(milliseconds: int) -> str:
     return f"INTERVAL '{milliseconds // 1000}.{milliseconds % 1000:03}' SECOND(2, 3)"
 
 
-def environment() -> Any:
+def environment(own: Mapping[str, str] | None = None) -> Any:
+    """A table environment, with settings of one's `own` beside these."""
     from pyflink.common import Configuration
     from pyflink.table import EnvironmentSettings, TableEnvironment
 
@@ -71,6 +73,7 @@ def environment() -> Any:
         "taskmanager.memory.managed.size": "512m",
         "taskmanager.memory.network.max": "512m",
         "taskmanager.memory.network.min": "512m",
+        **(own or {}),
     }.items():
         settings.set_string(name, value)
     return TableEnvironment.create(EnvironmentSettings.new_instance().with_configuration(settings).build())

@@ -13,7 +13,9 @@ import tempfile
 import time
 from typing import Any
 
-TYPES = {"symbol": "STRING", "top": "DOUBLE", "bottom": "DOUBLE", "up": "DOUBLE"}
+TYPES = {"symbol": "STRING", "top": "DOUBLE", "bottom": "DOUBLE", "up": "DOUBLE", "back": "DOUBLE"} | dict.fromkeys(
+    "xyz", "DOUBLE"
+)
 """Of the columns of results; others are BIGINT."""
 
 
@@ -40,7 +42,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     names = re.match(r"SELECT (.*?) FROM", request["query"])[1].split(", ")  # type: ignore[index]
     columns = ", ".join(f"{name} {TYPES.get(name, 'BIGINT')}" for name in names)
-    tables = flink_peer.environment()
+    tables = flink_peer.environment(request.get("settings"))
     with tempfile.TemporaryDirectory() as folder:
         tables.execute_sql(f"""CREATE TABLE found ({columns})
             WITH ('connector' = 'filesystem', 'path' = '{folder}/found', 'format' = 'csv')""")

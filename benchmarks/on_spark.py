@@ -1,7 +1,7 @@
 """History from Parquet to Parquet on Spark: an aggregate, a correlation, and two row patterns, over many keys or one.
 
 The events lie in the order of time, one a millisecond. Up to a number of events the rows are first compared with those
-of the local replay.
+of the local replay. Flink SQL as a batch job, on as many cores, is a peer for two of the patterns.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import bridge
+from benchmarks.compared import difference
+from benchmarks.peers import RefusedError, csv_of, seconds_of
 from bridge.errors import BridgeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 QUERIES = {
     "filter": "SELECT symbol, price FROM t WHERE price > 99",
@@ -33,67 +39,141 @@ QUERIES = {
     "DEFINE B AS price > A.price, C AS price < A.price * 0.9)",
 }
 
+QUERIES["V shape, first row up"] = QUERIES["V shape"].replace("UP+)", "UP)")
+"""As Flink can be asked, which knows no greedy variable at the end."""
+
+FLINK = {
+    "V shape, first row up": """SELECT symbol, top, back FROM t MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY rt
+        MEASURES FIRST(DOWN.price) AS top, LAST(UP.price) AS back
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (STRT DOWN+ UP)
+        DEFINE DOWN AS (LAST(DOWN.price, 1) IS NULL AND DOWN.price < STRT.price) OR DOWN.price < LAST(DOWN.price, 1),
+               UP AS UP.price > LAST(DOWN.price))""",
+    "A B+ C": """SELECT symbol, x, y, z FROM t MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY rt
+        MEASURES A.price AS x, LAST(B.price) AS y, C.price AS z
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B+ C) WITHIN INTERVAL '10' SECOND
+        DEFINE B AS B.price > A.price, C AS C.price < A.price * 0.9)""",
+}
+"""The same questions in Flink SQL."""
+
 COMPARED = 1_000_000
 """Histories up to so many events are compared with the local replay."""
 
+WARM = 20_000
+"""Events of the run before, which is not timed: Java compiles what it runs."""
+
 
 @dataclasses.dataclass(frozen=True)
-class Run:
-    """The seconds of one query over so many events of so many keys, and the pieces it was computed in."""
+class Case:
+    """One query over so many events of so many keys."""
 
     query: str
     events: int
     keys: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """The seconds of a case on so many cores, and the pieces it was computed in."""
+
+    case: Case
+    cores: int
     results: int
     seconds: float
     local: float | None
     told: str
+    flink: float | str | None = None
+    """Seconds, or why there are none."""
 
 
 def measure(
-    events: Sequence[int], keys: Sequence[int], names: Sequence[str], cores: int, tell: Callable[[str], None]
+    cases: Sequence[Case], cores: Sequence[int], flink: str | None, tell: Callable[[str], None]
 ) -> Iterator[Run]:
-    """Each query over each history, in a session that has been used before; raises BridgeError where rows differ."""
+    """Each case on each number of cores, in a session that has been used before; raises BridgeError where rows differ."""
     from bridge.spark import session
-    from bridge.spark.files import read, write
+
+    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in cores:
+            spark = session(cores=number)
+            for query in dict.fromkeys(case.query for case in cases):
+                _timed(spark, Case(query, WARM, 100), Path(name))
+            for case in cases:
+                tell(f"{case.query}: {case.events:,} events of {case.keys:,} keys on {number} cores")
+                run = _timed(spark, case, Path(name))
+                run = dataclasses.replace(run, cores=number)
+                if case.events <= COMPARED and number == cores[0]:
+                    run = dataclasses.replace(run, local=_compared(case, Path(name)))
+                if flink and case.query in FLINK:
+                    run = dataclasses.replace(run, flink=_flink(flink, case, number, Path(name)))
+                yield run
+            spark.stop()
+
+
+def _timed(spark: SparkSession, case: Case, folder: Path) -> Run:
+    """The run of a case, its results being left in `out`."""
+    from bridge.spark.files import write
     from bridge.spark.pieces import Replay
 
-    spark = session(cores=cores)
-    spark.range(10).mapInArrow(lambda batches: batches, "id long").count()  # the workers have started
-    for count in events:
-        for each in keys:
-            with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                folder = Path(name)
-                _write(folder / "t.parquet", count, each)
-                for query in names:
-                    tell(f"{query}: {count:,} events of {each:,} keys")
-                    began = time.perf_counter()
-                    replay = Replay({"t": folder / "t.parquet"}, {"q": QUERIES[query]}, spark=spark)
-                    done = write(replay, str(folder / "out"))[0]
-                    seconds = time.perf_counter() - began
-                    local = None
-                    if count <= COMPARED:
-                        began = time.perf_counter()
-                        wanted = bridge.replay({"t": folder / "t.parquet"}, {"q": QUERIES[query]}, out=folder / "local")
-                        local = time.perf_counter() - began
-                        if not _alike(read(replay, str(folder / "out"))["q"].toArrow(), wanted["q"]):
-                            raise BridgeError(f"{query}: Spark and the local replay give other rows")
-                    yield Run(query, count, each, done.rows, seconds, local, done.told)
+    path = _history(folder, case)
+    began = time.perf_counter()
+    replay = Replay({"t": path}, {"q": QUERIES[case.query]}, spark=spark)
+    done = write(replay, str(folder / "out"))[0]
+    return Run(case, 0, done.rows, time.perf_counter() - began, None, done.told)
+
+
+def _compared(case: Case, folder: Path) -> float:
+    """The seconds of the local replay, whose rows are those of `out`."""
+    began = time.perf_counter()
+    wanted = bridge.replay({"t": _history(folder, case)}, {"q": QUERIES[case.query]}, out=folder / "local")
+    seconds = time.perf_counter() - began
+    if not _alike(_written(folder), wanted["q"]):
+        raise BridgeError(f"{case.query}: Spark and the local replay give other rows")
+    return seconds
+
+
+def _flink(python: str, case: Case, cores: int, folder: Path) -> float | str:
+    """The seconds of Flink's batch job over CSV, whose rows are those of `out`; or why it gives none."""
+    import duckdb
+
+    settings = {"execution.runtime-mode": "BATCH", "parallelism.default": str(cores)}
+    result = folder / "flink.parquet"
+    try:
+        found = seconds_of(
+            Path(python), "flink_rows.py", FLINK[case.query], csv_of(_history(folder, case)), result, 1, settings
+        )
+    except RefusedError as error:
+        return f"{error}"
+    with duckdb.connect() as connection:
+        ours = _written(folder).drop_columns(["ts"])
+        if differs := difference(connection, ours, pq.read_table(result)):
+            raise BridgeError(f"{case.query}: Flink gives {differs}")
+    return min(found)
+
+
+def _written(folder: Path) -> pa.Table:
+    """What the last run on Spark has written, in its order."""
+    return pa.concat_tables([pq.read_table(path) for path in sorted((folder / "out" / "q.parquet").glob("*.parquet"))])
 
 
 def markdown(runs: Sequence[Run]) -> str:
-    """The figures as a table."""
-    lines = ["| query | keys | events | results | seconds | events/s | local, seconds | pieces |"]
-    lines.append("|---|--:|--:|--:|--:|--:|--:|---|")
+    """The figures as a table: `faster` than on the fewest cores, and as many times as long `an event` of the shortest
+    history takes."""
+    head = ["query", "keys", "events", "cores", "results", "seconds", "events/s", "faster", "an event", "local, s"]
+    lines = [[*head, "Flink, s", "pieces"], ["---", *["--:"] * 10, "---"]]
     for run in runs:
-        local = "" if run.local is None else f"{run.local:.1f}"
-        rate = f"{run.events / run.seconds:,.0f}"
-        lines.append(
-            f"| {run.query} | {run.keys:,} | {run.events:,} | {run.results:,} | {run.seconds:.1f} | {rate} | {local} "
-            f"| {run.told} |"
-        )
-    return "\n".join(lines)
+        case = run.case
+        fewer = next(one for one in runs if one.case == case)
+        alike = [
+            one for one in runs if (one.case.query, one.case.keys, one.cores) == (case.query, case.keys, run.cores)
+        ]
+        short = min(alike, key=lambda one: one.case.events)
+        an_event = (run.seconds / case.events) / (short.seconds / short.case.events)
+        figures = [f"{case.keys:,}", f"{case.events:,}", f"{run.cores}", f"{run.results:,}", f"{run.seconds:.1f}"]
+        figures += [f"{case.events / run.seconds:,.0f}", f"{fewer.seconds / run.seconds:.2f}", f"{an_event:.2f}"]
+        figures.append("" if run.local is None else f"{run.local:.1f}")
+        figures.append("" if run.flink is None else run.flink if isinstance(run.flink, str) else f"{run.flink:.1f}")
+        lines.append([case.query, *figures, run.told])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _alike(one: pa.Table, other: pa.Table) -> bool:
@@ -107,6 +187,14 @@ def _alike(one: pa.Table, other: pa.Table) -> bool:
         else a.equals(b)
         for a, b in pairs
     )
+
+
+def _history(folder: Path, case: Case) -> Path:
+    """The file of a case's events, which is written once."""
+    path = folder / f"{case.events}-{case.keys}.parquet"
+    if not path.exists():
+        _write(path, case.events, case.keys)
+    return path
 
 
 def _write(path: Path, count: int, keys: int) -> None:

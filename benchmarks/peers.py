@@ -13,7 +13,7 @@ import pathlib
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import bridge
@@ -144,7 +144,7 @@ class Pandas(Other):
 
     def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
         query = f"SELECT * FROM t MATCH_RECOGNIZE ({asked.query})"
-        return _asked(self.python, "pandas_peer.py", query, data, result, rows, runs)
+        return seconds_of(self.python, "pandas_peer.py", query, data, result, runs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Flink(Other):
         return workload.flink
 
     def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
-        return _asked(self.python, "flink_rows.py", asked.query, _csv(data), result, rows, runs)
+        return seconds_of(self.python, "flink_rows.py", asked.query, csv_of(data), result, runs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Esper(Other):
         from benchmarks import esper_peer
 
         schema = "\t@public @buseventtype create objectarray schema t (ts long, symbol string, price double)"
-        stream = ("t", "sd", str(_csv(data)))
+        stream = ("t", "sd", str(csv_of(data)))
         lines = [schema, "q\t" + " ".join(asked.query.split())]
         written = result.with_suffix(".csv")
         try:
@@ -200,12 +200,18 @@ def installed(pandas: str | None, flink: str | None, esper_jars: str | None) -> 
     return found
 
 
-def _asked(
-    python: pathlib.Path, program: str, query: str, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int
+def seconds_of(
+    python: pathlib.Path,
+    program: str,
+    query: str,
+    data: pathlib.Path,
+    result: pathlib.Path,
+    runs: int,
+    settings: Mapping[str, str] | None = None,
 ) -> list[float]:
     """The seconds that a program beside this file tells, but for a first run; it is given one run's time to start."""
     command = [str(python), str(pathlib.Path(__file__).with_name(program))]
-    request = {"data": str(data), "query": query, "runs": 1 + runs, "result": str(result)}
+    request = {"data": str(data), "query": query, "runs": 1 + runs, "result": str(result), "settings": settings or {}}
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     try:
         done = subprocess.run(
@@ -217,14 +223,14 @@ def _asked(
             env=environment,
         )
     except subprocess.TimeoutExpired:
-        raise RefusedError(f"more than {LONGEST} s a run for {rows:,} rows") from None
+        raise RefusedError(f"more than {LONGEST} s a run") from None
     if done.returncode:
         raise RefusedError(done.stderr.strip().splitlines()[-1])
     seconds: list[float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
     return seconds[1:]
 
 
-def _csv(data: pathlib.Path) -> pathlib.Path:
+def csv_of(data: pathlib.Path) -> pathlib.Path:
     """The ticks in order of time as CSV: ts, symbol, price."""
     import duckdb
 

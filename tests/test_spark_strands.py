@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bridge
+from bridge.spark import cut
 from bridge.spark.pieces import Replay
 
 pytestmark = [
@@ -34,6 +35,12 @@ SLICES = {
     "one partition": "3,000 of 3,000 events are in one partition",
     "a large key": "events are in one partition",
 }
+
+
+@pytest.fixture(autouse=True)
+def _times_are_those_of_a_sample(monkeypatch: Any) -> None:
+    """Where a history is cut is told of some of its rows."""
+    monkeypatch.setattr(cut, "SAMPLE", 400)
 
 
 @pytest.fixture(scope="module")

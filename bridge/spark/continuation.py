@@ -51,7 +51,7 @@ def _newest(replay: Replay) -> Iterator[dict[str, pa.Table]]:
     """The events that later results may look back at, by stream, in stretches of time."""
     backs = [way.back for way in replay.fanouts.values()]
     bounded = [back for back in backs if back is not None]
-    history = replay.history
+    history = replay.timed
     since = history.first if len(bounded) < len(backs) else history.last - max(bounded, default=0) - 1
     times = [at for at in history.quantiles if at > since]
     every = max(1, len(history.quantiles) * ROWS_AT_ONCE // max(history.count, 1))

@@ -23,5 +23,8 @@ SLICE, REPORT = "cep:slice", "cep:report"
 BY_TIME, AT_THE_END = -1, 2**63 - 1
 """The `place` of a result that time alone has brought, and of one that the end of the history has."""
 
-STREAM_BITS, FILE_BITS = 58, 38
+STREAM_BITS, FILE_BITS = 54, 34
 """A PLACE has from these bits on the stream's number and the file's; below, the row's place in the file."""
+
+MOST_STREAMS = 1 << 63 - STREAM_BITS
+"""So many streams have numbers that fit."""

@@ -17,14 +17,14 @@ from bridge.engine import Bridge
 from bridge.errors import BridgeError
 from bridge.fanout import Path, fanout, in_words
 from bridge.intake import milliseconds
-from bridge.query import MatchRecognize, Node, walk
+from bridge.query import MatchRecognize, Node, Stream, walk
 from bridge.replay import Script, schema_for, undeclared
 from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import Bounded, bounded
-from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, value_of
+from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, timed, value_of
 from bridge.spark.events import FILE, ROW, Events, column, open_events
 from bridge.spark.firsts import with_first_row
-from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.order import FILE_BITS, MOMENT, MOST_STREAMS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.schemas import as_table, result_schema, spark_schema
 from bridge.spark.sessions import session
 from bridge.spark.strands import FEW_ROWS, NO_STRANDS, WHY_LIVE, Cutter, Joined, Strand, Strands, heavy, kept, why_whole
@@ -84,6 +84,11 @@ class Replay:
     ) -> None:
         if not isinstance(source, Mapping):
             raise BridgeError("engine='spark' wants a mapping of streams to their events: a path, a table, a frame")
+        if len(source) > MOST_STREAMS:
+            raise BridgeError(
+                f"a replay on Spark has {MOST_STREAMS} streams at most, not {len(source)}: replay queries that read "
+                "other streams by themselves"
+            )
         if pieces is not None and (not isinstance(pieces, int) or pieces < 1):
             raise BridgeError(f"pieces is a whole number from 1, not {pieces!r}")
         self.script = Script.of(queries)
@@ -133,10 +138,17 @@ class Replay:
 
     @property
     def history(self) -> History:
-        """One pass over the times of all events."""
+        """The number of events, and the first and last time: one pass over the times of all."""
         if self._history is None:
             self._history = history_of([events.frame for events in self.events], self.end)
         return self._history
+
+    @property
+    def timed(self) -> History:
+        """The same with the times at which it can be cut, which takes another pass."""
+        if not self.history.quantiles and self.history.count:
+            self._history = timed(self.history, [events.frame for events in self.events])
+        return self.history
 
     @property
     def names(self) -> list[str]:
@@ -165,10 +177,10 @@ class Replay:
             found.setdefault(key, []).append(name)
             if sliced and way.back is not None:
                 backs[key] = max(backs.get(key, 0), way.back)
-        return [
+        return in_one_pass(
             Group(tuple(names), backs.get(key), dict(key[1:]), key[0] if key not in backs else NO_STRANDS)
             for key, names in found.items()
-        ]
+        )
 
     def _strands(self, name: str, keys: Mapping[str, tuple[Path, ...]]) -> Strands:
         """The partitions of a query that are cut into slices."""
@@ -188,7 +200,8 @@ class Replay:
             return NO_STRANDS
         if not columns:
             one = self.history if len(self.events) == 1 else history_of([events.frame], self.end)
-            return Strands(of, one.count, (Strand(None, one),)) if one.count >= least else NO_STRANDS
+            cut = one.count >= least
+            return Strands(of, one.count, (Strand(None, timed(one, [events.frame])),)) if cut else NO_STRANDS
         placed = self._placed(of, events, Group((), None, {events.stream.lower(): columns}))
         own = [value_of(events, path, f"s{of}") for path in columns]
         total, large = heavy(placed, own, max(least, self.history.count // (2 * self.cores)))
@@ -225,7 +238,7 @@ class Replay:
 
     def explain(self, name: str) -> str:
         """How a query is computed: its pieces and why, then Spark's own plan."""
-        group = next(group for group in self.groups() if name in group.names)
+        (group,) = self.grouped([name])
         by_key = self._wanted_pieces() if group.keys or group.strands.found else 1
         count = by_key if group.back is None else len(self._bounds(group.back)) - 1
         lines = [f"query {name}, on Spark", f"{group.told}; pieces: {count}, on {self.cores} cores"]
@@ -336,7 +349,7 @@ class Replay:
 
     def _bounds(self, back: int) -> tuple[int, ...]:
         """The first instants of the slices, and the one after the last of all."""
-        history, slices = self.history, self._slices(back)
+        history, slices = self.timed, self._slices(back)
         step = len(history.quantiles) / slices
         inner = [history.quantiles[int(step * place)] for place in range(1, slices)] if history.quantiles else []
         return (history.first, *sorted({at for at in inner if at > history.first}), history.last + 1)
@@ -346,11 +359,20 @@ class Replay:
         feeds = tuple(self._feed(number, events, False) for number, events in enumerate(self.events))
         queries = needed([(n, node) for n, (node, _) in self.script.queries.items()], [name])
         task = Task(feeds, queries, {name: self.schemas[name]}, self.relations, 0, open_end=True)
-        return task, numbered(self._merged(Group((name,), None, keys)), count)
+        return task, numbered(self._merged(Group((name,), None, keys), range(len(self.events))), count)
 
-    def _merged(self, group: Group) -> DataFrame:
-        """The events of all streams, PIECE being a number of their keys."""
-        frames = [self._placed(number, events, group) for number, events in enumerate(self.events)]
+    def _wanted_streams(self, group: Group) -> list[int]:
+        """The streams that matter to a group's queries, by number; to what is one piece or writes, each event matters."""
+        every = range(len(self.events))
+        if self.writes.writers or (group.back is None and not group.keys):
+            return list(every)
+        queries = needed([(name, node) for name, (node, _) in self.script.queries.items()], group.names)
+        read = {below.name.lower() for _, node in queries for below in walk(node) if isinstance(below, Stream)}
+        return [number for number in every if self.events[number].stream.lower() in read]
+
+    def _merged(self, group: Group, streams: Iterable[int]) -> DataFrame:
+        """The events of these streams, PIECE being a number of their keys."""
+        frames = [self._placed(number, self.events[number], group) for number in streams]
         whole = frames[0]
         for other in frames[1:]:
             whole = whole.unionByName(other, allowMissingColumns=True)
@@ -360,7 +382,7 @@ class Replay:
         """The events of all streams, each with its piece, pieces in one Spark partition each and in their order."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        whole = self._merged(group)
+        whole = self._merged(group, self._wanted_streams(group))
         if bounds is not None:
             assert group.back is not None
             count = len(bounds) - 1
@@ -387,6 +409,29 @@ class Replay:
         key = key_of(events, group.keys.get(events.stream.lower(), ())) if group.back is None else F.lit(0)
         own = [F.col(c).alias(f"s{number}{c}") for c in events.columns]
         return events.frame.select(key.alias(PIECE), F.col(TIME), place.alias(PLACE), *own)
+
+
+def in_one_pass(groups: Iterable[Group]) -> list[Group]:
+    """Fewer groups: those by key are one where they have no stream in common, or the same keys of it.
+
+    >>> by_k, of_both = {"s": (("k",),)}, {"s": (("k",),), "u": (("j",),)}
+    >>> [group.names for group in in_one_pass([Group(("a",), None, by_k), Group(("b",), None, of_both)])]
+    [('a', 'b')]
+    """
+    found: list[Group] = []
+    for group in groups:
+        at = next((at for at, other in enumerate(found) if _agree(group, other)), None)
+        if at is None:
+            found.append(group)
+        else:
+            keys = {**found[at].keys, **group.keys}
+            found[at] = dataclasses.replace(found[at], names=(*found[at].names, *group.names), keys=keys)
+    return found
+
+
+def _agree(one: Group, other: Group) -> bool:
+    by_key = all(group.keys and group.back is None and not group.strands.found for group in (one, other))
+    return by_key and all(other.keys.get(stream, columns) == columns for stream, columns in one.keys.items())
 
 
 def frames(replay: Replay) -> dict[str, DataFrame]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from bridge.fanout import Path
 from bridge.spark.bounded import Bounded, numbered
-from bridge.spark.cut import QUANTILES, History, slice_of
+from bridge.spark.cut import History, sampled, slice_of
 from bridge.spark.events import column
 from bridge.spark.order import FIRST_AT, FIRST_PLACE, ORDER, PIECE, PLACE, REPORT, SLICE, TIME
 from bridge.spark.schemas import spark_schema
@@ -119,10 +119,13 @@ def heavy(events: DataFrame, columns: Sequence[Column], least: int) -> tuple[int
     if not large:
         return total, []
     one_key = [_is_one_value(c) for c in columns]
-    told = [F.count(TIME), F.min(TIME), F.max(TIME), F.expr(QUANTILES)]
+    rows = sum(count for number, count in buckets if number in large)
+    told = [F.count(TIME), F.min(TIME), F.max(TIME), F.expr(sampled(rows))]
     of_keys = events.where(bucket.isin(large)).groupBy(PIECE).agg(*told, *one_key)
     found = [tuple(row) for row in of_keys.where(F.col(of_keys.columns[1]) >= least).collect()]
-    strands = [Strand(row[0], History(row[1], row[2], row[3], tuple(row[4]))) for row in found if all(row[5:])]
+    strands = [
+        Strand(row[0], History(row[1], row[2], row[3], (row[2], *(row[4] or ())[1:]))) for row in found if all(row[5:])
+    ]
     return total, sorted(strands, key=lambda strand: str(strand.key))
 
 

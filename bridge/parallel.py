@@ -211,13 +211,18 @@ class Lanes:
                 self._settle()
 
     def _settle(self) -> None:
-        told = self._waiting.popleft().result()
-        for name, tables in told.results.items():
-            for table in tables:
-                self._take(name, table)
-        if told.stop is not None:
+        """Has the results of the next slice taken; nothing that follows is, where not all of it was."""
+        told = self._waiting[0].result()
+        try:
+            for name, tables in told.results.items():
+                for table in tables:
+                    self._take(name, table)
+            if told.stop is not None:
+                raise told.stop
+        except BaseException:
             self._waiting.clear()
-            raise told.stop
+            raise
+        self._waiting.popleft()
 
     def _lane(self, part: Slice) -> Lane:
         if part.first is None or part.overlaps():

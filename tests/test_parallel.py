@@ -22,6 +22,7 @@ import bridge
 from bridge import parallel
 from bridge.cli import main
 from bridge.errors import DatabaseError
+from bridge.results import Tables
 from bridge.spark.task import needed
 
 SHORT = 7
@@ -92,6 +93,27 @@ def test_an_event_that_a_query_cannot_take_stops_after_the_results_before_it(tmp
         bridge.replay({"s": table}, queries, schemas={"s": "a INTEGER"}, out=tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("replay")]
+
+
+def test_an_interruption_leaves_no_gap():
+    """What is kept then are the results up to it."""
+    table = pa.table({"ts": range(60), "a": range(60)})
+    kept: list[int] = []
+    interrupted: list[bool] = []
+
+    def take(name: str, rows: pa.Table) -> None:
+        if not interrupted and kept and kept[-1] > 20:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        kept.extend(rows["ts"].to_pylist())
+
+    with (
+        cut(3, SHORT),
+        pytest.raises(KeyboardInterrupt),
+        mock.patch.object(Tables, "take", lambda self, *of: take(*of)),
+    ):
+        bridge.replay({"s": table}, {"n": "SELECT a FROM s"})
+    assert kept == list(range(len(kept)))
 
 
 def test_what_stands_in_a_database_of_ones_own_goes_through_one_bridge():

@@ -293,7 +293,8 @@ def _(node: query.Prior, names: Names) -> Resolved:
 @resolve.register
 def _(node: query.Throttle, names: Names) -> Resolved:
     below = streaming(node.input, names)
-    return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)
+    keys = tuple(scalar(key, Scope(below.fields)) for key in node.partition_by)
+    return Resolved(dataclasses.replace(node, input=below.node, partition_by=keys), below.fields, windowed=False)
 
 
 @resolve.register

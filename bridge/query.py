@@ -534,6 +534,8 @@ class Prior(Node):
 class Throttle(Node):
     """The first row of every so many, or of every so many milliseconds counted from the first row: EPL's output first.
 
+    With `partition_by` so many rows of the same keys.
+
     >>> print(Throttle(Stream("s"), time=5000))
     SELECT * FROM s THROTTLED (FIRST EVERY 5000 MS)
     """
@@ -541,6 +543,7 @@ class Throttle(Node):
     input: Node
     count: int | None = None
     time: int | None = None
+    partition_by: tuple[exp.Expr, ...] = ()
 
     __str__ = Node.__str__
 

@@ -176,9 +176,10 @@ def _item(node: Node) -> str:
             limit = "" if within is None else f" WITHIN {within} MS"
             apart = f" PARTITION BY {_scalars(keys)}" if keys else ""
             return f"{_below(node, below)} WITH {name(called)} ({scalar(value)} OF {count} ROWS BEFORE{limit}{apart})"
-        case Throttle(below, count, time):
+        case Throttle(below, count, time, keys):
             every = f"{count} ROWS" if time is None else f"{time} MS"
-            return f"{_below(node, below)} THROTTLED (FIRST EVERY {every})"
+            apart = f"PARTITION BY {_scalars(keys)} " if keys else ""
+            return f"{_below(node, below)} THROTTLED ({apart}FIRST EVERY {every})"
         case Output(below):
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():

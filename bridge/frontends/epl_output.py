@@ -109,7 +109,7 @@ def paced(
     groups: tuple[exp.Expr, ...] | None = None,
     keys: tuple[exp.Expr, ...] = (),
 ) -> Node:
-    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each.
+    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each, and `first` counts.
 
     Events are counted for each of the `keys`.
     """
@@ -120,9 +120,12 @@ def paced(
     if pace.count is not None:
         _check_counting(cursor, node, pace)
     if pace.kind == "first":
-        if groups:
-            cursor.fail("output first with group by is not supported: insert into names the results", pace.position)
-        return Throttle(node, pace.count, pace.time)
+        if groups and pace.time is not None:
+            cursor.fail(
+                "output first every so long is not supported with group by: every n events, or insert into names the results",
+                pace.position,
+            )
+        return Throttle(node, pace.count, pace.time, groups or ())
     extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
     batch = Window(node, extent, keys)
     return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch

@@ -95,10 +95,10 @@ def _(node: query.Throttle, network: Network, need: Need) -> Flow:
 
 
 def _by_count(operator: Operator, node: query.Throttle, network: Network, below: Flow) -> Selection:
-    """The rows whose number in the stream is 1, count + 1, …"""
+    """The rows whose number in the stream, or of their keys, is 1, count + 1, …"""
     assert node.count is not None
     raw = network.name("raw", node)
-    number_rows(operator, raw, below, {}, 1)
+    number_rows(operator, raw, below, {f"_key{place}": key for place, key in enumerate(node.partition_by)}, 1)
     names = [*below.system, *below.names]
     before = exp.paren(exp.Sub(this=of("t", "_number"), expression=number(1)))
     first = exp.EQ(this=exp.Mod(this=before, expression=number(node.count)), expression=number(0))

@@ -115,7 +115,7 @@ REFUSED = {
     "context D select v from A#time_batch(5 sec)": "A",
     "context D select v from A#firsttime(5 sec)": "A",
     "context D select v from A output every 5 sec": "output",
-    "context D select v from A output first every 5 events": "output",
+    "context D select v from A output first every 5 sec": "output",
     "context D select sum(v) as t from A output last every 5 events": "output",
     "context D select v from A#time_batch(5 sec, 0) order by v": "A",
     "context D select rstream v from A#time(5 sec) order by v": "A",

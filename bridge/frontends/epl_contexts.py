@@ -231,9 +231,9 @@ class Partitioned:
         if not self.keys and (aggregating or asked.pace is not None):
             cursor.fail(_NO_KEYS, self.reader.position)
         pace = asked.pace
-        if pace is not None and (aggregating or pace.count is None or pace.kind not in ("all", "last")):
+        if pace is not None and (aggregating or pace.count is None or pace.kind == "snapshot"):
             cursor.fail(
-                "this output is not supported in a context: output [all | last] every n events of single events is",
+                "this output is not supported in a context: output [all | last | first] every n events of single events is",
                 pace.position,
             )
         if (asked.is_arranged or asked.distinct) and _is_timed(node, aggregating):

@@ -125,7 +125,7 @@ def paced(
                 "output first every so long is not supported with group by: every n events, or insert into names the results",
                 pace.position,
             )
-        return Throttle(node, pace.count, pace.time, groups or ())
+        return Throttle(node, pace.count, pace.time, groups or keys)
     extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
     batch = Window(node, extent, keys)
     return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch

@@ -847,7 +847,7 @@ def test_purging_changes_no_result(database: Database) -> None:
             for kind, text in BOUNDED.items():
                 cep.create_query(kind, text)
                 found.append(collect(cep, kind))
-            for ts in range(0, 450, 9):
+            for ts in range(0, 300, 9):
                 cep.push_event("s", [ts % 4, ts % 7], ts)
                 if purging:
                     cep.purge()

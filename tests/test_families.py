@@ -22,7 +22,7 @@ from windows.window import Range, Rows
 if TYPE_CHECKING:
     from databases import Database
 
-SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:10").split(":")))
+SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:7").split(":")))
 
 
 @pytest.fixture

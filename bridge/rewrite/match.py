@@ -139,25 +139,22 @@ class Matching:
     def _symbols(self) -> exp.Select:
         """Each arrival with `_before`: the instant (distinct ts, per key) before its own (P2)."""
         rows = self._arrivals()
+        arrivals = rows.select()
+        earlier: exp.Expr = of("a", "_earlier")
+        if not self.keys and as_inserted(self.node.input, self.network):
+            arrivals = _by_place(arrivals)
+        else:
+            keys = (of("a", key) for key in self.keys)
+            earlier = over(exp.Max(this=of("a", "ts")), keys, [of("a", "ts")], self._frame())
         last = exp.alias_(table(self.instants), "i", table=True, quoted=True)
         known = exp.Case().when(exp.LT(this=of("i", "ts"), expression=of("a", "ts")), of("i", "ts"))
-        known = known.else_(of("i", "_before"))
-        before = exp.Coalesce(this=of("a", "_earlier"), expressions=[known])
+        before = exp.Coalesce(this=earlier, expressions=[known.else_(of("i", "_before"))])
         same_key = [same(of("i", key), of("a", key)) for key in self.keys]
         return (
             exp.select(*(of("a", name) for name in rows.columns), named(before, "_before"))
-            .from_(exp.Subquery(this=self._with_earlier(rows)).as_("a", quoted=True))
+            .from_(exp.Subquery(this=arrivals).as_("a", quoted=True))
             .join(last, on=exp.and_(*same_key) if same_key else exp.true(), join_type="left")
         )
-
-    def _with_earlier(self, rows: Selection) -> exp.Select:
-        """The arrivals with `_earlier`: the instant before among these, per key; NULL where there is none."""
-        arrivals = exp.Subquery(this=rows.select()).as_("a", quoted=True)
-        if not self.keys and as_inserted(self.node.input, self.network):
-            return _by_place(exp.select(*map(column, rows.columns)).from_(arrivals))
-        times = [of("a", "ts")]
-        earlier = over(exp.Max(this=of("a", "ts")), (of("a", key) for key in self.keys), times, self._frame())
-        return exp.select(*(of("a", name) for name in rows.columns), named(earlier, "_earlier")).from_(arrivals)
 
     def _frame(self) -> exp.WindowSpec:
         """The frame of the instants before a row's own. DuckDB seeks a frame's end from the beginning for each row."""
@@ -212,11 +209,14 @@ class Matching:
 
 
 def _by_place(arrivals: exp.Select) -> exp.Select:
-    """`_earlier` where the arrivals stand in their order: no sort, in one pass. It is the newest time that another followed."""
+    """The arrivals with `_earlier`, the instant before their own among them, where they stand in their order.
+
+    It is the newest time that was followed by another one: one pass, and no sort.
+    """
     names = [column(name) for name in arrivals.named_selects]
-    last = exp.Window(this=exp.Lag(this=column("ts")))
-    each = arrivals.select(named(last, "_last"))
-    over_it = exp.Case().when(exp.LT(this=column("_last"), expression=column("ts")), column("_last"))
+    each = exp.select(*names, named(exp.Window(this=exp.Lag(this=column("ts"))), "_last"))
+    each = each.from_(exp.Subquery(this=arrivals).as_("b", quoted=True))
+    followed = exp.Case().when(exp.LT(this=column("_last"), expression=column("ts")), column("_last"))
     so_far = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
-    earlier = exp.Window(this=exp.Max(this=over_it), spec=so_far)
-    return exp.select(*names, named(earlier, "_earlier")).from_(exp.Subquery(this=each).as_("b", quoted=True))
+    earlier = exp.Window(this=exp.Max(this=followed), spec=so_far)
+    return exp.select(*names, named(earlier, "_earlier")).from_(exp.Subquery(this=each).as_("c", quoted=True))

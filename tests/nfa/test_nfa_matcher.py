@@ -69,7 +69,7 @@ def check_against_re(tree, text):
 
 
 @given(for_re, letters)
-@settings(max_examples=2500, deadline=None)
+@settings(max_examples=1500, deadline=None)
 def test_one_letter_rows_match_as_in_re(tree, text):
     check_against_re(tree, text)
 

@@ -73,6 +73,11 @@ class Fanout:
     apart: Mapping[str, tuple[Path, ...]] = dataclasses.field(default_factory=dict)
 
 
+def reach_back(name: str, catalogue: Catalogue) -> int | None:
+    """How many milliseconds the results of a query look back, as `Fanout.back`, without the rest of that."""
+    return _Analysis(catalogue).reach(catalogue.query_entry(name).resolved.node).back
+
+
 def fanout(name: str, catalogue: Catalogue) -> Fanout:
     """How a continuous query, by its name, can be computed in pieces."""
     found = _Analysis(catalogue)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,10 +18,11 @@ import pyarrow as pa
 
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.engine import Bridge
-from bridge.fanout import fanout
+from bridge.fanout import reach_back
 from bridge.query import walk
 from bridge.sources.merge import Stretch, since
 from bridge.sources.relations import create_relation, whole_table
+from nfa.cores import cores
 from windows.databases import open_database
 from windows.schema import Schema
 
@@ -61,7 +61,7 @@ def look_back(cep: Bridge, script: Script) -> int | None:
     nodes = [below for name in script.queries for below in walk(catalogue.query_entry(name).resolved.node)]
     if any(isinstance(node, (IntoTable, ReadSQL, UpdateSQL)) for node in nodes):
         return None
-    backs = [fanout(name, catalogue).back for name in script.queries]
+    backs = [reach_back(name, catalogue) for name in script.queries]
     return None if None in backs else max(back for back in backs if back is not None)
 
 
@@ -73,9 +73,8 @@ def lanes(
     take: Callable[[str, pa.Table], None],
 ) -> Lanes | None:
     """What replays a script that is installed on a database in memory; None where it has to be in one piece."""
-    size = sum(whole_table(name, data).nbytes for name, data in relations.items())
-    back = look_back(cep, script) if cores() > 1 and size <= COPIED else None
-    if back is None:
+    back = look_back(cep, script) if cores() > 1 else None
+    if back is None or sum(whole_table(name, data).nbytes for name, data in relations.items()) > COPIED:
         return None
 
     own = copy.deepcopy(script)  # what the first bridge still renders is not shared with a thread
@@ -242,11 +241,6 @@ class Lanes:
             lane.close()
         for lane in self._lanes[1:]:
             lane.cep.close()
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _within(part: Slice, table: pa.Table) -> pa.Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from nfa.chain import check_result
 from nfa.closures import Closures
+from nfa.cores import cores
 from nfa.determined import DIRECT_SYMBOLS, ENDS_HERE, IS_MATCH, IS_SETTLED, Determined
 from nfa.found import Codes, Found, Letters, Rows, offsets, partitions
 from nfa.program import Program
@@ -207,7 +207,7 @@ class _Search:
 
 def _side_by_side(work: Callable[[_Piece], _Told], pieces: Sequence[_Piece]) -> Iterator[_Told]:
     """What the work gives for each piece, in their order, done on all cores; not done where nobody waits any more."""
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    pool = ThreadPoolExecutor(cores())
     try:
         yield from pool.map(work, pieces)
     finally:

@@ -389,7 +389,9 @@ def _projected(
         found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
     if telling:
-        return _told_of_join(cursor, node, columns, telling, asked if not having else None)
+        at = position_of(columns[0]) if columns else None
+        _refuse_arranged(cursor, f"{telling.lower()} of a join", bool(having), asked, at)
+        return of_join(node, columns, telling == "IRSTREAM")
     node = with_variables(node, (name for name in changing if name not in there))
     if having:
         node = Filter(node, having[0])  # without aggregates it says the same as where
@@ -404,12 +406,7 @@ def _told_before(cursor: Cursor, node: Node, listed: Asked, telling: str, asked:
             f"values of single events beside aggregates are not supported with {telling.lower()}: group by them",
             listed.position,
         )
-    if listed.having is not None or asked.pace is not None or asked.is_arranged or asked.distinct:
-        cursor.fail(
-            f"{telling.lower()} of aggregates with having, output, order by, limit or distinct is not supported: insert "
-            f"{telling.lower()} into names what is told",
-            listed.position,
-        )
+    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, asked, listed.position)
 
     def aggregate(columns: tuple[exp.Expr, ...]) -> Aggregate:
         return aggregated(cursor, node, Asked(columns, listed.keys, None), listed.position or 0)
@@ -417,15 +414,14 @@ def _told_before(cursor: Cursor, node: Node, listed: Asked, telling: str, asked:
     return told_before(cursor, telling, listed.columns, aggregate)
 
 
-def _told_of_join(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], telling: str, asked: Told | None) -> Node:
-    """What `rstream` or `irstream` tell of a join."""
-    if asked is None or asked.pace is not None or asked.is_arranged or asked.distinct:
+def _refuse_arranged(cursor: Cursor, what: str, has_having: bool, asked: Told, position: int | None) -> None:
+    """Of what leaves, too, all is told at once: `what` is `rstream of a join`, say."""
+    if has_having or asked.pace is not None or asked.is_arranged or asked.distinct:
         cursor.fail(
-            f"{telling.lower()} of a join with having, output, order by, limit or distinct is not supported: insert "
-            f"{telling.lower()} into names what is told",
-            None if not columns else position_of(columns[0]),
+            f"{what} with having, output, order by, limit or distinct is not supported: insert {what.split()[0]} into "
+            "names what is told",
+            position,
         )
-    return of_join(node, columns, telling == "IRSTREAM")
 
 
 def refuse_next(cursor: Cursor) -> None:

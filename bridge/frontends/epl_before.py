@@ -11,6 +11,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_streams import NEW, TOLD, is_mark
 from bridge.frontends.scalars import position_of
 from bridge.query import Aggregate, Map, Node, Prior, Union
+from bridge.scope import column as by_name
 
 _KEY = "key."
 
@@ -38,7 +39,7 @@ def told_before(
     )
     made = dataclasses.replace(made, columns=(*made.columns, *hidden))
     names = {_value(column): _named(column) for column in made.columns}
-    keys = tuple(_column(names[key]) for key in made.group_by)
+    keys = tuple(by_name(names[key]) for key in made.group_by)
     node: Node = made
     before: dict[int, exp.Expr] = {}
     for place, column in enumerate(listed, 1):
@@ -51,10 +52,10 @@ def told_before(
                 position_of(value),
             )
         called = f"{TOLD}{place}"
-        node = Prior(node, called, _column(_named(column)), 1, None, keys)
+        node = Prior(node, called, by_name(_named(column)), 1, None, keys)
         counts = isinstance(value, exp.Count)
         none = [exp.Literal.number(0)]
-        before[place] = exp.Coalesce(this=_column(called), expressions=none) if counts else _column(called)
+        before[place] = exp.Coalesce(this=by_name(called), expressions=none) if counts else by_name(called)
 
     def told(is_new: bool) -> Map:
         found: list[exp.Expr] = []
@@ -63,7 +64,7 @@ def told_before(
             place += not mark
             own: exp.Expr = exp.true() if is_new else exp.false()
             if not mark:
-                own = _column(_named(column)) if is_new else before.get(place, _column(_named(column))).copy()
+                own = by_name(_named(column)) if is_new else before.get(place, by_name(_named(column))).copy()
             found.append(exp.alias_(own, _named(column), quoted=True))
         return Map(node, tuple(found))
 
@@ -78,7 +79,3 @@ def _named(column: exp.Expr) -> str:
     if isinstance(column, exp.Alias):
         return str(column.alias)
     return column.name if isinstance(column, exp.Column) and column.name != NEW else column.sql()
-
-
-def _column(name: str) -> exp.Expr:
-    return exp.column(exp.to_identifier(name, quoted=True))

@@ -65,14 +65,8 @@ def check_join(cursor: Cursor, node: Node, position: int) -> None:
 
 def of_join(node: Node, columns: tuple[exp.Expr, ...], both: bool) -> Node:
     """The combinations that leave with the first of their parts; with `both` those that come before, each marked."""
-
-    def told(source: Node, value: exp.Expr) -> Map:
-        return Map(
-            source, tuple(column.transform(lambda one: value.copy() if is_mark(one) else one) for column in columns)
-        )
-
-    left = told(Leaving(node), exp.false())
-    return Union((told(node, exp.true()), left)) if both else left
+    left = Map(Leaving(node), _valued(columns, exp.false()))
+    return Union((Map(node, _valued(columns, exp.true())), left)) if both else left
 
 
 def _marked(node: Node, value: exp.Expr) -> Map:
@@ -96,13 +90,12 @@ def streams_of(node: Node) -> str:
 def marked(columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
     """The columns of a list over `node`, which `both` gave, with the mark after them where they do not name it."""
     star = is_both(node) and any(column.is_star for column in columns)
-    if not star and not any(is_mark(one) for column in columns for one in column.walk()):
-        columns = (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
-    return columns if is_both(node) else tuple(column.transform(_always) for column in columns)
+    columns = columns if star else with_mark(columns)
+    return columns if is_both(node) else _valued(columns, exp.true())  # nothing leaves what matches
 
 
 def with_mark(columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
-    """The columns of a list of aggregates, with the mark after them where they do not name it."""
+    """The columns of a list, with the mark after them where they do not name it."""
     if any(is_mark(one) for column in columns for one in column.walk()):
         return columns
     return (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
@@ -119,9 +112,9 @@ def is_mark(value: exp.Expr) -> bool:
     return isinstance(value, exp.Column) and value.name == NEW and not value.table
 
 
-def _always(value: exp.Expr) -> exp.Expr:
-    """Nothing leaves what matches."""
-    return exp.true() if is_mark(value) else value
+def _valued(columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, ...]:
+    """The columns with a value for the mark."""
+    return tuple(column.transform(lambda one: value.copy() if is_mark(one) else one) for column in columns)
 
 
 def arranged(node: Arrange) -> Arrange:

@@ -170,16 +170,17 @@ def spark(
 
 @main.command()
 @click.option("--database", multiple=True, default=("duckdb://",), show_default=True, help="A URL; may be repeated.")
-@click.option("--events", default=5_000_000, show_default=True, help="How many, of all streams together.")
+@click.option("--events", default=5_000_000, show_default=True, help="How many, of all streams together; 0: none.")
+@click.option("--mixed", default=300_000, show_default=True, help="Likewise for 20 queries of each kind at once.")
 @click.option("--runs", default=5, show_default=True, help="For each figure.")
 @click.option("--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink.")
-def replay(database: tuple[str, ...], events: int, runs: int, flink: str | None) -> None:
-    """History from files to files: `cepbridge run` and Flink SQL, one query at a time."""
+def replay(database: tuple[str, ...], events: int, mixed: int, runs: int, flink: str | None) -> None:
+    """History from files to files: `cepbridge run` and Flink SQL, one query at a time, and eighty at once."""
     from benchmarks import replay as history
 
     peer = Peer("Flink SQL", (flink, str(PROGRAMS / "flink_peer.py"))) if flink else None
     with telling(BridgeError):
-        found = list(history.measure(database, peer, events, runs, tell))
+        found = list(history.measure(history.cases(events, mixed), database, peer, runs, tell))
     click.echo(history.markdown(found))
 
 

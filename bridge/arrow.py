@@ -45,6 +45,22 @@ def nested_array(values: Sequence[Any], type_name: str) -> Any:
     return pa.array(values if pairs is None else list(map(pairs, values)), arrow_type(type_name))
 
 
+def joined(column: Any) -> Any:
+    """A column's chunks as one array, which is not copied where there is one chunk.
+
+    >>> import pyarrow
+    >>> joined(pyarrow.chunked_array([[1], [2]])).to_pylist()
+    [1, 2]
+    """
+    import pyarrow as pa
+
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
 def values_of(column: Any) -> list[Any]:
     """The values of an Arrow column as Python has them, maps as dictionaries."""
     values: list[Any] = column.to_pylist()

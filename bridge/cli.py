@@ -90,7 +90,7 @@ def run(
             stamps = _stamps(timestamp, named)
             sources = open_sources(script, named, stamps, input_format, _note)
             refuse_unknown(script, cep, sources, "with --relation {}=FILE")
-            is_apart = db == IN_MEMORY and not datastore and all(s.fraction is not None for s in sources.values())
+            is_apart = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
             with _results(out, out_format) as results:
                 lanes = installed(script, cep, sources, results, relations if is_apart else None)
                 _Run(cep, sources, results, _rejects(on_error, out, named), lanes).go(end)

@@ -27,7 +27,7 @@ from bridge.errors import (
     UnknownName,
 )
 from bridge.frontends.epl_changes import CreateTable
-from bridge.intake import Batch, Chunk, batches_of, chunks, merged_chunks, milliseconds
+from bridge.intake import Batch, Chunk, Sizes, batches_of, chunks, merged_chunks, milliseconds
 from bridge.named import NamedWindows
 from bridge.notation import notation
 from bridge.refusal import refusal
@@ -223,13 +223,13 @@ class Bridge:
         Each chunk is one transaction: on a wrong event nothing of its chunk is in, and the error says how many are.
         """
         entry = self._catalogue.stream_entry(stream)
-        return self._push_chunks(chunks(entry, events, timestamp, self.database.chunk, self._reorder is None))
+        return self._push_chunks(chunks(entry, events, timestamp, self._sizes, self._reorder is None))
 
     @_locked
     def push_all(self, events: Iterable[tuple[str, Any, Any]]) -> int:
         """Pushes (stream, payload, timestamp) triples of several streams, ordered by time; gives their number."""
         entry = self._catalogue.stream_entry
-        return self._push_chunks(batches_of(events, entry, self.database.chunk, self._reorder is None))
+        return self._push_chunks(batches_of(events, entry, self._sizes.rows, self._reorder is None))
 
     @_locked
     def push_tables(self, tables: Mapping[str, Any], timestamp: str = "ts") -> int:
@@ -238,7 +238,7 @@ class Bridge:
         The same results as `push_all` of their rows, at the speed of `push_events`. Gives the number of events.
         """
         entries = [(self._catalogue.stream_entry(name), events) for name, events in tables.items()]
-        return self._push_chunks(merged_chunks(entries, timestamp, self.database.chunk))
+        return self._push_chunks(merged_chunks(entries, timestamp, self._sizes.arrow))
 
     @_locked
     def advance_time(self, timestamp: Any) -> None:
@@ -392,6 +392,12 @@ class Bridge:
     def _in_order(self, ts: int) -> None:
         if ts < self._runner.now:
             raise OrderError(f"time does not go back: {ts} is before {self._runner.now}, the newest time seen")
+
+    @property
+    def _sizes(self) -> Sizes:
+        """Of chunks: the fewer queries tell of each event, the more events go at once."""
+        queries = max(1, len(self._catalogue.queries))
+        return Sizes(self.database.chunk, max(self.database.chunk, self.database.long_chunk // queries))
 
     def _push_chunks(self, parts: Iterator[Chunk]) -> int:
         """Takes chunk after chunk; what is wrong in one says how many events the ones before brought in."""

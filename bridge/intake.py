@@ -7,9 +7,9 @@ import datetime
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bridge.arrow import arrow_type, conformed, values_of
+from bridge.arrow import arrow_type, conformed, joined, values_of
 from bridge.catalogue import StreamEntry
 from bridge.errors import OrderError, SchemaError
 from windows.databases import Database
@@ -26,6 +26,13 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 Chunk = Callable[[int], "tuple[list[Batch], int, int, int]"]
 """Given the number of the newest event: batches, number of events, first and last ts."""
+
+
+class Sizes(NamedTuple):
+    """How many events are a chunk, as `rows` of Python and as `arrow`."""
+
+    rows: int
+    arrow: int
 
 
 @dataclasses.dataclass
@@ -82,13 +89,13 @@ def milliseconds(timestamp: Any) -> int:
     return ts
 
 
-def chunks(stream: StreamEntry, events: Any, timestamp: str, size: int, ordered: bool = True) -> Iterator[Chunk]:
+def chunks(stream: StreamEntry, events: Any, timestamp: str, sizes: Sizes, ordered: bool = True) -> Iterator[Chunk]:
     """The chunks of whatever `push_events` takes; where they need not be `ordered`, row by row."""
     tables = as_arrow(events)
     if tables is not None and ordered:
-        return _arrow_chunks(stream, tables, timestamp, size)
+        return _arrow_chunks(stream, tables, timestamp, sizes.arrow)
     pairs = events if tables is None else _pairs_of(tables, timestamp)
-    return batches_of(_named(stream.name, pairs), lambda _: stream, size, ordered)
+    return batches_of(_named(stream.name, pairs), lambda _: stream, sizes.rows, ordered)
 
 
 def _named(name: str, events: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -193,8 +200,18 @@ def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: st
 
 
 def _sliced(stream: StreamEntry, table: pa.Table, size: int) -> Iterator[Chunk]:
-    for start in range(0, table.num_rows, size):
-        yield _Columns(stream, table.slice(start, size)).numbered
+    step = even(table.num_rows, size)
+    for start in range(0, table.num_rows, step):
+        yield _Columns(stream, table.slice(start, step)).numbered
+
+
+def even(count: int, size: int) -> int:
+    """How many of `count` go into each of as many parts as there have to be, that all have about as many.
+
+    >>> even(500_004, 500_000), even(7, 10)
+    (250002, 7)
+    """
+    return -(-count // -(-count // size)) if count else size
 
 
 @dataclasses.dataclass
@@ -254,8 +271,9 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
     ranks[np.argsort(times, kind="stable")] = np.arange(len(times))
     firsts = np.cumsum([0, *(table.num_rows for _, table in tables)])
     whole = [_Columns(*part, ranks[a:b]) for part, a, b in zip(tables, firsts[:-1], firsts[1:], strict=True)]
-    for start in range(0, len(times), size):
-        yield _Merged([part for part in (columns.within(start, start + size) for columns in whole) if part]).numbered
+    step = even(len(times), size)
+    for start in range(0, len(times), step):
+        yield _Merged([part for part in (columns.within(start, start + step) for columns in whole) if part]).numbered
 
 
 def interleaved(parts: list[tuple[StreamEntry, pa.Table, Any]]) -> Chunk:
@@ -343,6 +361,8 @@ def _converted(column: Any, wanted: Any) -> Any:
     kind = column.type
     if pa.types.is_decimal(wanted) and pa.types.is_integer(kind):
         column = column.cast(pa.decimal128(38, wanted.scale))  # as wide as Arrow wants it in between
+    if kind == wanted:
+        return column
     cast = column.cast(wanted)
     rounds = pa.types.is_decimal(wanted) and pa.types.is_floating(kind)
     cuts = pa.types.is_date(wanted) and pa.types.is_timestamp(kind)
@@ -392,7 +412,7 @@ def _times(column: Any, name: str, before: int) -> Any:
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or (pa.types.is_null(kind))):
         raise SchemaError(f"the timestamps in {name!r} are {kind}: whole milliseconds or Arrow timestamps are wanted")
     try:
-        column = column.cast(pa.int64())
+        column = column if column.type == pa.int64() else column.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(f"the timestamps in {name!r} are not whole milliseconds: {error}") from None
     if column.null_count:
@@ -400,13 +420,14 @@ def _times(column: Any, name: str, before: int) -> Any:
         raise SchemaError(f"row {row}: the timestamp in {name!r} is missing")
     if len(column) == 0:
         return column
-    for extreme in (pc.min(column), pc.max(column)):
-        milliseconds(extreme.as_py())
-    combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    later, earlier = combined.slice(1), combined.slice(0, len(combined) - 1)
-    wrong = pc.index(pc.less(later, earlier), True).as_py()
-    if wrong >= 0:
+    combined = joined(column)
+    times = combined.to_numpy()
+    back = times[1:] < times[:-1]
+    if back.any():
+        wrong = int(back.argmax())
         raise OrderError(
-            f"row {before + wrong + 2}: time does not go back: {later[wrong].as_py()} is before {earlier[wrong].as_py()}"
+            f"row {before + wrong + 2}: time does not go back: {times[wrong + 1]} is before {times[wrong]}"
         )
+    for extreme in (times[0], times[-1]):
+        milliseconds(extreme)
     return combined

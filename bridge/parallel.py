@@ -20,7 +20,7 @@ from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
 from bridge.engine import Bridge
 from bridge.fanout import reach_back
 from bridge.query import walk
-from bridge.sources.merge import Stretch, since
+from bridge.sources.merge import BYTES, Stretch, rows_of, since
 from bridge.sources.relations import create_relation, whole_table
 from nfa.cores import cores
 from windows.databases import open_database
@@ -29,8 +29,11 @@ from windows.schema import Schema
 if TYPE_CHECKING:
     from bridge.replay import Script
 
-EVENTS, BYTES = 500_000, 2**26
-"""A slice ends when it has so many events, or so many bytes of them."""
+EVENTS = 400_000
+"""A slice ends when it has so many events, or `BYTES` of them."""
+
+AHEAD = 2
+"""So many slices wait for a bridge before another one is made: of cheap queries reading is the most, and one is enough."""
 
 COPIED = 2**26
 """Relations of so many bytes at most are copied for each bridge."""
@@ -50,7 +53,7 @@ class Slice(NamedTuple):
 
     def overlaps(self) -> bool:
         """Whether it is better begun where the slice before it ended: it looks back at many events."""
-        return 2 * sum(map(_rows, self.before)) > sum(map(_rows, self.events))
+        return 2 * sum(map(rows_of, self.before)) > sum(map(rows_of, self.events))
 
 
 def look_back(cep: Bridge, script: Script) -> int | None:
@@ -96,9 +99,9 @@ def slices(stretches: Iterator[Stretch], back: int) -> Iterator[Slice]:
     ...     return {"s": pa.table({"ts": times})}
     >>> found = list(slices(iter([stretch(*range(EVENTS)), stretch(EVENTS + 5, EVENTS + 6)]), back=10))
     >>> [(each.first, each.until, each.last) for each in found]
-    [(None, 500004, False), (500005, None, True)]
+    [(None, 400004, False), (400005, None, True)]
     >>> found[1].before[0]["s"]["ts"].to_pylist()
-    [499994, 499995, 499996, 499997, 499998, 499999]
+    [399994, 399995, 399996, 399997, 399998, 399999]
     """
     before: list[Stretch] = []
     events: list[Stretch] = []
@@ -113,7 +116,7 @@ def slices(stretches: Iterator[Stretch], back: int) -> Iterator[Slice]:
                 before = list(since([*before, *events], start - back - 1))
                 events, first, rows, size = [], start, 0, 0
             events.append(stretch)
-            rows += _rows(stretch)
+            rows += rows_of(stretch)
             size += sum(table.nbytes for table in stretch.values())
     except Exception as error:
         stop = error
@@ -136,6 +139,7 @@ class Lane:
         self.cep = cep
         self._back = back
         self._thread = ThreadPoolExecutor(1, "replay")
+        self._begun: list[Future[Told]] = []
         self._seen: int | None = None
         """All events up to this instant that its next results could look back at are in."""
         self._found: dict[str, list[pa.Table]] = {name: [] for name in queries}
@@ -143,7 +147,14 @@ class Lane:
 
     def begin(self, part: Slice, end: Callable[[Bridge], None]) -> Future[Told]:
         """Starts with a slice, when it is through with the one before; `end` is done after the last."""
-        return self._thread.submit(self._run, part, end)
+        self._begun = [told for told in self._begun if not told.done()]
+        self._begun.append(self._thread.submit(self._run, part, end))
+        return self._begun[-1]
+
+    @property
+    def waiting(self) -> int:
+        """How many slices it has begun with and is not through with."""
+        return sum(not told.done() for told in self._begun)
 
     def close(self) -> None:
         """Ends the thread, when it is through with what it has begun."""
@@ -177,7 +188,7 @@ class Lane:
 
 
 class Lanes:
-    """Bridges with the same queries, as many as there are cores: `cep`, and what `twin` makes when it is needed.
+    """Bridges with the same queries, at most as many as there are cores: `cep`, and what `twin` makes when it is needed.
 
     Of results, `take(query, table)` is told in their order; `back` is what `look_back` says.
     """
@@ -192,7 +203,7 @@ class Lanes:
     ) -> None:
         self._queries, self._back, self._twin, self._take = list(queries), back, twin, take
         self._lanes = [Lane(cep, self._queries, back)]
-        self._turn = 0
+        self._last = self._lanes[0]
         self._waiting: collections.deque[Future[Told]] = collections.deque()
 
     def feed(self, stretches: Iterator[Stretch], end: Callable[[Bridge], None]) -> None:
@@ -224,14 +235,17 @@ class Lanes:
         self._waiting.popleft()
 
     def _lane(self, part: Slice) -> Lane:
+        """What a slice goes to: the one that has least to do, which may be a new one."""
         if part.first is None or part.overlaps():
-            return self._lanes[self._turn]
-        self._turn = (self._turn + 1) % cores()
-        if self._turn == len(self._lanes):
+            return self._last
+        found = min(self._lanes, key=lambda lane: (lane.waiting, lane is not self._last))
+        if found.waiting >= AHEAD and len(self._lanes) < cores():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of its queries was warned before
-                self._lanes.append(Lane(self._twin(), self._queries, self._back))
-        return self._lanes[self._turn]
+                found = Lane(self._twin(), self._queries, self._back)
+            self._lanes.append(found)
+        self._last = found
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -249,10 +263,6 @@ def _within(part: Slice, table: pa.Table) -> pa.Table:
     kept = np.ones(len(times), np.bool_) if part.first is None else times >= part.first
     kept &= True if part.until is None else times <= part.until
     return table if kept.all() else table.filter(pa.array(kept))
-
-
-def _rows(stretch: Stretch) -> int:
-    return sum(table.num_rows for table in stretch.values())
 
 
 def _time(table: pa.Table, row: int) -> int:

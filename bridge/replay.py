@@ -308,9 +308,11 @@ def feed(
 
     `progress` is told the number of events so far. A SourceError comes after all that precedes the bad row in time is in.
     """
-    from bridge.sources.merge import merged, until
+    from bridge.sources.merge import BYTES, ahead, gathered, merged, until
 
     stretches = merged({name: until(s.tables(rejects), end) for name, s in sources.items()})
+    if not any(source.waits for source in sources.values()):
+        stretches = ahead(gathered(stretches, cep._sizes.arrow, BYTES))
     if lanes is not None:
         with lanes:
             lanes.feed(_told(stretches, progress), lambda last: _finish(last, end, final))
@@ -322,10 +324,12 @@ def feed(
 
 def _told(stretches: Iterator[Stretch], progress: Callable[[int], None]) -> Iterator[Stretch]:
     """The same; `progress` is told of each when the next one is wanted."""
+    from bridge.sources.merge import rows_of
+
     count = 0
     for stretch in stretches:
         yield stretch
-        count += sum(table.num_rows for table in stretch.values())
+        count += rows_of(stretch)
         progress(count)
 
 

@@ -24,6 +24,7 @@ from bridge.cli import main
 from bridge.errors import DatabaseError
 from bridge.results import Tables
 from bridge.spark.task import needed
+from windows.databases.duckdb import DuckDB
 
 SHORT = 7
 """So many events a slice."""
@@ -31,11 +32,13 @@ SHORT = 7
 
 @contextlib.contextmanager
 def cut(cores: int, rows: int) -> Iterator[None]:
-    """So many cores, and so many events a slice, of which half are read at a time."""
+    """So many bridges, and so many events a slice, of which half are read, and taken, at a time."""
+    half = max(1, rows // 2)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.multiple(parallel, cores=lambda: cores, EVENTS=rows))
+        stack.enter_context(mock.patch.multiple(parallel, cores=lambda: cores, EVENTS=rows, AHEAD=0))
+        stack.enter_context(mock.patch.multiple(DuckDB, chunk=half, long_chunk=half))
         for module in ("source", "tables"):
-            stack.enter_context(mock.patch(f"bridge.sources.{module}.ROWS", max(1, rows // 2)))
+            stack.enter_context(mock.patch(f"bridge.sources.{module}.ROWS", half))
         yield
 
 

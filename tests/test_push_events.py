@@ -253,7 +253,7 @@ def test_nan_in_a_column(cep: Bridge) -> None:
 
 
 def chunked(cep: Bridge, size: int) -> None:
-    cep.database.chunk = size  # type: ignore[misc]
+    cep.database.chunk = cep.database.long_chunk = size  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("carrier", ["pairs", "table"])
@@ -387,14 +387,16 @@ def test_many_results_as_arrow_are_in_the_order_of_single_ones(database: Databas
 
 
 def test_the_chunk_of_the_database_is_no_limit(cep: Bridge) -> None:
-    count = cep.database.chunk + 2
-    cep.create_query("q", f"SELECT a FROM s[a: INTEGER] WHERE a >= {count - 3}")
+    """What is more than one is as many in each."""
+    chunked(cep, 1_000)
+    count, half = 1_002, 501
+    cep.create_query("q", f"SELECT a FROM s[a: INTEGER] WHERE a BETWEEN {half - 1} AND {half + 1}")
     got: list[Any] = []
     cep.add_output_processor("q", got.append, batch=True)
     numbers = pa.array(range(count))
     assert cep.push_events("s", pa.table({"ts": numbers, "a": numbers})) == count
     assert [table.to_pydict() for table in got] == [
-        {"ts": [count - 3], "a": [count - 3]}, {"ts": [count - 2, count - 1], "a": [count - 2, count - 1]}
+        {"ts": [half - 1], "a": [half - 1]}, {"ts": [half, half + 1], "a": [half, half + 1]}
     ]  # fmt: skip
 
 

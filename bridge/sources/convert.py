@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.arrow import arrow_type, conformed, is_nested
+from bridge.arrow import arrow_type, conformed, is_nested, joined
 from bridge.intake import EARLIEST, LATEST
 from windows.schema import Attribute, TypeMismatch
 
@@ -32,9 +32,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 def plain(column: Array) -> Array:
     """One array of a column's values, dictionaries and other layouts of text undone."""
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):  # what is empty stays in chunks
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
+    whole = joined(column)
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)
     return whole.cast(pa.string()) if is_text(whole.type) else whole
@@ -149,7 +147,7 @@ def _scaled(values: Array, times: int, divisor: int) -> Array:
 
 def _cast(values: Array, wanted: pa.DataType, safe: bool = True) -> Array:
     try:
-        return values.cast(wanted, safe=safe)
+        return values if values.type == wanted else values.cast(wanted, safe=safe)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise Unfit(str(error).splitlines()[0]) from None
 

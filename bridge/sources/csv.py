@@ -107,6 +107,11 @@ class Reader:
         """The part of the file that has been read."""
         return self.source.fraction
 
+    @property
+    def waits(self) -> bool:
+        """Whether the end of the input is not there yet."""
+        return self.source.fraction is None
+
     def blocks(self, layout: Layout) -> Iterator[Block]:
         """The rows after the header."""
         if self._first:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+BYTES = 2**26
+"""So many bytes of events are held at most before they go on."""
 
 Stretch = dict[str, pa.Table]
 """Tables by stream; their rows together come before all rows of later stretches."""
@@ -33,6 +37,60 @@ def since(stretches: Iterable[Stretch], begin: int) -> Iterator[Stretch]:
         rest = {name: table.slice(int(np.searchsorted(_times(table), begin))) for name, table in stretch.items()}
         if later := {name: table for name, table in rest.items() if table.num_rows}:
             yield later
+
+
+def gathered(stretches: Iterable[Stretch], events: int, size: int) -> Iterator[Stretch]:
+    """The same in fewer stretches, each of at most so many events and bytes, unless it was longer as it came.
+
+    What reading them raises comes after all that precedes it was given.
+
+    >>> one, two = ({"a": pa.table({"ts": [ts]})} for ts in (1, 2))
+    >>> [stretch["a"]["ts"].to_pylist() for stretch in gathered([one, two, two], 2, 1_000)]
+    [[1, 2], [2]]
+    """
+    kept: list[Stretch] = []
+    rows = bytes_ = 0
+    try:
+        for stretch in stretches:
+            more, larger = rows_of(stretch), sum(table.nbytes for table in stretch.values())
+            if kept and (rows + more > events or bytes_ + larger > size):
+                yield _joined(kept)
+                kept, rows, bytes_ = [], 0, 0
+            kept.append(stretch)
+            rows, bytes_ = rows + more, bytes_ + larger
+    except Exception:
+        if kept:
+            yield _joined(kept)
+        raise
+    if kept:
+        yield _joined(kept)
+
+
+def ahead(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
+    """The same, each being read while the one before it is used.
+
+    >>> [rows_of(stretch) for stretch in ahead(iter([{"a": pa.table({"ts": [1]})}]))]
+    [1]
+    """
+    with ThreadPoolExecutor(1, "reading") as thread:
+        coming = thread.submit(next, stretches, None)
+        while (stretch := coming.result()) is not None:
+            coming = thread.submit(next, stretches, None)
+            yield stretch
+
+
+def rows_of(stretch: Stretch) -> int:
+    """How many events these are.
+
+    >>> rows_of({"a": pa.table({"ts": [1, 2]})})
+    2
+    """
+    return sum(table.num_rows for table in stretch.values())
+
+
+def _joined(stretches: list[Stretch]) -> Stretch:
+    names = dict.fromkeys(name for stretch in stretches for name in stretch)
+    return {name: pa.concat_tables([found[name] for found in stretches if name in found]) for name in names}
 
 
 def merged(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Stretch]:

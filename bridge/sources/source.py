@@ -38,6 +38,9 @@ class Reader(Protocol):
     @property
     def fraction(self) -> float | None: ...
 
+    @property
+    def waits(self) -> bool: ...
+
     def blocks(self, layout: Layout) -> Iterator[Block]: ...
 
     def close(self) -> None: ...
@@ -63,6 +66,11 @@ class Source:
     def fraction(self) -> float | None:
         """The part of the present file that has been read, where that is known."""
         return self._reader.fraction
+
+    @property
+    def waits(self) -> bool:
+        """Whether some of it may still be to come while it is read: what is there should go on at once, then."""
+        return self._reader.waits
 
     def tables(self, rejects: Rejects | None = None) -> Iterator[pa.Table]:
         """Tables of at most 100,000 rows, time not going back; bad rows go to `rejects`.

@@ -21,7 +21,10 @@ from windows.schema import Reader as RowReader
 from windows.schema import Schema, TypeMismatch
 
 ROWS = 100_000
-"""Rows read at a time."""
+"""Rows that go on at a time."""
+
+WIDE, MOST = 2**24, 500_000
+"""A Parquet file is read in so many bytes, or rows, at a time."""
 
 PAIRS = 10_000
 """Pairs of Python taken at a time."""
@@ -31,6 +34,7 @@ class ParquetReader:
     """A Parquet file, read batch after batch and only in the columns wanted."""
 
     typed = True
+    waits = False
 
     def __init__(self, path: str) -> None:
         self.file = path
@@ -53,7 +57,7 @@ class ParquetReader:
 
     def blocks(self, layout: Layout) -> Iterator[Block]:
         """The batches of the file."""
-        batches = self._parquet.iter_batches(batch_size=ROWS, columns=layout.columns)
+        batches = self._parquet.iter_batches(batch_size=self._batch(), columns=layout.columns)
         while True:
             try:
                 batch = next(batches, None)
@@ -65,6 +69,12 @@ class ParquetReader:
             yield TableBlock(layout, pa.Table.from_batches([batch]), self._read)
             self._read += batch.num_rows
 
+    def _batch(self) -> int:
+        """Rows read at a time: few calls where they are narrow, little memory where they are wide."""
+        groups = map(self._parquet.metadata.row_group, range(self._parquet.num_row_groups))
+        size = sum(group.total_byte_size for group in groups) // max(1, self._parquet.metadata.num_rows)
+        return max(1, min(MOST, WIDE // max(1, size)))
+
     def close(self) -> None:
         """Closes the file."""
         self._parquet.close()
@@ -74,6 +84,7 @@ class TableReader:
     """Arrow tables, one after the other, of one schema."""
 
     typed = True
+    waits = False
 
     def __init__(self, name: str, tables: Iterator[pa.Table]) -> None:
         self.file = name
@@ -123,6 +134,7 @@ class PairsReader:
     """(payload, timestamp) pairs, checked as `push_event` checks them; without a schema the first payloads give it."""
 
     typed = False
+    waits = True
 
     def __init__(self, name: str, pairs: Iterable[tuple[Any, Any]], schema: Schema | None) -> None:
         self.file = name

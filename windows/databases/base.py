@@ -52,6 +52,8 @@ class Database(abc.ABC):
     """sqlglot's name of the SQL it speaks."""
     chunk: ClassVar[int] = 10_000
     """So many events at most go through the statements at once."""
+    long_chunk: ClassVar[int] = 0
+    """As many that come as Arrow, divided by the number of queries, where that is more."""
     frames: ClassVar[bool] = False
     """Whether a window frame's bound may be computed per row."""
     asof: ClassVar[bool] = False

@@ -29,6 +29,7 @@ class DuckDB(Database):
 
     dialect: ClassVar[str] = "duckdb"
     chunk: ClassVar[int] = 100_000
+    long_chunk: ClassVar[int] = 500_000
     lends: ClassVar[bool] = True
     frames: ClassVar[bool] = True
     asof: ClassVar[bool] = True

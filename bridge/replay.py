@@ -125,7 +125,7 @@ def replay(
     spark: Any = None,
     pieces: int | None = None,
     run: str | None = None,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """Runs queries over history, with the results that pushing it would have had; gives them by query.
 
     `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
@@ -134,7 +134,7 @@ def replay(
     where it is not guessed (times without a zone are UTC), `schemas` the types where neither query nor file has them,
     `relations` maps table names to Arrow tables or frames, `stores` names of data stores to their URLs. History is read
     up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by query, each
-    complete when it appears, and the tables returned are views of these files.
+    complete when it appears; each is read when it is asked for.
 
     On the default database, queries of which every result looks back a bounded while (windows of time, patterns `WITHIN`)
     run on all cores: slices of the history go through bridges of their own at once, each after the events it looks back at.

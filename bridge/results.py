@@ -10,7 +10,7 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -26,6 +26,9 @@ from bridge.errors import BridgeError, SourceError
 from bridge.rows import arrow_table
 
 FORMATS = ("ndjson", "csv", "parquet")
+
+TIME = "ts"
+"""The first column of results, whole milliseconds."""
 
 
 def file_name(name: str, format: str) -> str:
@@ -71,7 +74,7 @@ class Tables:
         self._parts[name].append(table)
 
     @property
-    def tables(self) -> dict[str, pa.Table]:
+    def tables(self) -> Mapping[str, pa.Table]:
         """All results of each query."""
         return {name: _joined(parts) for name, parts in self._parts.items()}
 
@@ -137,8 +140,8 @@ class Results(Tables):
         self._writers[name].write(table)
 
     @property
-    def tables(self) -> dict[str, pa.Table]:
-        return {name: pq.read_table(self.path(name), memory_map=True) for name in self._writers}
+    def tables(self) -> Mapping[str, pa.Table]:
+        return Files({name: self.path(name) for name in self._writers})
 
     def close(self, keep: bool = True) -> None:
         if self._closed:
@@ -150,6 +153,29 @@ class Results(Tables):
                 os.replace(_partial(self.path(name)), self.path(name))
             else:
                 _partial(self.path(name)).unlink(missing_ok=True)
+
+
+class Files(Mapping[str, pa.Table]):
+    """Parquet files by query, each read whenever it is asked for.
+
+    >>> Files({"dip": Path("dip.parquet")})
+    Files(dip=dip.parquet)
+    """
+
+    def __init__(self, paths: Mapping[str, Path]) -> None:
+        self._paths = paths
+
+    def __getitem__(self, name: str) -> pa.Table:
+        return pq.read_table(self._paths[name], memory_map=True)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __repr__(self) -> str:
+        return f"Files({', '.join(f'{name}={path}' for name, path in self._paths.items())})"
 
 
 class _Writer:
@@ -186,7 +212,14 @@ class _Writer:
 
 class _Parquet(_Writer):
     def open(self) -> None:
-        self._file = pq.ParquetWriter(self.path, self.schema)
+        others = [name for name in self.schema.names if name != TIME]
+        steps = {TIME: "DELTA_BINARY_PACKED"}  # a third of the time of a dictionary, and nearly no room
+        self._file = pq.ParquetWriter(
+            self.path,
+            self.schema,
+            use_dictionary=others,  # type: ignore[arg-type]  # names are taken, too
+            column_encoding=steps,
+        )
 
     def append(self, table: pa.Table) -> None:
         self._file.write_table(table)

@@ -19,7 +19,7 @@ from bridge.scope import column
 SPARSE = 4
 """Rows whose times span more milliseconds than so many times their number are in no list."""
 
-_PLACE, _SINCE, _COUNTS, _BEGIN = "_at", "_since", "_counts", "_begin"
+_PLACE, _NEXT, _SINCE, _COUNTS, _BEGIN = "_at", "_next", "_since", "_counts", "_begin"
 
 
 def sought(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Select:
@@ -37,12 +37,13 @@ def listed(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Query:
 
 
 def _rows(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Select:
-    """All rows that are there, each with its place, and what is told of those that arrive."""
+    """All rows that are there, each with its place and the time of the next one, and what is told of those that arrive."""
     assert below.content is not None
     names = dict.fromkeys(("ts", "seq", *of_arrivals(node)))
     rows = below.content.project({name: column(name) for name in names}).select()
-    place = named(numbered([], [] if in_order else [column("seq")]), _PLACE)
-    return exp.select(*_names(rows), place).from_(_called(rows, "m"))
+    order = [] if in_order else [column("seq")]
+    following = named(over(exp.Lead(this=column("ts")), [], order), _NEXT)
+    return exp.select(*_names(rows), named(numbered([], order), _PLACE), following).from_(_called(rows, "m"))
 
 
 def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
@@ -52,8 +53,9 @@ def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
 
 
 def _sought(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select:
-    last = exp.select(column("ts"), named(exp.Max(this=column(_PLACE)), _PLACE))
-    last = last.from_(_called(rows, "n")).group_by(column("ts"))
+    later = exp.GT(this=column(_NEXT), expression=column("ts"))
+    last = exp.select(column("ts"), column(_PLACE)).from_(_called(rows, "n"))
+    last = last.where(exp.or_(later, exp.Is(this=column(_NEXT), expression=exp.null())))
     left = exp.LTE(this=of("d", "ts"), expression=of("t", _SINCE))
     select = _told(node, below, rows, exp.Coalesce(this=of("d", _PLACE), expressions=[number(0)]))
     select.append("joins", exp.Join(this=_called(last, "d"), method="ASOF", side="LEFT", on=left))
@@ -73,7 +75,8 @@ def _told(node: query.Aggregate, below: Flow, rows: exp.Select, gone: exp.Expr) 
     """What is told of each arrival `t`, from whose window so many rows have `gone`."""
     assert below.size is not None
     since = named(exp.Sub(this=column("ts"), expression=number(below.size)), _SINCE)
-    arrivals = exp.select(*_names(rows), since).from_(_called(rows, "n"))
+    names = [name for name in _names(rows) if name.name != _NEXT]
+    arrivals = exp.select(*names, since).from_(_called(rows, "n"))
     arrivals = arrivals.where(arrived(below))
     return told(node, below.size, arrivals, exp.paren(exp.Sub(this=of("t", _PLACE), expression=gone)))
 
@@ -95,7 +98,7 @@ def _counts(rows: exp.Select) -> exp.Select:
     return exp.select(named(counts, _COUNTS), named(exp.Min(this=column("ts")), _BEGIN)).from_(_called(totals, "k"))
 
 
-def _names(rows: exp.Select) -> list[exp.Expr]:
+def _names(rows: exp.Select) -> list[exp.Column]:
     return [column(name) for name in rows.named_selects]
 
 

@@ -36,6 +36,8 @@ def spark() -> Iterator[Any]:
         pytest.skip(missing)
     from bridge.spark.sessions import session
 
+    # Code that runs for seconds is not worth the second compiler, which takes half of the CPU.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     made = session(cores=2)
     made.sparkContext.setLogLevel("ERROR")
     made.conf.set("spark.sql.shuffle.partitions", "4")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +18,7 @@ from test_differential import prepare, same_rows
 import bridge
 from bridge.demo import SCRIPT, exchange
 from bridge.replay import Script
+from bridge.results import Tables
 
 TRADES = pa.table({"ts": [1, 2, 3, 9], "symbol": ["A", "B", "A", "A"], "price": [9.0, 11.0, 12.0, 3.0]})
 HIGH = {"high": "SELECT symbol, price FROM trades WHERE price > 10"}
@@ -89,6 +92,25 @@ def test_queries_are_texts_objects_or_a_script() -> None:
     ):
         assert bridge.replay({"trades": TRADES}, queries)["high"].to_pylist() == HIGH_ROWS
     assert list(bridge.replay({"trades": TRADES}, "SELECT * FROM trades")) == ["result"]
+
+
+def test_pairs_that_are_still_to_come_hold_nothing_up() -> None:
+    """What is there goes on, where a file is read ahead."""
+    told: list[int] = []
+    seen: list[int] = []
+
+    def pairs() -> Iterator[tuple[dict[str, int], int]]:
+        for ts in range(9):
+            seen.append(len(told))
+            yield {"a": ts}, ts
+
+    def take(self: Tables, name: str, rows: pa.Table) -> None:
+        told.extend(rows["ts"].to_pylist())
+
+    with mock.patch("bridge.sources.tables.PAIRS", 3), mock.patch.object(Tables, "take", take), bridge.connect() as cep:
+        bridge.replay({"s": pairs()}, {"n": "SELECT a FROM s"}, into=cep)
+        assert told == list(range(9))
+        assert seen == [0, 0, 0, 3, 3, 3, 6, 6, 6]
 
 
 def test_a_query_without_results_has_its_columns_and_types() -> None:

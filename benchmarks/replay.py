@@ -170,7 +170,7 @@ def _ask(
     seconds = flink.ask(case.workload, case.count, events, request)
     columns = {"name": "VARCHAR", "ts": "BIGINT", **{f"v{place}": "BIGINT" for place in (1, 2, 3)}}
     with duckdb.connect() as connection:
-        source = f"read_csv('{result}', header = false, null_padding = true, columns = {columns})"
+        source = f"read_csv('{result}', auto_detect = false, null_padding = true, columns = {columns})"
         connection.execute(f"CREATE TABLE found AS FROM {source}")
         found = {
             name: connection.execute(

@@ -18,7 +18,7 @@ from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.growth import Growth, called
-from bridge.rewrite.members import Members, shape
+from bridge.rewrite.members import Members, expressions, shape
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.scope import column
 from nfa.automaton import Automaton, compile_automaton
@@ -133,7 +133,8 @@ class Matching:
 
     def _arrivals(self) -> Selection:
         keys = dict(zip(self.keys, self.node.partition_by, strict=True))
-        names = ("ts", "seq", *self.order, *self.below.names)
+        read = {found.name for value in expressions(self.node.define) for found in value.find_all(exp.Column)}
+        names = ("ts", "seq", *self.order, *(name for name in self.below.names if name in read))
         return self.below.arrivals.project({**{name: column(name) for name in names}, **keys})
 
     def _symbols(self) -> exp.Select:

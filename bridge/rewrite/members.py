@@ -63,7 +63,7 @@ class Members:
 
     def differ_in(self, symbol: str) -> bool:
         """Whether constants decide which events a symbol is, or what it assigns."""
-        return any(found.table for expression in _expressions(self.define, symbol) for found in _columns(expression))
+        return any(found.table for expression in expressions(self.define, symbol) for found in _columns(expression))
 
 
 def shape(node: query.Match) -> tuple[object, ...]:
@@ -72,11 +72,11 @@ def shape(node: query.Match) -> tuple[object, ...]:
         (definition.symbol, definition.condition is None, *(name for name, _ in definition.assignments))
         for definition in node.define
     )
-    expressions = tuple(map(signature, _expressions(node.define)))
-    return "Match", node.input, node.pattern, node.measures, node.partition_by, defined, expressions
+    signed = tuple(map(signature, expressions(node.define)))
+    return "Match", node.input, node.pattern, node.measures, node.partition_by, defined, signed
 
 
-def _expressions(define: tuple[query.Definition, ...], symbol: str | None = None) -> list[exp.Expr]:
+def expressions(define: tuple[query.Definition, ...], symbol: str | None = None) -> list[exp.Expr]:
     """The conditions and assigned values of DEFINE, or of one symbol in it."""
     found: list[exp.Expr] = []
     for definition in define:
@@ -91,7 +91,7 @@ def _columns(expression: exp.Expr) -> list[exp.Column]:
 
 
 def _constants_of(node: query.Match) -> list[exp.Literal]:
-    return [found for expression in _expressions(node.define) for found in constants(expression)]
+    return [found for expression in expressions(node.define) for found in constants(expression)]
 
 
 def _row(member: int, node: query.Match) -> Row:

@@ -312,7 +312,7 @@ def feed(
 
     stretches = merged({name: until(s.tables(rejects), end) for name, s in sources.items()})
     if not any(source.waits for source in sources.values()):
-        stretches = ahead(gathered(stretches, cep._sizes.arrow, BYTES))
+        stretches = ahead(gathered(stretches, sources, cep._sizes.arrow, BYTES))
     if lanes is not None:
         with lanes:
             lanes.feed(_told(stretches, progress), lambda last: _finish(last, end, final))

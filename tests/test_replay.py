@@ -113,6 +113,16 @@ def test_pairs_that_are_still_to_come_hold_nothing_up() -> None:
         assert seen == [0, 0, 0, 3, 3, 3, 6, 6, 6]
 
 
+def test_equal_times_are_in_the_order_of_the_streams_however_they_are_read() -> None:
+    """Of the first stream nothing is read at first."""
+    times = {"one": [5, 7, 7], "two": [1, 2, 3, 5, 5, 7]}
+    with mock.patch("bridge.sources.tables.ROWS", 2), mock.patch("bridge.sources.source.ROWS", 2):
+        tables = {name: pa.table({"ts": found, "a": [name] * len(found)}) for name, found in times.items()}
+        found = bridge.replay(tables, {"n": "SELECT * FROM one UNION ALL SELECT * FROM two"})["n"]
+    assert found["ts"].to_pylist() == [1, 2, 3, 5, 5, 5, 7, 7, 7]
+    assert found["a"].to_pylist() == ["two", "two", "two", "one", "two", "two", "one", "one", "two"]
+
+
 def test_a_query_without_results_has_its_columns_and_types() -> None:
     table = bridge.replay({"trades": TRADES}, {"none": "SELECT symbol, price FROM trades WHERE price > 99"})["none"]
     assert (table.num_rows, table.schema) == (

@@ -39,31 +39,34 @@ def since(stretches: Iterable[Stretch], begin: int) -> Iterator[Stretch]:
             yield later
 
 
-def gathered(stretches: Iterable[Stretch], events: int, size: int) -> Iterator[Stretch]:
+def gathered(stretches: Iterable[Stretch], streams: Iterable[str], events: int, size: int) -> Iterator[Stretch]:
     """The same in fewer stretches, each of at most so many events and bytes, unless it was longer as it came.
 
-    What reading them raises comes after all that precedes it was given.
+    `streams` is the order of rows of equal times. What reading them raises comes after all that precedes it was given.
 
-    >>> one, two = ({"a": pa.table({"ts": [ts]})} for ts in (1, 2))
-    >>> [stretch["a"]["ts"].to_pylist() for stretch in gathered([one, two, two], 2, 1_000)]
-    [[1, 2], [2]]
+    >>> one, two = {"b": pa.table({"ts": [1]})}, {"a": pa.table({"ts": [2]})}
+    >>> for stretch in gathered([one, two, two], "ab", 2, 1_000):
+    ...     print({name: table["ts"].to_pylist() for name, table in stretch.items()})
+    {'a': [2], 'b': [1]}
+    {'a': [2]}
     """
+    order = list(streams)
     kept: list[Stretch] = []
     rows = bytes_ = 0
     try:
         for stretch in stretches:
             more, larger = rows_of(stretch), sum(table.nbytes for table in stretch.values())
             if kept and (rows + more > events or bytes_ + larger > size):
-                yield _joined(kept)
+                yield _joined(kept, order)
                 kept, rows, bytes_ = [], 0, 0
             kept.append(stretch)
             rows, bytes_ = rows + more, bytes_ + larger
     except Exception:
         if kept:
-            yield _joined(kept)
+            yield _joined(kept, order)
         raise
     if kept:
-        yield _joined(kept)
+        yield _joined(kept, order)
 
 
 def ahead(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
@@ -88,9 +91,9 @@ def rows_of(stretch: Stretch) -> int:
     return sum(table.num_rows for table in stretch.values())
 
 
-def _joined(stretches: list[Stretch]) -> Stretch:
-    names = dict.fromkeys(name for stretch in stretches for name in stretch)
-    return {name: pa.concat_tables([found[name] for found in stretches if name in found]) for name in names}
+def _joined(stretches: list[Stretch], order: list[str]) -> Stretch:
+    parts = {name: [found[name] for found in stretches if name in found] for name in order}
+    return {name: pa.concat_tables(tables) for name, tables in parts.items() if tables}
 
 
 def merged(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Stretch]:

@@ -42,7 +42,9 @@ def with_objects(expression: exp.Expr, columns: Columns, kind_of: Kind) -> exp.E
         if isinstance(node, exp.ArrayAgg) and not isinstance(node.this, (exp.Order, exp.Distinct)):
             value = with_objects(node.this, columns, kind_of)
             kind = kind_of(value)
-            return node if kind == UNKNOWN else list_of(value, kind)
+            if kind == UNKNOWN:
+                raise _unknown(node.this.sql(), node)
+            return list_of(value, kind)
         return node
 
     return expression.transform(changed)
@@ -68,11 +70,12 @@ def _row(node: exp.Expr, columns: Columns) -> exp.Expr:
 def _object(fields: Sequence[FieldValue], node: exp.Expr) -> exp.Expr:
     for name, _, kind in fields:
         if kind == UNKNOWN:
-            raise QueryError(
-                f"the type of {name} is known to the database alone: CAST it, before it is part of an object",
-                position=place(node),
-            )
+            raise _unknown(name, node)
     try:
         return object_of(fields)
     except TypeMismatch as error:
         raise QueryError(str(error), position=place(node)) from None
+
+
+def _unknown(what: str, node: exp.Expr) -> QueryError:
+    return QueryError(f"the type of {what} is known to the database alone: CAST it", position=place(node))

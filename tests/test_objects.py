@@ -88,6 +88,121 @@ def test_matches_in_a_replay_and_asked_for_now() -> None:
         assert asked.to_arrow().select(["a", "b"]).equals(replayed.select(["a", "b"]))
 
 
+# The content of windows ------------------------------------------------------------------------------------------------
+
+S = [
+    (1000, "e0", 1, "x"),
+    (2000, "e1", None, "y"),
+    (3000, "e2", 3, "x"),
+    (4000, "e3", 4, "y"),
+    (8000, "e4", 5, "x"),
+    (8000, "e5", 6, "x"),
+]
+SENT = [("S", row) for row in S] + [("A", (8500, "a1", 7, "x")), ("S", (9000, "e9", 9, "x"))]
+E = [list(row[1:]) for _, row in SENT if row[1] != "a1"]
+
+WINDOWS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+    "values": (
+        "select window(v) as w from S#length(3)",
+        [(1000, [1]), (2000, [1, None]), (3000, [1, None, 3]), (4000, [None, 3, 4]), (8000, [3, 4, 5]), (8000, [4, 5, 6]),
+         (9000, [5, 6, 9])],
+    ),
+    "events": (
+        "select window(*) as w from S#length(2)",
+        [(1000, E[:1]), (2000, E[:2]), (3000, E[1:3]), (4000, E[2:4]), (8000, E[3:5]), (8000, E[4:6]), (9000, E[5:])],
+    ),
+    "keyed": (
+        "select window(v) as w, k from S#length(3) group by k",
+        [(1000, [1], "x"), (2000, [None], "y"), (3000, [1, 3], "x"), (4000, [None, 4], "y"), (4000, [3], "x"),
+         (8000, [3, 5], "x"), (8000, [4], "y"), (8000, [5, 6], "x"), (9000, [5, 6, 9], "x"), (9000, None, "y")],
+    ),
+    "timed": (
+        "select window(v) as w from S#time(3 sec)",
+        [(1000, [1]), (2000, [1, None]), (3000, [1, None, 3]), (4000, [None, 3]), (4000, [None, 3, 4]), (5000, [3, 4]),
+         (6000, [4]), (7000, None), (8000, [5]), (8000, [5, 6]), (9000, [5, 6, 9]), (11000, [9]), (12000, None)],
+    ),
+    "batches": ("select window(v) as w from S#length_batch(2)", [(2000, [1, None]), (4000, [3, 4]), (8000, [5, 6])]),
+    "instants": (
+        "select window(v) as w from S#time_batch(3 sec)", [(4000, [1, None, 3]), (7000, [4]), (10000, [5, 6, 9]), (13000, None)],
+    ),
+    "latest": (
+        "select window(v) as w from S#unique(k)",
+        [(1000, [1]), (2000, [1, None]), (3000, [None, 3]), (4000, [3, 4]), (8000, [4, 5]), (8000, [4, 6]), (9000, [4, 9])],
+    ),
+    "beside": (
+        "select window(v * 2) as w, v, sum(v) as t from S#keepall where k = 'x'",
+        [(1000, [2], 1, 1), (3000, [2, 6], 3, 4), (8000, [2, 6, 10], 5, 9), (8000, [2, 6, 10, 12], 6, 15),
+         (9000, [2, 6, 10, 12, 18], 9, 24)],
+    ),
+    "joined": ("select window(s.*) as w from S#keepall as s, A#keepall as a", [(8500, E[:6]), (9000, E)]),
+    "named": ("select window(s) as w from S#length(2) as s having count(*) < 2", [(1000, E[:1])]),
+    "before": (
+        "select rstream window(v) as w from S#length(2)",
+        [(1000, None), (2000, [1]), (3000, [1, None]), (4000, [None, 3]), (8000, [3, 4]), (8000, [4, 5]), (9000, [5, 6])],
+    ),
+    "paced": (
+        "select window(v) as w from S#length(2) output last every 2 events",
+        [(2000, [1, None]), (4000, [3, 4]), (8000, [5, 6])],
+    ),
+}  # fmt: skip
+"""Statements, and what Esper 9 tells of them."""
+
+
+@pytest.mark.parametrize("size", [1, len(SENT)])
+def test_a_window_is_a_list_of_its_values(database: Database, size: int) -> None:
+    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in WINDOWS}
+    with database.connect() as cep:
+        for stream in "SA":
+            cep.register_stream(stream, "id VARCHAR, v INTEGER, k VARCHAR")
+        for name, (text, _) in WINDOWS.items():
+            cep.create_query(name, text, language="epl")
+            cep.add_output_processor(name, lambda e, name=name: found[name].append(_row(e)))
+        events = [(stream, row[1:], row[0]) for stream, row in SENT]
+        for start in range(0, len(events), size):
+            cep.push_all(events[start : start + size])
+        cep.advance_time(17_000)
+    assert found == {name: rows for name, (_, rows) in WINDOWS.items()}
+
+
+def _row(event: Any) -> tuple[Any, ...]:
+    """The time and the values; objects as their values."""
+    return (event.timestamp, *(_flat(value) for value in event.payload.values()))
+
+
+def _flat(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_flat(each) for each in value]
+    return list(value.values()) if isinstance(value, dict) else value
+
+
+OWN = {
+    "called": ("epl", "select window(n) from S#lastevent"),
+    "typed": ("sql", "SELECT ARRAY_AGG(*) AS w, COUNT(*) AS c, FIRST(id) AS f FROM S WINDOW(ROWS 2)"),
+    "keyed": ("sql", "SELECT n, ARRAY_AGG({'id': id, 'o': {'x': x, 'home': home}}) AS w FROM S WINDOW(ROWS 3) GROUP BY n"),
+    "parts": ("sql", "SELECT w[-1].o.home.city AS c, w[1].id AS i, ARRAY_LENGTH(w) AS l FROM keyed"),
+    "object": ("sql", "SELECT {'a': id || '!', 'b': 1.5, 'ok': n > 1} AS o FROM S WHERE {'x': x} = {'x': 2.0 - 4}"),
+    "empty": ("sql", "SELECT ARRAY_AGG(n) AS w FROM S WINDOW(RANGE 1 MS) EMIT ON CHANGE"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_lists_and_objects_in_sql(database: Database, size: int) -> None:
+    found = told(database, OWN, size)
+    assert found["called"] == [{"window(n)": [each["n"]]} for each in EVENTS]
+    firsts = ["a", "a", EVENTS[1]["id"], None]
+    spans = [EVENTS[:1], EVENTS[:2], EVENTS[1:3], EVENTS[2:]]
+    assert found["typed"] == [{"w": w, "c": len(w), "f": f} for w, f in zip(spans, firsts, strict=True)]
+    made = [{"id": each["id"], "o": {"x": each["x"], "home": each["home"]}} for each in EVENTS]
+    assert [row["w"] for row in found["keyed"]] == [made[:1], made[:2], made[:3], made[3:]]
+    parts = [("é", "a", 1), (None, "a", 2), (None, "a", 3), (None, "b", 1)]
+    assert [tuple(row.values()) for row in found["parts"]] == parts
+    assert found["object"] == [{"o": {"a": None, "b": 1.5, "ok": False}}]
+    assert [row["w"] for row in found["empty"]] == [[1], None, [1], None, [1], None, [2]]
+
+
+# Refusals ---------------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("marked", "message"),
     [

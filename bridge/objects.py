@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.types import UNKNOWN, place
 from windows.made import FieldValue, is_list, is_object, list_of, object_of
-from windows.types import TypeMismatch
+from windows.types import Struct, TypeMismatch, canonical_type
 
 Columns = Callable[[str], Sequence[tuple[str, str]]]
 """Names and types of the columns of a row: of the one called so, or ("") of the only one."""
@@ -43,7 +43,8 @@ def with_objects(expression: exp.Expr, columns: Columns, kind_of: Kind) -> exp.E
             value = with_objects(node.this, columns, kind_of)
             kind = kind_of(value)
             if kind == UNKNOWN:
-                raise _unknown(node.this.sql(), node)
+                what = node.this.sql()
+                raise QueryError(f"the type of {what} is known to the database alone: CAST it", position=place(node))
             return list_of(value, kind)
         return node
 
@@ -68,14 +69,23 @@ def _row(node: exp.Expr, columns: Columns) -> exp.Expr:
 
 
 def _object(fields: Sequence[FieldValue], node: exp.Expr) -> exp.Expr:
-    for name, _, kind in fields:
-        if kind == UNKNOWN:
-            raise _unknown(name, node)
     try:
-        return object_of(fields)
+        object_type([(name, kind) for name, _, kind in fields])
+    except QueryError as error:
+        raise QueryError(error.message, position=place(node)) from None
+    return object_of(fields)
+
+
+def object_type(fields: Sequence[tuple[str, str]], *words: str) -> str:
+    """The type of an object of parts of these names and types; `words` are what an error is about.
+
+    >>> object_type([("a", "INTEGER")])
+    'STRUCT(a INTEGER)'
+    """
+    unknown = next((name for name, kind in fields if kind == UNKNOWN), None)
+    if unknown is not None:
+        raise QueryError(f"the type of {unknown} is known to the database alone: CAST it", words=list(words))
+    try:
+        return canonical_type(str(Struct(tuple(fields))))
     except TypeMismatch as error:
-        raise QueryError(str(error), position=place(node)) from None
-
-
-def _unknown(what: str, node: exp.Expr) -> QueryError:
-    return QueryError(f"the type of {what} is known to the database alone: CAST it", position=place(node))
+        raise QueryError(str(error), words=list(words)) from None

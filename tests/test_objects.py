@@ -175,6 +175,30 @@ def _flat(value: Any) -> Any:
     return list(value.values()) if isinstance(value, dict) else value
 
 
+PATTERNS = {
+    "list": ("epl", "select a from pattern [every [2] a=S]"),
+    "beside": ("epl", "insert into Beside select a as x, a[1].id as i, a.countOf() as n, b from pattern"
+                      " [every (a=S(n = 1, x < 1) until b=S(n = 2 or x > 1))]"),
+    "parts": ("epl", "select x[0].home.city as c, x.lastOf().id as l, b.day as d from Beside"),
+    "all": ("epl", "select * from pattern [every (a=S(x < 1) until b=S(x > 1))]"),
+    "either": ("epl", "select a, b from pattern [every (a=S(n = 2) or b=S(id = 'a'))]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_pattern_tells_whole_events(database: Database, size: int) -> None:
+    """As Esper 9 does, but that `select *` names the attributes of single events."""
+    first, second, third, last = EVENTS
+    found = told(database, PATTERNS, size)
+    assert found["list"] == [{"a": EVENTS[:2]}, {"a": EVENTS[2:]}]
+    beside = [(EVENTS[:1], None, 1, second), ([third], None, 1, last)]
+    assert [tuple(row.values()) for row in found["beside"]] == beside
+    parts = [("é", "a", None), (None, None, None)]
+    assert [tuple(row.values()) for row in found["parts"]] == parts
+    assert found["all"] == [{"a": EVENTS[:1], **{f"b_{name}": value for name, value in second.items()}}]
+    assert found["either"] == [{"a": None, "b": first}, {"a": last, "b": None}]
+
+
 OWN = {
     "called": ("epl", "select window(n) from S#lastevent"),
     "typed": ("sql", "SELECT ARRAY_AGG(*) AS w, COUNT(*) AS c, FIRST(id) AS f FROM S WINDOW(ROWS 2)"),

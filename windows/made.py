@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from windows.parts import call, kind_of, typed
-from windows.types import List, Struct, canonical_type, shape
+from windows.types import List, Struct, shape
 
 FieldValue = tuple[str, exp.Expr, str]
 """A part of an object that is made: its name, value and type."""
@@ -27,15 +27,14 @@ class Made(NamedTuple):
 
 
 def object_of(fields: Iterable[FieldValue]) -> exp.Expr:
-    """An object of these parts; raises `TypeMismatch` for names that no part can have.
+    """An object of these parts.
 
     >>> object_of([("a", exp.column("x"), "INTEGER")]).sql("duckdb")
     "CAST({'a': x} AS STRUCT(a INT))"
     """
     found = list(fields)
     parts = [exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=value) for name, value, _ in found]
-    kind = canonical_type(str(Struct(tuple((name, kind) for name, _, kind in found))))
-    return typed(exp.Struct(expressions=parts), kind)
+    return typed(exp.Struct(expressions=parts), str(Struct(tuple((name, kind) for name, _, kind in found))))
 
 
 def list_of(value: exp.Expr, kind: str, order: Sequence[exp.Expr] = ()) -> exp.Expr:

@@ -380,10 +380,7 @@ class Live:
     def array(self, values: list[Any], expression: exp.Expr) -> Array:
         """Values of a row expression; objects and lists, and where none is known, in the expression's type."""
         kind = self._kinds[self._width + 4 + self.expressions.index(expression)] if self._kinds else None
-        if kind is not None and pa.types.is_nested(kind):
-            return array_of(values, kind)
-        array = pa.array(values)
-        return array.cast(kind) if kind is not None and pa.types.is_null(array.type) else array
+        return pa.array(values) if kind is None else array_of(values, kind)
 
 
 class Answer:

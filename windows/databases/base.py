@@ -195,6 +195,10 @@ class Database(abc.ABC):
         """JSON of the values of a group, which are of this type, in this order; all is adapted already."""
         raise NotImplementedError
 
+    def listed(self, values: Sequence[Any]) -> Any:
+        """A list of objects that were fetched, none of them NULL, as a value to insert."""
+        return list(values) if self.nested_type is None else f"[{','.join(values)}]"
+
     @functools.cached_property
     def _null_order(self) -> tuple[bool, bool]:
         """Where NULL stands first by itself, ascending and descending: what is so anyway need not be said."""

@@ -73,6 +73,18 @@ def test_a_match_tells_whole_events(database: Database, size: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_maps_in_matches_keep_their_own_keys(database: Database, size: int) -> None:
+    maps, found = [{"k": 1.0}, {"z": 2.0}, {"k": None}], []
+    with database.connect() as cep:
+        cep.register_stream("S", "n INTEGER, m MAP(VARCHAR, DOUBLE)")
+        cep.create_query("q", "SELECT m FROM S MATCH_RECOGNIZE (MEASURES A.n AS k ALL ROWS PER MATCH PATTERN (A A A))")
+        cep.add_output_processor("q", lambda event: found.append(event.payload["m"]))
+        for start in range(0, 3, size):
+            cep.push_events("S", [((1, each), 1) for each in maps[start : start + size]])
+    assert found == maps
+
+
 def test_matches_in_a_replay_and_asked_for_now() -> None:
     history = [(each, ts) for ts, each in enumerate(EVENTS, 1)]
     text = MATCHES["whole"][1].replace("from S", "from S#keepall")

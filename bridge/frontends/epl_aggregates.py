@@ -41,8 +41,10 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
     lists = [found for column in asked.columns for found in column.find_all(exp.ArrayAgg)]
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
-        if any(isinstance(found.this, exp.Star) for found in lists):
-            cursor.fail("window(*) of a join names the events: window(a.*)", lists[0].meta.get("start"))
+        if lists:  # Esper lists an event once, in however many combinations it is
+            cursor.fail(
+                "window over a join is not supported: insert into names its results", lists[0].meta.get("start")
+            )
         if asked.is_per_event:
             cursor.fail(
                 "values of single events beside aggregates over a join are not supported: insert into names the join's results",

@@ -35,8 +35,8 @@ def with_events(column: exp.Expr, names: Names) -> exp.Expr:
     """A column of the list in which `window(s)` is of the events of the stream `s`."""
     for found in column.find_all(exp.ArrayAgg):
         of = found.this
-        if isinstance(of, exp.Column) and not of.table and of.name in (names.own, *names.kept):
-            found.set("this", exp.Star() if of.name == names.own else exp.Column(this=exp.Star(), table=of.this))
+        if isinstance(of, exp.Column) and not of.table and of.name == names.own:
+            found.set("this", exp.Star())
     return column
 
 

@@ -190,6 +190,7 @@ PATTERNS = {
                       " [every (a=S(n = 1, x < 1) until b=S(n = 2 or x > 1))]"),
     "parts": ("epl", "select x[0].home.city as c, x.lastOf().id as l, b.day as d from Beside"),
     "all": ("epl", "select * from pattern [every (a=S(x < 1) until b=S(x > 1))]"),
+    "conditioned": ("epl", "select a, b from pattern [[2] a=S(n = 1) -> b=S(n > a[0].n and x < a.lastOf().x)]"),
     "either": ("epl", "select a, b from pattern [every (a=S(n = 2) or b=S(id = 'a'))]"),
 }  # fmt: skip
 
@@ -205,6 +206,7 @@ def test_a_pattern_tells_whole_events(database: Database, size: int) -> None:
     parts = [("é", "a", None), (None, None, None)]
     assert [tuple(row.values()) for row in found["parts"]] == parts
     assert found["all"] == [{"a": EVENTS[:1], **{f"b_{name}": value for name, value in second.items()}}]
+    assert found["conditioned"] == [{"a": EVENTS[:2], "b": last}]
     assert found["either"] == [{"a": None, "b": first}, {"a": last, "b": None}]
 
 

@@ -21,8 +21,8 @@ from bridge.rewrite.recognize import MOMENT, placed
 from bridge.scope import column
 from nfa.temporal import is_timed
 from windows.made import object_of
-from windows.parts import typed
-from windows.types import List, Struct, shape
+from windows.parts import kind_of, typed
+from windows.types import List
 
 NOTED = ("_source", "_index", *MOMENT)
 """The events that are held by what is under way, as last noted: the input's number, a number of its own, its moment.
@@ -59,7 +59,6 @@ class _Writing:
         self.noted, self.state, self.found = (self.network.name(k, self.node) for k in ("noted", "state", "matches"))
         rests = tuple(self._rest(n) for n in range(len(self.node.events)))
         values = tuple(self._valued(value, None) for value in self.node.values)
-        self.kinds = self.network.types(self.node)
         self.wholes = {told.number: self._whole(told) for told in self.node.told if told.is_whole}
         inputs = []
         for place, (below, flow) in enumerate(self.flows.items()):
@@ -83,10 +82,17 @@ class _Writing:
 
     def _whole(self, told: Told) -> exp.Expr:
         """The event as an object."""
-        kind = shape(self.kinds[told.prefix])
-        event = shape(kind.element) if isinstance(kind, List) else kind
-        assert isinstance(event, Struct)
-        return object_of((name, column(name), of) for name, of in event.fields)
+        below = self.node.events[told.number].input
+        types = self.network.types(below)
+        return object_of((name, column(name), types[name]) for name in self.flows[below].names)
+
+    def _no_event(self, told: Told) -> exp.Expr:
+        """NULL, of the type of the event or of the list of them."""
+        whole = self.wholes[told.number]
+        assert isinstance(whole, exp.Cast)
+        kind = kind_of(whole)
+        several = (told.number, told.prefix, True) in self.node.tags
+        return typed(exp.null(), str(List(kind)) if several else kind)
 
     # Conditions ---------------------------------------------------------------------------------------------------------
 
@@ -174,7 +180,7 @@ class _Writing:
             alias, flow = f"e{at}", self.flows[self.node.events[told.number].input]
             arrivals = exp.Subquery(this=flow.arrivals.select()).as_(alias, quoted=True)
             sources = sources.join(arrivals, join_type="CROSS") if names else sources.from_(arrivals)
-            one = zero() if told.is_count else typed(exp.null(), self.kinds[told.prefix]) if told.is_whole else None
+            one = zero() if told.is_count else self._no_event(told) if told.is_whole else None
             columns = {f"{told.prefix}_{n}": of(alias, n) for n in flow.names} if one is None else {told.prefix: one}
             sources = sources.select(*(named(value, name) for name, value in columns.items()))
             names += columns

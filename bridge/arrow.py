@@ -69,10 +69,17 @@ def values_of(column: Any) -> list[Any]:
 
 
 def array_of(values: Sequence[Any], kind: Any) -> Any:
-    """Values of a column as the database gave them, as an Arrow array of the column's type."""
+    """Values of a column as the database gave them, as an Arrow array; nested ones, and where none is known, of this type.
+
+    >>> array_of([None], arrow_type("DATE")).type
+    DataType(date32[day])
+    """
     import pyarrow as pa
 
-    return nested_array(values, type_of_arrow(kind)) if pa.types.is_nested(kind) else pa.array(values).cast(kind)
+    if pa.types.is_nested(kind):
+        return nested_array(values, type_of_arrow(kind))
+    array = pa.array(values)
+    return array.cast(kind) if pa.types.is_null(array.type) else array
 
 
 def conformed(column: Any, attribute: Attribute, row: int = 1) -> Any:

@@ -330,9 +330,8 @@ def _(node: query.Aggregate, asked: _Asked, entry: QueryEntry) -> Flow:
     order = {f"_o_{name}": column for name, column in below.arrivals.columns.items() if name in below.key}
     moment = {"ts": number(asked.now), "seq": zero(), "_expires": number(NEVER)}
     columns = {**below.arrivals.columns, **order, **moment}
-    at_once = dataclasses.replace(
-        below, arrivals=dataclasses.replace(below.arrivals, columns=columns), order=tuple(order), jumping=True
-    )
+    rows = dataclasses.replace(below.arrivals, columns=columns)
+    at_once = dataclasses.replace(below, arrivals=rows, order=tuple(order), jumping=True, counted=False)
     select = exp.Subquery(this=per_jump(node, at_once, asked.network))
     names = tuple(item.alias for item in node.columns)
     keys = [f"_key{place}" for place in range(len(node.group_by))]

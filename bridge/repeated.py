@@ -1,6 +1,7 @@
 """The events of a tag that a pattern repeats: one of them, the last, or how many they are, as a qualifier of columns.
 
-Columns are flat, so each is an input of its own: `b[0].v`, `b[last].v`, `b[count].count`.
+Columns are flat, so each is an input of its own: `b[0].v`, `b[last].v`, `b[count].count`; or all of them are one column, a
+list, `b[*]`. Of a tag that is not repeated that is the event.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-LAST, COUNT = "last", "count"
-_WHICH = re.compile(r"\[(\d{1,9}|last|count)\]")
+LAST, COUNT, WHOLE = "last", "count", "*"
+_WHICH = re.compile(r"\[(\d{1,9}|last|count|\*)\]")
 
 
 class Element(NamedTuple):
-    """Of the events of `tag` the one of this number, counted from 0; the last; or their count."""
+    """Of the events of `tag` the one of this number, counted from 0; the last; their count; or they themselves."""
 
     tag: str
     which: int | str
@@ -26,12 +27,12 @@ class Element(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What its columns begin with.
+        """What its columns begin with, or what the one of whole events is called.
 
-        >>> Element("b", 0).prefix, Element("b", LAST).prefix
-        ('b_0', 'b_last')
+        >>> Element("b", 0).prefix, Element("b", LAST).prefix, Element("b", WHOLE).prefix
+        ('b_0', 'b_last', 'b')
         """
-        return f"{self.tag}_{self.which}"
+        return self.tag if self.which == WHOLE else f"{self.tag}_{self.which}"
 
 
 def element(qualifier: str, tag: str) -> Element | None:
@@ -63,8 +64,18 @@ class Told(NamedTuple):
 
     @property
     def is_count(self) -> bool:
-        """Whether it is one column, of how many there are."""
+        """Whether it is how many there are."""
         return self.which == COUNT
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the event, or the list of them."""
+        return self.which == WHOLE
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is one column."""
+        return self.is_count or self.is_whole
 
     @property
     def at(self) -> int | None:
@@ -75,13 +86,12 @@ class Told(NamedTuple):
 def told_by(tags: Iterable[tuple[int, str, bool]], named: Iterable[str]) -> Iterator[Told]:
     """The events that give columns, of tags (their numbers, and whether each is repeated) and elements named of these.
 
-    >>> [told.prefix for told in told_by([(0, "a", True), (1, "c", False)], ["a[0]", "a[count]"])]
-    ['a_0', 'a_count', 'c']
+    >>> [told.prefix for told in told_by([(0, "a", True), (1, "c", False)], ["a[0]", "a[count]", "a[*]"])]
+    ['a_0', 'a_count', 'a', 'c']
     """
     for number, tag, several in tags:
         if not several:
             yield Told(number, tag, tag, LAST)
-            continue
         for alias in named:
-            if (one := element(alias, tag)) is not None:
+            if (one := element(alias, tag)) is not None and (several or one.which == WHOLE):
                 yield Told(number, alias, one.prefix, one.which)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
+from bridge.objects import with_objects
 from bridge.paths import with_parts
 from bridge.typenames import with_type_names
 from bridge.types import UNKNOWN, check_types, place, type_of
@@ -104,7 +105,16 @@ def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.
     def found(of: exp.Column) -> tuple[exp.Expr, str]:
         return normal(of), scope.type_of(of)
 
-    whole = with_type_names(with_parts(expression, found), scope.type_of)
+    def kind_of(value: exp.Expr) -> str:
+        return type_of(value, scope.type_of)
+
+    def columns(alias: str) -> list[tuple[str, str]]:
+        if not alias:
+            return [(field.name, field.type) for field in scope.fields if not field.hidden]
+        return [((field.origin or ("", ""))[1], field.type) for field in _of_input(exp.column("*", alias), scope)]
+
+    made = with_objects(with_parts(expression, found), columns, kind_of)
+    whole = with_type_names(made, scope.type_of)
     check_types(whole, scope.type_of)
     result = whole.transform(normal)
     while isinstance(result, exp.Paren):
@@ -195,7 +205,10 @@ def _refuse_unscalar(expression: exp.Expr, aggregates: bool) -> None:
             raise QueryError(f"an aggregate cannot stand here: {node.sql()}", position=place(node))
         if isinstance(node, exp.AggFunc) and any(a is not node for a in node.find_all(exp.AggFunc)):
             raise QueryError(f"an aggregate within an aggregate: {node.sql()}", position=place(node))
-        if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        if isinstance(node, exp.ArrayAgg) and isinstance(node.this, (exp.Order, exp.Distinct)):
+            raise QueryError("ARRAY_AGG has all values, in the order in which they came", position=place(node))
+        of_rows = isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+        if of_rows and not isinstance(node.parent, exp.ArrayAgg):
             raise QueryError("a star stands alone in the list of columns", position=place(node))
 
 

@@ -9,6 +9,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from bridge.errors import QueryError
 from bridge.paths import is_part, kind_of, shown
+from windows.made import is_list, is_object
 from windows.schema import TypeMismatch, canonical_type, decimal_size
 from windows.types import is_nested
 
@@ -41,7 +42,7 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
         return type_of(expression.this, column_type)
     if isinstance(expression, exp.Column):
         return column_type(expression)
-    if isinstance(expression, exp.Cast) and is_part(expression.this):
+    if isinstance(expression, exp.Cast) and (is_part(expression.this) or is_made(expression)):
         return kind_of(expression)
     if isinstance(expression, _SAME_TYPE):
         below = expression.expressions[0] if isinstance(expression, exp.Distinct) else expression.this
@@ -68,10 +69,15 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
             _families_are(node, [node.this, node.expression], ("boolean",), column_type)
         elif isinstance(node, exp.Not):
             _families_are(node, [node.this], ("boolean",), column_type)
-        elif isinstance(node, _OF_SCALARS) and not is_part(node.this):
+        elif isinstance(node, _OF_SCALARS) and not (is_part(node.this) or is_made(node)):
             refuse_nested(node, column_type)
         elif isinstance(node, (exp.Sum, exp.Avg, exp.Stddev)) and not isinstance(node.this, exp.Distinct):
             _families_are(node, [node.this], ("number",), column_type)
+
+
+def is_made(node: exp.Expr) -> bool:
+    """Whether an object or a list is made there."""
+    return is_object(node) or is_list(node)
 
 
 def family(type_name: str) -> str | None:

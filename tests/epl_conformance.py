@@ -52,8 +52,7 @@ class Run:
 
     def _step(self, step: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if "send" in step:
-            fields = {"id": None, "v": None, "k": None} | step["send"]["fields"]
-            self.waiting.append((step["send"]["type"], fields, self.now))
+            self.waiting.append((step["send"]["type"], _whole(step["send"]["fields"]), self.now))
             if not self.together:
                 self._push()
         elif "advance_time_ms" in step:
@@ -69,7 +68,7 @@ class Run:
 
     def _expected(self, step: dict[str, Any]) -> Iterator[dict[str, Any]]:
         columns = [name.replace(".", "_") for name in step.get("columns", ())]
-        rows = [dict(zip(columns, row, strict=True)) for row in step.get("expect_new", ())]
+        rows = [dict(zip(columns, map(_whole, row), strict=True)) for row in step.get("expect_new", ())]
         if not self.together:
             assert [{name: row[name] for name in columns or row} for row in self.found] == rows, step
             self.found.clear()
@@ -79,3 +78,10 @@ class Run:
         if self.waiting:
             self.cep.push_all(self.waiting)
         self.waiting = []
+
+
+def _whole(value: Any) -> Any:
+    """An event with all its attributes; events in a list likewise."""
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return {"id": None, "v": None, "k": None} | value if isinstance(value, dict) else value

@@ -53,6 +53,12 @@ def test_an_aggregate_gives_what_sql_gives_over_its_window_now(cep: Bridge):
     assert answer(cep, "SELECT k, total FROM total ORDER BY k") == [("p", 2), ("q", 2)]
 
 
+def test_an_aggregate_over_rows_is_asked_for(cep: Bridge):
+    cep.create_query("last", "SELECT SUM(a) AS n FROM s WINDOW(ROWS 2)")
+    cep.push_events("s", [(("p", a), 10) for a in (4, 5, 6)])
+    assert answer(cep, "SELECT n FROM last") == [(11,)]
+
+
 def test_a_correlation_gives_the_combinations_of_its_windows(cep: Bridge):
     assert answer(cep, "SELECT a, b FROM pair ORDER BY a") == [(-1, -1), (3, -1)]
 

@@ -14,28 +14,19 @@ if TYPE_CHECKING:
 ROW_SCHEMAS, ROW_CASES = cases("epl_match_recognize")
 PATTERN_SCHEMAS, PATTERN_CASES = cases("epl_patterns")
 
-NOT_YET = {
-    "M28a": "whole events as measures",
-}
-"""What does not work, by the case: a strict list."""
 
-
-def parameters(found: list[dict[str, Any]]) -> list[Any]:
-    """The cases by their names; those that fail must."""
-    return [pytest.param(case, id=case["name"], marks=_marks(case["name"])) for case in found]
-
-
-def _marks(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.xfail(reason=NOT_YET[name], strict=True)] if name in NOT_YET else []
+def name_of(case: dict[str, Any]) -> str:
+    """What a case is called."""
+    return str(case["name"])
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
-@pytest.mark.parametrize("case", parameters(ROW_CASES))
+@pytest.mark.parametrize("case", ROW_CASES, ids=name_of)
 def test_match_recognize(case: dict[str, Any], database: Database, together: bool) -> None:
     Run(database, ROW_SCHEMAS, case, together).check()
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "together"])
-@pytest.mark.parametrize("case", parameters(PATTERN_CASES))
+@pytest.mark.parametrize("case", PATTERN_CASES, ids=name_of)
 def test_pattern(case: dict[str, Any], database: Database, together: bool) -> None:
     Run(database, PATTERN_SCHEMAS, case, together).check()

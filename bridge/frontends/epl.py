@@ -35,7 +35,7 @@ from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correla
 from bridge.frontends.epl_match import match_recognize
 from bridge.frontends.epl_output import Told, aggregates, at_ticks, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
-from bridge.frontends.epl_prior import Priors
+from bridge.frontends.epl_prior import Priors, with_events
 from bridge.frontends.epl_refusals import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
 from bridge.frontends.epl_schema import CreateSchema, CreateVariant, create_schema, create_variant
 from bridge.frontends.epl_streams import both, check_join, is_mark, leaving, marked, of_join, streams_of, with_mark
@@ -321,7 +321,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     node = with_variables(subqueries.over(priors.over(node, names, keyed.keys), names, keyed), later)
     if where and not first:
         node = Filter(node, joined(where))
-    called = (named_by_variable(named_in_context(named(column))) for column in columns)
+    called = (with_events(named_by_variable(named_in_context(named(column))), names) for column in columns)
     listed = tuple(map(as_written, resolved(cursor, called, names)))
     telling = which if (aggregating or joins_both) and which != "ISTREAM" else ""
     return _projected(cursor, node, listed, names, distinct, keyed, later, telling)

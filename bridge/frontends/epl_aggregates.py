@@ -38,14 +38,21 @@ class Asked:
 def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
     window = unfiltered(node)
+    lists = [found for column in asked.columns for found in column.find_all(exp.ArrayAgg)]
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
+        if lists:  # Esper lists an event once, in however many combinations it is
+            cursor.fail(
+                "window over a join is not supported: insert into names its results", lists[0].meta.get("start")
+            )
         if asked.is_per_event:
             cursor.fail(
                 "values of single events beside aggregates over a join are not supported: insert into names the join's results",
                 asked.position or position,
             )
         return dataclasses.replace(_plain(node, asked), every_change=True)  # once an event, of all that it brings
+    if lists and not isinstance(window, Window):
+        cursor.fail("window wants a window: #keepall has all events", lists[0].meta.get("start"))
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
     if not isinstance(window.extent, Unbounded) and is_ever(_plain(node, asked)):

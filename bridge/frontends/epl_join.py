@@ -106,7 +106,7 @@ def names_of(joins: Joins) -> Names:
     inside: dict[tuple[str | None, str], Inside] = {}
     told = [(one.alias, tag) for one in joins.items for tag in _told(one.node)]
     for alias, tag in told:
-        found = Inside(alias, tag.prefix, tag.is_count)
+        found = Inside(alias, tag.prefix, tag.is_one)
         inside[alias, tag.alias] = found
         if tag.alias not in aliases and sum(other.alias == tag.alias for _, other in told) == 1:
             inside[None, tag.alias] = found

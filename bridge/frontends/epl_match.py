@@ -156,7 +156,10 @@ class _Scope:
         return variables.groups(self.pattern)
 
     def read(self, written: _Written) -> exp.Expr:
-        """The expression as RowPattern says, its places kept."""
+        """The expression as RowPattern says, its places kept; a whole row is `A.*`."""
+        for column in written.expression.find_all(exp.Column):
+            if isinstance(column.this, exp.Star) and column.table:
+                self.cursor.fail(f"the whole event is {column.table}", position_of(column))
         holder = exp.Paren(this=epl_scalars.chained(self.cursor, written.expression, self._navigated))
         for call in list(holder.find_all(exp.Anonymous)):
             if call.name.upper() == "PREV":
@@ -168,6 +171,11 @@ class _Scope:
         for column in list(holder.find_all(exp.Column)):
             self._column(column)
         found_at: exp.Expr = holder.this.pop()
+        called = isinstance(found_at, exp.ArrayAgg) or found_at.name in ("FIRST", "LAST")
+        for column in found_at.find_all(exp.Column):
+            if isinstance(column.this, exp.Star) and (column.parent if called else column) is not found_at:
+                there = f"the whole event {column.table!r} stands alone, {column.table} as a: name its attributes here"
+                self.cursor.fail(there, column.args["table"].meta.get("start"))
         return found_at
 
     def _navigated(self, found: list[Step]) -> exp.Expr | None:
@@ -177,9 +185,12 @@ class _Scope:
             case [Name(variable), Index(place), Name(name), *rest] if variable.name in known:
                 call, index = ("LAST", None) if place < 0 else ("FIRST", exp.Literal.number(place))
                 return self._of_group(variable, following(exp.column(name.copy()), rest), call, index)
+            case [Name(variable), Index(place)] if variable.name in known and self.symbol is None:
+                call, index = ("LAST", None) if place < 0 else ("FIRST", exp.Literal.number(place))
+                return self._of_group(variable, exp.Column(this=exp.Star()), call, index)
             case [Name(variable), (Index() | Count()), *_] if variable.name in known:
-                there = "firstOf() and lastOf() are there, with an attribute: A.lastOf().v"
-                self.cursor.fail(f"{variable.name!r} as a whole is not supported: {there}", position_of(variable))
+                there = "write A[0].v, A.firstOf().v, A.lastOf().v, or count(A.v)"
+                self.cursor.fail(f"{variable.name!r} stands for whole events here: {there}", position_of(variable))
             case [Name(variable), Name(name), *rest] if variable.name in known or variable.name == self.alias:
                 return following(exp.column(name.copy(), table=variable.copy()), rest)
             case [Name(variable), Key(name, text), *rest]:
@@ -251,6 +262,8 @@ class _Scope:
 
     def _column(self, column: exp.Column) -> None:
         place = position_of(column)
+        if isinstance(column.this, exp.Star):
+            return
         if not column.table:
             self._bare(column, place)
             return
@@ -277,12 +290,21 @@ class _Scope:
                 place,
             )
         if column.name in symbols(self.pattern) and column.name.lower() not in self.keys:
-            self.cursor.fail(
-                f"{column.name!r} as a whole event is not supported: name its attributes, {column.name}.…", place
-            )
+            self._whole(column, place)
+            return
         if self.symbol is None and column.name.lower() not in self.keys:
             known = ", ".join(symbols(self.pattern))
             self.cursor.fail(f"a measure says of which variable {column.name!r} is: {known}", place)
+
+    def _whole(self, column: exp.Column, place: int | None) -> None:
+        """A variable alone in a measure: its row, or the list of its rows."""
+        if self.symbol is not None:
+            self.cursor.fail(
+                f"{column.name!r} as a whole event cannot stand in define: name its attributes, {column.name}.…", place
+            )
+        symbol = self._symbol(column.name, place)
+        row = exp.Column(this=exp.Star(), table=_marked(column.this, symbol))
+        column.replace(exp.ArrayAgg(this=row) if symbol in self.groups else row)
 
 
 def _marked(written: exp.Identifier, symbol: str) -> exp.Identifier:

@@ -56,8 +56,8 @@ def pattern(cursor: Cursor) -> TemporalMatch:
     tree = reader.then()
     cursor.expect("]")
     found = TemporalMatch(tuple(reader.events), tree, tuple(reader.values))
-    repeated = [tag for _, tag, several in found.tags if several]
-    return dataclasses.replace(found, elements=mentioned(cursor, repeated, start, cursor.at))
+    tags = {tag: several for _, tag, several in found.tags}
+    return dataclasses.replace(found, elements=mentioned(cursor, tags, start, cursor.at))
 
 
 class _Reader:

@@ -31,6 +31,15 @@ class _Call:
     position: int | None
 
 
+def with_events(column: exp.Expr, names: Names) -> exp.Expr:
+    """A column of the list in which `window(s)` is of the events of the stream `s`."""
+    for found in column.find_all(exp.ArrayAgg):
+        of = found.this
+        if isinstance(of, exp.Column) and not of.table and of.name == names.own:
+            found.set("this", exp.Star())
+    return column
+
+
 class Priors:
     """The calls of prev and prior in a statement; with `both` of its streams told, those of istream, too."""
 
@@ -40,6 +49,8 @@ class Priors:
 
     def taken(self, column: exp.Expr) -> exp.Expr:
         """The expression with each call as a column."""
+        if isinstance(column, exp.Anonymous) and column.name.lower() == "window":
+            column = exp.alias_(column, f"window({', '.join(one.sql() for one in column.expressions)})", quoted=True)
         holder = exp.Paren(this=column)
         for node in list(holder.find_all(exp.Anonymous)):
             if node.name.lower() in ("prev", "prior"):
@@ -50,6 +61,8 @@ class Priors:
                 node.replace(mark(node))
             elif node.name.lower() == "nth":
                 node.replace(self._nth(node))
+            elif node.name.lower() == "window":
+                node.replace(self._window(node))
             elif (make := _EVER.get(node.name.lower())) is not None:
                 node.replace(self._ever(node, make))
         result: exp.Expr = holder.this.pop()
@@ -83,6 +96,14 @@ class Priors:
             at = node.meta.get("start", position_of(node))
             self.cursor.fail("nth wants a value and a number of events: nth(v, 2)", at)
         return exp.NthValue(this=value.copy(), offset=away.copy(), from_first=False)
+
+    def _window(self, node: exp.Anonymous) -> exp.Expr:
+        """`window(v)`, `window(*)`: the window's values, or events, the oldest first."""
+        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Distinct):
+            self.cursor.fail("window wants one value: window(v), or window(*)", node.meta.get("start"))
+        found = exp.ArrayAgg(this=node.expressions[0].copy())
+        found.meta.update(node.meta)
+        return found
 
     def over(self, node: Node, names: Names, context: tuple[exp.Expr, ...] = ()) -> Node:
         """The node with the values of the events before, of the same keys of a context."""

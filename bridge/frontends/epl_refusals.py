@@ -36,8 +36,12 @@ def refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subquerie
 
 def refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
     """`select *` of a pattern that repeats an event."""
+    patterns = (below for below in walk(node) if isinstance(below, TemporalMatch))
     found = (
-        tag for below in walk(node) if isinstance(below, TemporalMatch) for _, tag, several in below.tags if several
+        tag
+        for below in patterns
+        for number, tag, several in below.tags
+        if several and not any(told.number == number and told.is_whole for told in below.told)
     )
     if columns == (exp.Star(),) and (tag := next(found, None)) is not None:
         message = f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"

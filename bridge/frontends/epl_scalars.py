@@ -44,7 +44,7 @@ _REFUSED_CALLS = {
     "prev": "prev is not supported here: in the list of columns and in where it is, and in DEFINE of match_recognize",
     "prevtail": "prevtail is not supported: match_recognize can look at rows before",
     "prevcount": "prevcount is not supported: count(*) over the window says the same",
-    "prevwindow": "prevwindow is not supported: window contents are asked with cep.query",
+    "prevwindow": "prevwindow is not supported: window(v) is, the oldest first",
     "istream": "istream() stands in the list of columns of select irstream: all else that is reported is new",
     "grouping": "grouping() is not supported: one GROUP BY is",
     "firstever": "firstever is not supported here: in the list of columns it is",
@@ -53,14 +53,14 @@ _REFUSED_CALLS = {
     "nth": "nth is not supported here: in the list of columns it is",
     "rate": "rate is not supported: count over #time, divided by the time, says the same",
     "leaving": "leaving is not supported: only what is new is reported",
-    "window": "window() is not supported: window contents are asked with cep.query",
+    "window": "window is not supported here: in the list of columns it is",
     "avedev": "avedev is not supported: stddev is",
     "fmax": "filtered aggregates are not supported: write a CASE within the aggregate",
     "exists": "exists is not supported: every attribute of a schema is there",
     "currenteventtime": "write current_timestamp",
 }
 
-_BEFORE = ("prev", "prior", "firstever", "lastever", "countever", "nth", "istream")
+_BEFORE = ("prev", "prior", "firstever", "lastever", "countever", "nth", "window", "istream")
 """Calls of which the list of columns makes sense."""
 
 Expression = exp.Expr

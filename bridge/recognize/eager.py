@@ -17,6 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
+from bridge.arrow import array_of
 from bridge.recognize.arrow import Array
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
@@ -377,10 +378,9 @@ class Live:
         return [row for row in rows if self.moment(row) not in self.deleted.gone]
 
     def array(self, values: list[Any], expression: exp.Expr) -> Array:
-        """Values of a row expression; where none is known, in the expression's type."""
-        array = pa.array(values)
-        place = self._width + 4 + self.expressions.index(expression)
-        return array.cast(self._kinds[place]) if self._kinds and pa.types.is_null(array.type) else array
+        """Values of a row expression; objects and lists, and where none is known, in the expression's type."""
+        kind = self._kinds[self._width + 4 + self.expressions.index(expression)] if self._kinds else None
+        return pa.array(values) if kind is None else array_of(values, kind)
 
 
 class Answer:

@@ -11,11 +11,13 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError
+from bridge.objects import object_type
 from bridge.query import Occurrence
-from bridge.repeated import COUNT, LAST, element, elements
+from bridge.repeated import COUNT, LAST, WHOLE, Told, element, elements
 from bridge.scope import Field, Scope, condition_of, scalar
 from nfa.temporal import Distinct, Once, Temporal, Then, While, numbers, parts
 from windows.schema import is_reserved
+from windows.types import List
 
 
 @resolve.register
@@ -144,10 +146,12 @@ def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
     _refuse_tags(node)
     fields: list[Field] = []
     for told in node.told:
+        columns = scope.events[told.number][1].visible
         if told.is_count:
             fields.append(Field(told.prefix, "BIGINT", (told.alias, COUNT)))
+        elif told.is_whole:
+            fields.append(Field(told.prefix, _whole(node, told, columns), (told.alias, WHOLE)))
         else:
-            columns = scope.events[told.number][1].visible
             fields += [Field(f"{told.prefix}_{f.name}", f.type, (told.alias, f.name)) for f in columns]
     lowered = [field.name.lower() for field in fields]
     for field in fields:
@@ -156,6 +160,12 @@ def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
     if not fields and node.events and not node.tags:
         raise QueryError("the pattern names no event: a=A gives the events of A the tag a")
     return tuple(fields)
+
+
+def _whole(node: query.TemporalMatch, told: Told, columns: Sequence[Field]) -> str:
+    """The type of an event as a value; of a list of them, where the tag is repeated."""
+    event = object_type([(field.name, field.type) for field in columns], node.events[told.number].tag or "")
+    return str(List(event)) if (told.number, told.prefix, True) in node.tags else event
 
 
 def _refuse_tags(node: query.TemporalMatch) -> None:

@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from bridge.flow import table
-from bridge.recognize.arrow import Array, Bools, Ints, taken
+from bridge.recognize.arrow import Array, Bools, Ints, ranges, taken
 from bridge.recognize.lending import lent
 from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import arrow_columns
 from bridge.recognize.values import LABEL, NUMBER, Fold
 from bridge.scope import column
 from windows.databases import Database
+from windows.made import is_list
 
 
 class Columns(Protocol):
@@ -43,7 +44,8 @@ def folded(fold: Fold, database: Database, rows: Columns, members: Members, matc
         place[of_match] = np.arange(len(of_match))
         places = place[match]
     else:
-        values = _running(fold, database, members, columns, inside)
+        running = _so_far if is_list(fold.call) else _running
+        values = running(fold, database, members, columns, inside)
         places = member
     return _counted(fold, taken(values, places), match)
 
@@ -120,7 +122,10 @@ def _grouped(
     fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> tuple[Array, Ints]:
     """The values of the matches that have such rows, and which matches these are."""
-    given = _table(members, np.flatnonzero(inside), columns, fold)
+    return _by_match(fold, database, _table(members, np.flatnonzero(inside), columns, fold))
+
+
+def _by_match(fold: Fold, database: Database, given: pa.Table) -> tuple[Array, Ints]:
     with lent(database, given) as name:
         value = exp.alias_(_in_order(fold.call), "_value", quoted=True)
         select = exp.select(column("_match"), value).from_(table(name))
@@ -137,6 +142,19 @@ def _in_order(call: exp.Expr) -> exp.Expr:
         return node
 
     return call.transform(ordered)
+
+
+def _so_far(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:
+    """A list at each member of what was taken by then: few databases have lists as window functions."""
+    every = np.arange(len(members))
+    firsts = members.offsets[members.match]
+    taken_by, owner = ranges(firsts, every + 1), np.repeat(every, every + 1 - firsts)
+    inside = inside[taken_by]
+    given = _table(members, taken_by[inside], columns, fold).set_column(0, "_match", pa.array(owner[inside]))
+    values, of_member = _by_match(fold, database, given)
+    place = np.full(len(members), ABSENT)
+    place[of_member] = np.arange(len(of_member))
+    return taken(values, place)
 
 
 def _running(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:

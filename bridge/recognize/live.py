@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from bridge.arrow import array_of
 from bridge.errors import QueryError
 from bridge.recognize import bulk
 from bridge.recognize.arrow import Array, Ints
@@ -236,9 +237,8 @@ class Live(Continuous):
         return moment
 
     def array(self, values: list[Any], place: int) -> Array:
-        """Values of a column of the statement; where none is known, in the column's type."""
-        array = pa.array(values)
-        return array.cast(self._kinds[place]) if self._kinds and pa.types.is_null(array.type) else array
+        """Values of a column of the statement; objects and lists, and where none is known, in the column's type."""
+        return array_of(values, self._kinds[place]) if self._kinds else pa.array(values)
 
     def array_of(self, expression: exp.Expr, values: list[Any]) -> Array:
         return self.array(values, self._width + 4 + self.expressions.index(expression))

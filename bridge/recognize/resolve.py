@@ -13,6 +13,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check import Names, Resolved, resolve, streaming
 from bridge.errors import QueryError
+from bridge.objects import with_objects
 from bridge.paths import with_parts
 from bridge.recognize.clause import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from bridge.recognize.values import field_of
@@ -131,13 +132,21 @@ def spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
 
 
 def with_paths(clause: RowPattern, types: Mapping[str, str]) -> RowPattern:
-    """The clause with typed parts for the paths in its conditions and measures."""
+    """The clause with typed parts for the paths in its conditions and measures, and objects for whole rows."""
+    columns = [(name, kind) for name, kind in types.items() if name != "ts"]
+
+    def column_type(column: exp.Column) -> str:
+        return types[column.name]
+
+    def kind_of(value: exp.Expr) -> str:
+        return type_of(plain(value), column_type)
 
     def found(column: exp.Column) -> tuple[exp.Expr, str]:
         return column, types[column.name]
 
     def typed(expression: exp.Expr) -> exp.Expr:
-        return with_type_names(with_parts(expression, found), lambda column: types[column.name])
+        parted = with_parts(expression, found)
+        return with_type_names(with_objects(parted, lambda _: columns, kind_of), column_type)
 
     return dataclasses.replace(
         clause,

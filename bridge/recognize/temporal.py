@@ -76,6 +76,8 @@ class Live:
     values: tuple[Valued, ...]
     texts: Texts
     table: str
+    wholes: dict[int, exp.Expr]
+    """Of events that are told as a whole the part that is one."""
 
     def __post_init__(self) -> None:
         self._ready = False
@@ -175,6 +177,9 @@ class Live:
                 several = [report.bound.get(told.number) for report in reports]
                 columns[told.prefix] = [None if one is None else len(one) for one in several]
                 continue
+            if told.is_whole:
+                columns[told.prefix] = [self._whole(database, told.number, report.bound) for report in reports]
+                continue
             names = next(one.names for one in self.inputs if told.number in one.numbers)
             pick = picker(told.number, told.at)
             found = [pick(report.bound) for report in reports]
@@ -185,6 +190,15 @@ class Live:
         else:
             arrays = [pa.array(values) for values in columns.values()]
         database.append(self.texts.found, pa.Table.from_arrays(arrays, names=list(columns)))
+
+    def _whole(self, database: Database, number: int, bound: Bound) -> Any:
+        """An event as a value, or the list of those of its tag; NULL where there is none."""
+        found: Any = bound.get(number)
+        names, parts = next((one.names, one.parts) for one in self.inputs if number in one.numbers)
+        at = len(names) + parts.index(self.wholes[number])
+        if isinstance(found, list):
+            return database.listed([event.values[at] for event in found])
+        return None if found is None else found.values[at]
 
     # Notes --------------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from bridge.paths import column_of
 from bridge.recognize.clause import SEMANTICS, RowPattern
 from bridge.scope import column
 from bridge.types import place as place_in_text
+from windows.made import is_list, is_object
 
 SHIFT = "_SHIFT"
 """The function of row expressions that reads another row of the partition: `_SHIFT(expression, rows after)`."""
@@ -182,7 +183,7 @@ class _Reader:
         """The expression with leaves for what it reads."""
         if isinstance(node, exp.Column):
             return _leaf(Value(self.canonical(self.place(node, final)), self.row(node)))
-        if (whole := column_of(node)) is not None:  # read as its column is
+        if (whole := column_of(node) or _column_in(node)) is not None:  # read as its column is
             return _leaf(Value(self.canonical(self.place(whole, final)), self.row(node)))
         if isinstance(node, exp.Anonymous) and node.name in SEMANTICS:
             return self.tree(node.expressions[0], self.is_final(node))
@@ -276,7 +277,7 @@ class _Reader:
         return expression.transform(plain)
 
     def is_fold(self, node: exp.Expr) -> bool:
-        call = node.this if isinstance(node, (exp.Filter, exp.WithinGroup)) else node
+        call = node.this if isinstance(node, (exp.Filter, exp.WithinGroup)) or is_list(node) else node
         return isinstance(call, exp.AggFunc) or (isinstance(call, exp.Anonymous) and self.is_aggregate(call.name))
 
     def fold(self, node: exp.Expr, final: bool) -> Fold:
@@ -331,6 +332,13 @@ def _above(node: exp.Expr) -> list[exp.Expr]:
 
 def _is_label_argument(node: exp.Column) -> bool:
     return isinstance(node.parent, exp.Anonymous) and node.parent.name == "CLASSIFIER"
+
+
+def _column_in(node: exp.Expr) -> exp.Column | None:
+    """The first column of an object that is made of one row's."""
+    columns = list(node.find_all(exp.Column)) if is_object(node) else []
+    rows = {column.table for column in columns}
+    return columns[0] if len(rows) == 1 and node.find(exp.Anonymous, exp.AggFunc) is None else None
 
 
 def _offset(node: exp.Anonymous, default: int) -> int:

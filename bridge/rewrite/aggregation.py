@@ -12,6 +12,7 @@ from bridge.flow import FROM, named, number, numbered, of, over
 from bridge.rewrite.frames import listed, offset_of
 from bridge.rewrite.network import Network
 from bridge.scope import column
+from windows.made import list_of, made
 
 Values = Callable[[exp.Expr], exp.Expr]
 
@@ -75,6 +76,10 @@ class Aggregation:
             return self.rows.copy()
         if isinstance(call, (exp.First, exp.Last, exp.NthValue)):
             return exp.Min(this=self._helper(helpers, self._edge(call)))
+        if (values := made(call)) is not None and values.element is not None:
+            in_order = [exp.Ordered(this=part.copy(), desc=False) for part in self.age]
+            there = exp.GT(this=self.rows.copy(), expression=number(0))
+            return exp.Case().when(there, list_of(self.value(values.element), values.kind, in_order))
         over_window = self.value(call)
         if isinstance(call, (exp.Stddev, exp.StddevSamp)) and network.database.dialect == "sqlite":
             return self._stddev(over_window.this, helpers)

@@ -12,6 +12,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.flow import Flow, named, number, over
 from bridge.scope import column
+from windows.made import is_list
 from windows.window import NEVER
 
 
@@ -78,6 +79,8 @@ def _first_arrival(name: str, below: Flow) -> exp.Expr:
 
 def _over(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
     """An aggregate over the frame of a row: it and the rows before it that are still valid."""
+    if isinstance(call, exp.Cast):  # a list
+        return exp.Cast(this=_over(call.this, partition, order), to=call.to.copy())
     if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
         return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
     away = offset_of(call)
@@ -111,7 +114,7 @@ def listed(
     """An expression of the select list: its group keys are these, its aggregates what `value` makes of them."""
     if expression in node.group_by:
         return keys[node.group_by.index(expression)].copy()
-    if isinstance(expression, exp.AggFunc):
+    if isinstance(expression, exp.AggFunc) or is_list(expression):
         return value(expression)
     result = expression.copy()
     for child in list(result.iter_expressions()):

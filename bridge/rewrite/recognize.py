@@ -19,6 +19,7 @@ from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.scope import column
 from nfa.errors import BudgetError
 from nfa.program import AnchorStart, Program, compile_program
+from windows.made import is_list
 
 MOMENT = ("ts", "seq", "_place")
 """The columns that order the rows of a stream."""
@@ -269,6 +270,8 @@ def typed(measure: exp.Expr) -> exp.Expr:
     """A measure's value over one row, so that the database says its type; aggregates are so as window functions."""
 
     def windowed(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Cast) and is_list(node):
+            return exp.Cast(this=exp.null(), to=node.to.copy())
         return exp.Window(this=node.copy()) if isinstance(node, exp.AggFunc) else node
 
     def undistinguished(node: exp.Expr) -> exp.Expr:

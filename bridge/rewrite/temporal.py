@@ -15,11 +15,14 @@ from bridge.query import Node
 from bridge.recognize import events
 from bridge.recognize.conditions import conjoined, conjuncts
 from bridge.recognize.values import Place, Value, Valued
-from bridge.repeated import COUNT
+from bridge.repeated import COUNT, Told
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.recognize import MOMENT, placed
 from bridge.scope import column
 from nfa.temporal import is_timed
+from windows.made import object_of
+from windows.parts import kind_of, typed
+from windows.types import List
 
 NOTED = ("_source", "_index", *MOMENT)
 """The events that are held by what is under way, as last noted: the input's number, a number of its own, its moment.
@@ -56,10 +59,12 @@ class _Writing:
         self.noted, self.state, self.found = (self.network.name(k, self.node) for k in ("noted", "state", "matches"))
         rests = tuple(self._rest(n) for n in range(len(self.node.events)))
         values = tuple(self._valued(value, None) for value in self.node.values)
+        self.wholes = {told.number: self._whole(told) for told in self.node.told if told.is_whole}
         inputs = []
         for place, (below, flow) in enumerate(self.flows.items()):
             numbers = [n for n, event in enumerate(self.node.events) if event.input == below]
-            parts = _parts((*rests, *values), numbers)
+            wholes = (whole for n, whole in self.wholes.items() if n in numbers)
+            parts = tuple(dict.fromkeys((*_parts((*rests, *values), numbers), *wholes)))
             keys = self.node.events[numbers[0]].keys
             seen, arrived = self._keep(flow, numbers, (*parts, *keys))
             render = self.network.database.render
@@ -72,7 +77,22 @@ class _Writing:
         self._make_found()
         quoted = self.network.database.quoted
         texts = Texts(quoted(self.noted), quoted(self.state), quoted(self.found))
-        self.operator.steps.append(Live(self.node, tuple(inputs), rests, values, texts, self.found))
+        live = Live(self.node, tuple(inputs), rests, values, texts, self.found, self.wholes)
+        self.operator.steps.append(live)
+
+    def _whole(self, told: Told) -> exp.Expr:
+        """The event as an object."""
+        below = self.node.events[told.number].input
+        types = self.network.types(below)
+        return object_of((name, column(name), types[name]) for name in self.flows[below].names)
+
+    def _no_event(self, told: Told) -> exp.Expr:
+        """NULL, of the type of the event or of the list of them."""
+        whole = self.wholes[told.number]
+        assert isinstance(whole, exp.Cast)
+        kind = kind_of(whole)
+        several = (told.number, told.prefix, True) in self.node.tags
+        return typed(exp.null(), str(List(kind)) if several else kind)
 
     # Conditions ---------------------------------------------------------------------------------------------------------
 
@@ -160,9 +180,8 @@ class _Writing:
             alias, flow = f"e{at}", self.flows[self.node.events[told.number].input]
             arrivals = exp.Subquery(this=flow.arrivals.select()).as_(alias, quoted=True)
             sources = sources.join(arrivals, join_type="CROSS") if names else sources.from_(arrivals)
-            columns = (
-                {told.prefix: zero()} if told.is_count else {f"{told.prefix}_{n}": of(alias, n) for n in flow.names}
-            )
+            one = zero() if told.is_count else self._no_event(told) if told.is_whole else None
+            columns = {f"{told.prefix}_{n}": of(alias, n) for n in flow.names} if one is None else {told.prefix: one}
             sources = sources.select(*(named(value, name) for name, value in columns.items()))
             names += columns
         add_table(self.operator, self.found, sources)

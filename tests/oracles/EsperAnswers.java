@@ -12,6 +12,7 @@ import com.espertech.esper.runtime.client.EPEventService;
 import com.espertech.esper.runtime.client.EPRuntime;
 import com.espertech.esper.runtime.client.EPRuntimeProvider;
 import com.espertech.esper.runtime.client.EPStatement;
+import java.lang.reflect.Array;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -119,6 +120,13 @@ public final class EsperAnswers {
   private static JsonValue written(Object value) {
     if (value == null) {
       return Json.NULL;
+    }
+    if (value.getClass().isArray()) { // a list, or an event: its attributes
+      JsonArray values = new JsonArray();
+      for (int at = 0; at < Array.getLength(value); at++) {
+        values.add(written(Array.get(value, at)));
+      }
+      return values;
     }
     if (value instanceof Long || value instanceof Integer) {
       return Json.value(((Number) value).longValue());

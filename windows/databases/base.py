@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlglot import Dialect, ErrorLevel, exp
 
+from windows.made import FieldValue, made
 from windows.parts import Part, is_nested_null, part_of
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size, type_of_arrow
 from windows.types import is_nested
@@ -166,6 +167,11 @@ class Database(abc.ABC):
             return self.json_part(found._replace(base=found.base.transform(self.adapt)))
         if isinstance(node, exp.ArraySize):
             return self.json_length(node.this.transform(self.adapt))
+        if (making := made(node)) is not None:
+            order = [each.transform(self.adapt) for each in making.order]
+            if making.element is not None:
+                return self.json_list(making.element.transform(self.adapt), making.kind, order)
+            return self.json_object([(name, value.transform(self.adapt), kind) for name, value, kind in making.fields])
         if is_nested_null(node):
             kind = exp.DataType.build(self.nested_type or "", dialect=self.dialect, udt=True)
             return exp.Cast(this=node.this.transform(self.adapt), to=kind)
@@ -182,6 +188,18 @@ class Database(abc.ABC):
     def json_length(self, value: exp.Expr) -> exp.Expr:
         """How many there are in a list that is kept as JSON."""
         raise NotImplementedError
+
+    def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
+        """JSON of an object of these parts, whose values are adapted already."""
+        raise NotImplementedError
+
+    def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
+        """JSON of the values of a group, which are of this type, in this order; all is adapted already."""
+        raise NotImplementedError
+
+    def listed(self, values: Sequence[Any]) -> Any:
+        """A list of objects that were fetched, none of them NULL, as a value to insert."""
+        return list(values) if self.nested_type is None else f"[{','.join(values)}]"
 
     @functools.cached_property
     def _null_order(self) -> tuple[bool, bool]:

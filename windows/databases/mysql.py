@@ -13,8 +13,9 @@ from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
 from windows.databases.base import Convert, Elements, Refused, schema_of, table_of
-from windows.parts import Part, call, json_path
-from windows.schema import Attribute, Schema, TypeMismatch
+from windows.made import FieldValue, json_text, or_null, truth_text
+from windows.parts import Part, call, is_nested_null, json_path
+from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 from windows.types import is_nested
 
 MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
@@ -126,6 +127,30 @@ class MySQL(Alchemy):
     def json_length(self, value: exp.Expr) -> exp.Expr:
         return call("JSON_LENGTH", value)
 
+    def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
+        """JSON_OBJECT writes blanks, and whole numbers for truths."""
+        return call("CONCAT", *json_text(fields, self._in_json))
+
+    def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
+        text = or_null(self._in_json(value, kind))
+        grouped: exp.Expr = exp.Order(this=text, expressions=list(order)) if order else text
+        listed = exp.GroupConcat(this=grouped, separator=exp.Literal.string(","))
+        return call("CONCAT", exp.Literal.string("["), listed, exp.Literal.string("]"))
+
+    def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """The text of a value in JSON. Doubles have their point as elsewhere, so that equal values are equal texts."""
+        if kind == "BOOLEAN":
+            return truth_text(value)
+        if kind == "DOUBLE":
+            text = call("CONCAT", as_double(value))
+            return call("REGEXP_REPLACE", text, exp.Literal.string("^(-?[0-9]+)$"), exp.Literal.string("\\1.0"))
+        if is_nested(kind) or decimal_size(kind) or kind in ("SMALLINT", "INTEGER", "BIGINT"):
+            return value
+        quoted = call(
+            "JSON_QUOTE", exp.Cast(this=value, to=exp.DataType.build(f"CHAR({TEXT_LENGTH})", dialect="mysql"))
+        )
+        return exp.Collate(this=quoted, expression=exp.var(self.collation))
+
     def relation(self, name: str) -> Schema | None:
         rows = self._columns(name, "column_name, column_type")
         return schema_of([(column, _kind(kind)) for column, kind in rows]) if rows else None
@@ -145,6 +170,11 @@ class MySQL(Alchemy):
         change = _CHANGES.get(type(node))
         changed = change(node, self) if change is not None else node
         return super().adapt(node) if changed is node else changed
+
+    def _nested(self, node: exp.Expr) -> exp.Expr | None:
+        """A CAST to text of no length would be of no length, as a column."""
+        found = super()._nested(node)
+        return _cast(found, self) if isinstance(found, exp.Cast) and is_nested_null(node) else found
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
         return Refused(error, sql) if self._driver.open else Refused(f"the connection to the database is lost: {error}")

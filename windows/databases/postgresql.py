@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -15,6 +16,7 @@ from sqlglot import exp
 from windows.databases.alchemy import Alchemy, spelled, take_doubles, typed
 from windows.databases.base import Elements, Refused, Row, schema_of, table_of
 from windows.databases.columns import array_of, gathered
+from windows.made import FieldValue
 from windows.parts import Part, call
 from windows.schema import Attribute, Schema, TypeMismatch
 from windows.types import is_nested
@@ -149,6 +151,26 @@ class PostgreSQL(Alchemy):
 
     def json_length(self, value: exp.Expr) -> exp.Expr:
         return call("JSONB_ARRAY_LENGTH", _as_json(value))
+
+    def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
+        """A function has at most a hundred arguments."""
+        pairs = [(exp.Literal.string(name), self._in_json(value, kind)) for name, value, kind in fields]
+        some = (pairs[start : start + 50] for start in range(0, len(pairs), 50))
+        objects = [call("JSONB_BUILD_OBJECT", *(each for pair in part for each in pair)) for part in some]
+        return functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right), objects)
+
+    def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
+        json = self._in_json(value, kind)
+        return call("JSONB_AGG", exp.Order(this=json, expressions=list(order)) if order else json)
+
+    def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """A value as JSONB's functions take it: these write times as ISO does."""
+        if is_nested(kind):
+            return _as_json(value)
+        of = self.column_type(Attribute("part", kind))
+        typed = exp.Cast(this=value, to=exp.DataType.build(of, dialect="postgres"))
+        written = exp.Literal.string("YYYY-MM-DD HH24:MI:SS.US")
+        return call("TO_CHAR", typed, written) if kind == "TIMESTAMP" else typed
 
     def relation(self, name: str) -> Schema | None:
         regclass = _quoted(table_of(name).sql(self.dialect))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import Convert, Elements, scale_of, schema_of
+from windows.made import FieldValue, json_text, or_null, truth_text
 from windows.parts import Part, call, json_path
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 from windows.types import is_nested, scalars_of
@@ -39,6 +41,8 @@ class SQLite(Alchemy):
         driver.isolation_level = None  # transactions are ours: also CREATE TABLE belongs to them
         self.execute("PRAGMA case_sensitive_like = ON")
         driver.create_function("regexp", 2, _matches, deterministic=True)
+        driver.create_function("cep_double", 1, _double, deterministic=True)
+        driver.create_aggregate("cep_list", -1, _Listed)
         if engine.url.database not in (None, "", ":memory:"):
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
@@ -99,6 +103,14 @@ class SQLite(Alchemy):
 
     def json_length(self, value: exp.Expr) -> exp.Expr:
         return call("JSON_ARRAY_LENGTH", value)
+
+    def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
+        return _joined(json_text(fields, _in_json))
+
+    def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
+        """By a function of ours: those of older versions know no order. The keys are numbers."""
+        keys = [exp.Neg(this=each.this) if each.args.get("desc") else each.this for each in order]
+        return call("CEP_LIST", or_null(_in_json(value, kind)), *keys)
 
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:
         return super().render(_flat(statement) if _depth(statement) > DEEP else statement, pretty)
@@ -201,6 +213,44 @@ def _is_closed(node: exp.Subquery) -> bool:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _in_json(value: exp.Expr, kind: str) -> exp.Expr:
+    """The text of a value in JSON."""
+    if is_nested(kind):
+        return value
+    if kind == "BOOLEAN":
+        return truth_text(value)
+    if kind == "DOUBLE":
+        return call("CEP_DOUBLE", value)
+    size = decimal_size(kind)
+    text = call("PRINTF", exp.Literal.string(f"%.{size[1]}f"), value) if size else call("JSON_QUOTE", value)
+    there = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
+    return exp.Case().when(there, text)  # these functions have a text for NULL, too
+
+
+def _joined(texts: Sequence[exp.Expr]) -> exp.Expr:
+    return exp.Paren(this=functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right), texts))
+
+
+def _double(value: float | None) -> str | None:
+    """All its digits, which SQLite's own texts have not."""
+    if value is None:
+        return None
+    return repr(float(value)) if math.isfinite(value) else "9e999" if value > 0 else "-9e999"
+
+
+class _Listed:
+    """JSON of a list: each step brings the text of a value, then the keys that it is ordered by."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Any, ...]] = []
+
+    def step(self, text: str, *keys: Any) -> None:
+        self._found.append((*keys, len(self._found), text))
+
+    def finalize(self) -> str | None:
+        return f"[{','.join(found[-1] for found in sorted(self._found))}]" if self._found else None
 
 
 def _no_nan(name: str) -> Convert:

@@ -27,6 +27,7 @@ from bridge.query import (
     rebuilt,
     unfiltered,
 )
+from bridge.snapshot import Snapshot
 from windows.window import FirstRange, FirstRows, Rows, Top, Trailing, Tumbling, Unbounded
 
 if TYPE_CHECKING:
@@ -185,6 +186,8 @@ class NamedWindows:
             return self._read(node.name).content if node.name in self else node
         if isinstance(node, Aggregate) and isinstance(node.input, Window):
             return self._aggregated(node, node.input)
+        if isinstance(node, Snapshot):
+            return self._sampled(node)
         if isinstance(node, EagerMatch):
             return dataclasses.replace(node, input=self._matched(self._put(node.input)))
         return rebuilt(node, self._put)
@@ -237,6 +240,14 @@ class NamedWindows:
             return dataclasses.replace(node, input=content)
         more = bool(known.changes) or tells_more(known.window, below is not every.input, node.group_by)
         return dataclasses.replace(node, input=content, every_change=more)
+
+    def _sampled(self, node: Snapshot) -> Node:
+        """A snapshot of all events of a named window is of what is in it."""
+        every = node.input
+        below = unfiltered(every.input) if isinstance(every, Window) and isinstance(every.extent, Unbounded) else None
+        if isinstance(every, Window) and isinstance(below, Stream) and below.name in self:
+            return dataclasses.replace(node, input=self._put(every.input))
+        return rebuilt(node, self._put)
 
     def _check_unasked(self, node: Node) -> None:
         """What is in a named window now is not filtered by values that change."""

@@ -534,7 +534,7 @@ class Prior(Node):
 class Throttle(Node):
     """The first row of every so many, or of every so many milliseconds counted from the first row: EPL's output first.
 
-    With `partition_by` so many rows of the same keys.
+    With `partition_by` so many rows of the same keys; or a row that comes so long after the last one told of its keys.
 
     >>> print(Throttle(Stream("s"), time=5000))
     SELECT * FROM s THROTTLED (FIRST EVERY 5000 MS)

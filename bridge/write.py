@@ -44,6 +44,7 @@ from bridge.query import (
     parsed,
     source_name,
 )
+from bridge.snapshot import Snapshot
 from bridge.variables import SetVariables
 from nfa import pattern
 from windows.schema import Schema
@@ -184,7 +185,7 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-        case ChangeTable() | Changing() | Leaving() | SetVariables() | Enumeration():
+        case ChangeTable() | Changing() | Leaving() | Snapshot() | SetVariables() | Enumeration():
             return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 

@@ -21,6 +21,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
+from bridge.snapshot import Snapshot
 from nfa import pattern as p
 from windows.schema import Schema
 from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
@@ -147,8 +148,12 @@ class Truth:
             case q.Arrange(input):
                 moments = itertools.groupby(self.rows(input), key=lambda row: row.moment)
                 return [row for moment, rows in moments for row in self.arranged(node, moment, list(rows))]
-            case q.Throttle(input, count):
-                return throttled(self.rows(input), count, node.time)
+            case q.Throttle(input, count, time, keys):
+                tell = paused if keys and time is not None else throttled
+                parts = partitions(self.rows(input), self.key(input, keys))
+                return [row for part in parts for row in tell(part, count, time)]
+            case Snapshot():
+                return self.snapshots(node)
             case q.Prior(input):
                 parts = partitions(self.rows(input), self.key(input, node.partition_by))
                 return [row for part in parts for row in self.with_prior(node, part)]
@@ -190,7 +195,7 @@ class Truth:
     def scope(self, node: q.Node) -> Callable[[Row], Scope]:
         """How a row of `node` answers for the names of its columns."""
         names: list[tuple[str | None, str]] = [(None, name) for name in self.columns(node)]
-        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window):
+        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window | Snapshot):
             node = node.input
         if not isinstance(node, q.Correlate):
             return lambda row: Scope(names, row.values)
@@ -337,6 +342,33 @@ class Truth:
             raise MeaningError("O1: the inputs of a union have equal schemas")
         return [nested(row, branch) for branch, node in enumerate(inputs) for row in self.rows(node)]
 
+    def sampled(self, node: Snapshot) -> list[Moment]:
+        """The moments of a snapshot: so long apart since the first row, or those of each so-many-th row."""
+        rows = self.rows(node.input)
+        if node.time is None:
+            return sorted({row.moment for row in rows[node.count - 1 :: node.count]})
+        times = range(rows[0].ts + node.time, int(self.now) + 1, node.time) if rows else ()
+        return [(time, TIME, 0) for time in times]
+
+    def snapshots(self, node: Snapshot, sorts: bool = True) -> list[Row]:
+        """What is in the window at each moment, until the next."""
+        moments = self.sampled(node)
+        ends = [*((moment, ()) for moment in moments[1:]), NEVER]
+        pairs = zip(moments, ends, strict=False)
+        return [row for moment, end in pairs for row in self.held(node.input, moment, end, sorts)]
+
+    def held(self, input: q.Node, moment: Moment, end: Place, sorts: bool) -> Iterator[Row]:
+        """What is in a window at a moment, in the order of a sorted one, told until the next."""
+        rows = [row for row in self.rows(input) if row.moment <= moment < moment_of(row.out)]
+        window = q.unfiltered(input)
+        if sorts and isinstance(window, q.Window) and isinstance(window.extent, Top):
+            scope = self.scope(input)
+            rows.reverse()
+            for term in reversed(window.extent.order):
+                values = {id(row): value(term.this, scope(row)) for row in rows}
+                rows.sort(key=lambda row: least_first(values[id(row)], term.args["desc"]))
+        return renewed(rows, (moment, ()), end)
+
     def arranged(self, node: q.Arrange, moment: Moment, rows: list[Row]) -> Iterator[Row]:
         """The rows of one moment: each once, the last of each group, in an order, so many."""
         scope = self.scope(node.input)
@@ -467,6 +499,12 @@ def start_of(time: float) -> Place:
     return ((time, -1, 0), ())
 
 
+def moment_of(out: Place) -> Moment:
+    """The moment with which a row has left."""
+    time, kind, seq = out[0]
+    return (time, max(kind, TIME), seq)
+
+
 def windowed(row: Row, out: Place) -> Row:
     return Row(row.values, row.place, out)
 
@@ -492,6 +530,21 @@ def throttled(rows: list[Row], count: int | None, time: int | None) -> list[Row]
         return [dataclasses.replace(row, out=None) for row in rows[::count]]
     firsts = {(row.ts - rows[0].ts) // time: row for row in reversed(rows)}
     return [dataclasses.replace(row, out=None) for row in reversed(firsts.values())]
+
+
+def paused(rows: list[Row], count: int | None, time: int) -> Iterator[Row]:
+    """The rows that come `time` or more after the last one told."""
+    last = -math.inf
+    for row in rows:
+        if row.ts - last >= time:
+            last = row.ts
+            yield dataclasses.replace(row, out=None)
+
+
+def least_first(found: Any, descending: bool) -> Any:
+    """What a value sorts by, NULL being least."""
+    key = (found is not None, 0 if found is None else found)
+    return _Down(key) if descending else key
 
 
 class _Down:
@@ -586,7 +639,11 @@ class Aggregation:
 
     def __init__(self, truth: Truth, node: q.Aggregate) -> None:
         self.node = node
-        self.input = truth.rows(node.input)
+        self.told_anyway = isinstance(node.input, Snapshot) and (node.input.ever or not node.group_by)
+        self.moments = truth.sampled(node.input) if self.told_anyway else []
+        self.input = truth.rows(node.input.input if self.told_anyway else node.input)
+        if isinstance(node.input, Snapshot) and not self.told_anyway:
+            self.input = truth.snapshots(node.input, sorts=False)
         self.group_of = truth.key(node.input, node.group_by)
         self.scope = truth.scope(node.input)
         self.now = truth.now
@@ -601,6 +658,8 @@ class Aggregation:
         reports = [*self.entries(), *(self.expiries() if self.node.on_change else ())]
         if self.node.every_change:
             reports = list(self.changes())
+        if self.told_anyway:
+            reports = list(self.samples())
         for group in {report.group: None for report in reports}:
             history = sorted((r for r in reports if r.group == group), key=lambda report: report.place)
             for report, following in itertools.zip_longest(history, history[1:]):
@@ -638,8 +697,7 @@ class Aggregation:
         """EMIT ON EVERY CHANGE: what each moment changes, as it leaves it: first where rows enter, then where they leave."""
 
         def left(row: Row) -> Moment:
-            time, kind, seq = row.out[0]
-            return (time, max(kind, TIME), seq)
+            return moment_of(row.out)
 
         for moment in sorted({row.moment for row in self.input} | {left(row) for row in self.input}):
             if moment[0] > self.now:
@@ -650,6 +708,14 @@ class Aggregation:
             for number, group in enumerate(dict.fromkeys(map(self.group_of, changed))):
                 inside = [row for row in self.input if row.moment <= moment < left(row) and self.group_of(row) == group]
                 yield Report(group, (moment, (number,)), inside, groups[group])
+
+    def samples(self) -> Iterator[Report]:
+        """A snapshot's groups: each that has been, or all rows together, at each of its moments."""
+        for moment in self.moments:
+            been = [row for row in self.input if row.moment <= moment]
+            for number, rows in enumerate(partitions(been, self.group_of)):
+                inside = [row for row in rows if moment < moment_of(row.out)]
+                yield Report(self.group_of(rows[0]), (moment, (number,)), inside, rows[0])
 
     def content(self, group: Values, place: Place) -> list[Row]:
         return [row for row in self.input if row.counts_at(place) and self.group_of(row) == group]

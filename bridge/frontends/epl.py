@@ -33,7 +33,7 @@ from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_into import IntoTable, into_table
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl_match import match_recognize
-from bridge.frontends.epl_output import Told, aggregates, at_ticks, single_events, told
+from bridge.frontends.epl_output import Told, aggregates, sampled, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_refusals import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
@@ -367,14 +367,8 @@ def _projected(
         cursor.fail("output with a variable that changes is not supported: insert into names it", asked.pace.position)
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
     keyed.check_telling(node, asked, aggregating)
-    ticking = asked.pace is not None and asked.pace.kind == "snapshot"
-    if ticking and asked.pace is not None:
-        if aggregating and not grouped:
-            cursor.fail(
-                "output snapshot of aggregates without groups is not supported: they would be told of empty windows, too",
-                asked.pace.position,
-            )
-        node, asked = at_ticks(cursor, node, asked.pace), dataclasses.replace(asked, pace=None)
+    if asked.pace is not None and asked.pace.kind == "snapshot":
+        node, asked = sampled(cursor, node, asked.pace, aggregating), dataclasses.replace(asked, pace=None)
     if aggregating and changing:
         parts = Parts.of(cursor, columns, having, asked, position)
         refuse_lookups(cursor, node, parts.inner, position)
@@ -386,7 +380,6 @@ def _projected(
         if isinstance(unfiltered(node), (Leaving, Union)):
             cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
-        found = dataclasses.replace(found, every_change=found.every_change and not ticking)
         return aggregates(cursor, found, asked)
     if telling:
         at = position_of(columns[0]) if columns else None

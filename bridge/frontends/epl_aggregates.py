@@ -12,6 +12,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import position_of
 from bridge.named import OF_EVENT, is_ever, tells_more
 from bridge.query import Aggregate, Correlate, Node, Window, is_plain_join, unfiltered
+from bridge.snapshot import Snapshot
 from windows.window import Range, Rows, Top, Unbounded
 
 
@@ -37,7 +38,8 @@ class Asked:
 
 def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
-    window = unfiltered(node)
+    snapshot = isinstance(node, Snapshot)
+    window = unfiltered(node.input if isinstance(node, Snapshot) else node)
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
         if asked.is_per_event:
@@ -45,7 +47,9 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
                 "values of single events beside aggregates over a join are not supported: insert into names the join's results",
                 asked.position or position,
             )
-        return dataclasses.replace(_plain(node, asked), every_change=True)  # once an event, of all that it brings
+        return dataclasses.replace(
+            _plain(node, asked), every_change=not snapshot
+        )  # once an event, of all that it brings
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
     if not isinstance(window.extent, Unbounded) and is_ever(_plain(node, asked)):
@@ -57,8 +61,9 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
     if not _leaves_in_order(window, asked.keys) and any(column.find(exp.NthValue) for column in asked.columns):
         cursor.fail("nth over this window is not supported: last(v, 2) is", asked.position or position)
     if not asked.is_per_event:
-        return dataclasses.replace(_plain(node, asked), every_change=tells_more(window, node is not window, asked.keys))
-    if isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
+        more = not snapshot and tells_more(window, node is not window, asked.keys)
+        return dataclasses.replace(_plain(node, asked), every_change=more)
+    if snapshot or isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
         cursor.fail(
             "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
             asked.position or position,

@@ -7,6 +7,7 @@
 
 generate(7)                  a question: a statement with a pattern, or with match_recognize, and events for it
 generate_over_windows(7)     one about windows, joins, aggregates, contexts
+generate_outputs(7)          one about output snapshot, all and first
 from_esper(jars, questions)  its answers, all of them by one Java; a text where Esper refuses
 from_bridge(url, question)   the bridge's
 
@@ -71,11 +72,12 @@ class Question:
     columns: tuple[str, ...]
     events: tuple[tuple[Any, ...], ...]
     first: tuple[str, ...] = ()
+    after: int = 8_000
 
     @property
     def end(self) -> int:
-        """Time passes until then."""
-        return int(self.events[-1][1]) + 8_000
+        """Time passes until then, so long `after` the events."""
+        return int(self.events[-1][1]) + self.after
 
 
 def generate(seed: int) -> Question:
@@ -100,7 +102,18 @@ def generate_over_windows(seed: int) -> Question:
     return Question(seed, text, tuple(columns), tuple(_events(chance, "S" if " from S" in text else "AB", 1)), first)
 
 
-GENERATORS = {"patterns": generate, "windows": generate_over_windows}
+def generate_outputs(seed: int) -> Question:
+    """The question of this seed about when results are told."""
+    from tests.epl_outputs import statement
+    from tests.oracles.epl_statements import columns
+
+    chance = Random(f"esper/outputs/{seed}")
+    text = statement(chance)
+    events = _events(chance, "S" if " from S" in text else "AB", 1)
+    return Question(seed, text, tuple(columns(text)), tuple(events), after=40)
+
+
+GENERATORS = {"patterns": generate, "windows": generate_over_windows, "outputs": generate_outputs}
 
 
 def _rows(chance: Random, timed: bool) -> str:

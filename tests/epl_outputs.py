@@ -1,0 +1,51 @@
+"""Random statements of EPL that say when results are told: snapshots, all groups, the first of each group."""
+
+from __future__ import annotations
+
+import random
+
+WINDOWS = (
+    "#keepall", "#length(3)", "#time(4 milliseconds)", "#unique(k)", "#groupwin(k)#length(2)", "#firstlength(4)",
+    "#firstunique(k)", "#sort(2, v)", "#sort(3, v desc, id)", "#rank(v, 2, id desc)", "#time_accum(3 milliseconds)",
+    "#lastevent", "#ext_timed(current_timestamp, 4 milliseconds)", "#expr(current_count < 4)",
+)  # fmt: skip
+KEPT = ("#keepall", "#firstlength(4)", "#firstunique(k)")
+"""Windows that nothing leaves: where Esper, too, counts what is new (decision 16)."""
+
+PERIODS = ("every 4 milliseconds", "every 7 milliseconds", "every 30 milliseconds")
+COUNTS = ("every 2 events", "every 3 events")
+SUMS = "sum(v) as t, count(*) as n, last(id) as l"
+
+
+def statement(chance: random.Random) -> str:
+    """A statement over one window, or a join of two."""
+    kind = chance.randint(0, 6)
+    if kind == 0:
+        return _of_join(chance)
+    window = chance.choice(WINDOWS)
+    where = chance.choice(("", "", " where v > 1"))
+    every = chance.choice(COUNTS if window in KEPT and chance.random() < 0.4 else PERIODS)
+    if kind <= 2:
+        listed = chance.choice(("id, v", "id, v + 1 as w", "distinct v, k"))
+        order = chance.choice(("", " order by v desc", " order by v")) if "distinct" in listed else ""
+        return f"select {listed} from S{window}{where} output snapshot {every}{order}"
+    having = chance.choice(("", "", " having count(*) <> 2"))
+    window = chance.choice((window, window, ""))
+    if kind == 3:
+        every = every if window else chance.choice(PERIODS + COUNTS)
+        return f"select {SUMS} from S{window}{where}{having} output snapshot {every}"
+    by = chance.choice(("k", "v", "k, v"))
+    group = f"select {by}, {SUMS} from S{window}{where} group by {by}{having} output"
+    if kind == 4:
+        return f"{group} snapshot {every}"
+    return f"{group} all {every}" if kind == 5 else f"{group} first {chance.choice(PERIODS)}"
+
+
+def _of_join(chance: random.Random) -> str:
+    left, right = (chance.choice([one for one in WINDOWS if "accum" not in one]) for _ in range(2))
+    of = f"from A{left} as a, B{right} as b where {chance.choice(('a.v = b.v', 'a.v > b.v'))}"
+    listed = chance.choice(("a.id as i, b.id as j", "sum(a.v) as t, count(*) as n"))
+    if chance.random() < 0.3:
+        how = chance.choice(("snapshot", "all"))
+        return f"select b.v as g, count(*) as n {of} group by b.v output {how} {chance.choice(PERIODS)}"
+    return f"select {listed} {of} output snapshot {chance.choice(PERIODS)}"

@@ -277,7 +277,7 @@ def _(node: query.Lookup, names: Names) -> Resolved:
     kind = "BOOLEAN" if value is None or operand is not None else type_of(value, both.type_of)
     if value is not None and operand is not None:
         check_types(exp.EQ(this=node.operand, expression=node.value), both.type_of)
-    resolved = query.Lookup(below.node, node.name, source.node, condition, value, operand, node.early)
+    resolved = query.Lookup(below.node, node.name, source.node, condition, value, operand, node.early, node.place)
     return Resolved(resolved, (*below.fields, Field(node.name, kind, hidden=True)), windowed=False)
 
 

@@ -42,6 +42,9 @@ OF_EVENT = "of_event"
 EVER = "ever"
 """Marks aggregates over all events that ever came, whatever the window holds."""
 
+RATE = "rate"
+"""Marks the count of such events that is a rate, with its milliseconds."""
+
 
 def is_ever(node: Aggregate) -> bool:
     """Whether it asks for aggregates over all events that ever came."""

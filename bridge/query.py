@@ -498,6 +498,7 @@ class Lookup(Node):
     value: exp.Expr | None = None
     operand: exp.Expr | None = None
     early: bool = False
+    place: int | None = None
 
     __str__ = Node.__str__
 

@@ -206,6 +206,8 @@ def _extent(extent: Extent) -> str:
 
 def _looked_up(node: Lookup) -> str:
     value = "ROWS" if node.value is None else scalar(node.value)
+    if node.place is not None:
+        return f"{value} OF ROW {node.place}"
     return value if node.operand is None else f"{scalar(node.operand)} AMONG {value}"
 
 

@@ -1,4 +1,4 @@
-"""Random statements of EPL that say when results are told: snapshots, all groups, the first of each group."""
+"""Random statements of EPL that say when results are told (snapshots, all groups, the first of each), or look back."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ SUMS = "sum(v) as t, count(*) as n, last(id) as l"
 
 def statement(chance: random.Random) -> str:
     """A statement over one window, or a join of two."""
-    kind = chance.randint(0, 6)
+    kind = chance.randint(0, 9)
     if kind == 0:
         return _of_join(chance)
+    if kind >= 7:
+        return _ever(chance) if kind == 9 else _before(chance)
     window = chance.choice(WINDOWS)
     where = chance.choice(("", "", " where v > 1"))
     every = chance.choice(COUNTS if window in KEPT and chance.random() < 0.4 else PERIODS)
@@ -39,6 +41,30 @@ def statement(chance: random.Random) -> str:
     if kind == 4:
         return f"{group} snapshot {every}"
     return f"{group} all {every}" if kind == 5 else f"{group} first {chance.choice(PERIODS)}"
+
+
+def _before(chance: random.Random) -> str:
+    """Events before in a window, from either end."""
+    window = chance.choice([one for one in WINDOWS if "unique" not in one and "last" not in one and "first" not in one])
+    call = chance.choice(("prev(1, id)", "prev(v, 0)", "prevtail(0, id)", "prevtail(1, v)", "prevcount(k)"))
+    where = chance.choice(("", " where v > 1", " where prev(1, v) >= v"))
+    return f"select id, {call} as x, prev(1, id) as y from S{window}{where}"
+
+
+def _ever(chance: random.Random) -> str:
+    """Aggregates of all events beside those of a window; groups where Esper forgets none (decision 27)."""
+    if chance.random() < 0.3:
+        by = chance.choice(("", "k"))
+        return (
+            f"select {by}{', ' * bool(by)}rate(0.004) as r from S{chance.choice(('', '#keepall'))}"
+            + " group by k" * bool(by)
+        )
+    window, where = chance.choice(WINDOWS), chance.choice(("", " where v > 1"))
+    by = chance.choice(("", "k")) if window in KEPT else ""
+    single = "id as i, " * (not by and "sort" not in window and "rank" not in window and chance.random() < 0.3)
+    listed = f"{single}firstever(id) as f, lastever(v) as g, countever(*) as c, countever(k) as d, sum(v) as t"
+    having = chance.choice(("", " having count(*) <> 2"))
+    return f"select {listed} from S{window}{where}" + " group by k" * bool(by) + having
 
 
 def _of_join(chance: random.Random) -> str:

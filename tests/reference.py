@@ -360,14 +360,17 @@ class Truth:
     def held(self, input: q.Node, moment: Moment, end: Place, sorts: bool) -> Iterator[Row]:
         """What is in a window at a moment, in the order of a sorted one, told until the next."""
         rows = [row for row in self.rows(input) if row.moment <= moment < moment_of(row.out)]
-        window = q.unfiltered(input)
-        if sorts and isinstance(window, q.Window) and isinstance(window.extent, Top):
+        return renewed(self.in_order(input, rows) if sorts and is_sorted(input) else rows, (moment, ()), end)
+
+    def in_order(self, input: q.Node, rows: list[Row]) -> list[Row]:
+        """The rows of a window, newest first, or as a sorted one has them."""
+        rows = rows[::-1]
+        if is_sorted(input):
             scope = self.scope(input)
-            rows.reverse()
-            for term in reversed(window.extent.order):
+            for term in reversed(q.unfiltered(input).extent.order):
                 values = {id(row): value(term.this, scope(row)) for row in rows}
                 rows.sort(key=lambda row: least_first(values[id(row)], term.args["desc"]))
-        return renewed(rows, (moment, ()), end)
+        return rows
 
     def arranged(self, node: q.Arrange, moment: Moment, rows: list[Row]) -> Iterator[Row]:
         """The rows of one moment: each once, the last of each group, in an order, so many."""
@@ -402,12 +405,18 @@ class Truth:
         names = [
             *((None, name) for name in self.columns(node.input)),
             *((node.name, n) for n in self.columns(node.source)),
+            (node.name, "ts"),
         ]
         inside = [other for other in self.rows(node.source) if other.out and other.moment <= row.moment < other.out[0]]
-        scopes = [Scope(names, (*row.values, *other.values)) for other in inside]
+        if node.place is not None:
+            inside = self.in_order(node.source, inside)
+        scopes = [Scope(names, (*row.values, *other.values, other.ts)) for other in inside]
         scopes = [scope for scope in scopes if node.condition is None or value(node.condition, scope) is True]
         if node.value is None:
             return bool(scopes)
+        if node.place is not None:
+            values = [value(node.value, scope) for scope in scopes]
+            return values[node.place] if -len(values) <= node.place < len(values) else None
         if node.operand is not None:
             return contained(
                 value(node.operand, self.scope(node.input)(row)), [value(node.value, one) for one in scopes]
@@ -503,6 +512,12 @@ def moment_of(out: Place) -> Moment:
     """The moment with which a row has left."""
     time, kind, seq = out[0]
     return (time, max(kind, TIME), seq)
+
+
+def is_sorted(node: q.Node) -> bool:
+    """Whether rows have places of their own in a window (W9)."""
+    window = q.unfiltered(node)
+    return isinstance(window, q.Window) and isinstance(window.extent, Top)
 
 
 def windowed(row: Row, out: Place) -> Row:

@@ -29,6 +29,7 @@ from bridge.frontends.epl_contexts import (
     take_context,
 )
 from bridge.frontends.epl_contexts import named as named_in_context
+from bridge.frontends.epl_ever import ever, is_apart
 from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_into import IntoTable, into_table
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
@@ -379,8 +380,10 @@ def _projected(
             return _told_before(cursor, node, Asked(columns, keys, having[0] if having else None), telling, asked)
         if isinstance(unfiltered(node), (Leaving, Union)):
             cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
-        found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
-        return aggregates(cursor, found, asked)
+        of = Asked(columns, keys, having[0] if having else None)
+        if is_apart(node, columns):
+            return ever(cursor, node, of, asked, position)
+        return aggregates(cursor, aggregated(cursor, node, of, position), asked)
     if telling:
         at = position_of(columns[0]) if columns else None
         _refuse_arranged(cursor, f"{telling.lower()} of a join", bool(having), asked, at)

@@ -13,7 +13,7 @@ from bridge.frontends.scalars import position_of
 from bridge.named import OF_EVENT, is_ever, tells_more
 from bridge.query import Aggregate, Correlate, Node, Window, is_plain_join, unfiltered
 from bridge.snapshot import Snapshot
-from windows.window import Range, Rows, Top, Unbounded
+from windows.window import Top, Unbounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,14 +52,10 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
         )  # once an event, of all that it brings
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
-    if not isinstance(window.extent, Unbounded) and is_ever(_plain(node, asked)):
+    if snapshot and is_ever(_plain(node, asked)):
         cursor.fail(
-            "firstever, lastever and countever are supported without a window, and over #keepall: insert into names what "
-            "a window gives",
-            asked.position or position,
+            "firstever, lastever and countever are not supported with output snapshot", asked.position or position
         )
-    if not _leaves_in_order(window, asked.keys) and any(column.find(exp.NthValue) for column in asked.columns):
-        cursor.fail("nth over this window is not supported: last(v, 2) is", asked.position or position)
     if not asked.is_per_event:
         more = not snapshot and tells_more(window, node is not window, asked.keys)
         return dataclasses.replace(_plain(node, asked), every_change=more)
@@ -69,12 +65,6 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
             asked.position or position,
         )
     return _per_event(node, asked)
-
-
-def _leaves_in_order(window: Window, keys: Sequence[exp.Expr]) -> bool:
-    """Whether a group's oldest event leaves first: else Esper's nth loses count."""
-    by_rows = isinstance(window.extent, Rows) and set(window.partition_by) <= set(keys)
-    return by_rows or isinstance(window.extent, (Unbounded, Range))
 
 
 def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:

@@ -59,8 +59,8 @@ def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
 
 def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        sampled = isinstance(node.input, Snapshot)
-        below = held(node.input, network) if sampled else network.rewrite(node.input, Need.CONTENT)
+        above = node.input
+        below = held(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
         forms = _forms(node, below, network)
         if told_anyway(node):
             forms = {"": (at_moments(operator, node, network), "moments at which it is asked for")}

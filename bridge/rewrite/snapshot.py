@@ -10,14 +10,14 @@ from sqlglot import exp
 from bridge import query
 from bridge.flow import Flow, Need, Selection, as_text, named, not_later, number, numbered, of, same, table, valid, zero
 from bridge.plan import Insert, Operator
-from bridge.query import Node, unfiltered
 from bridge.rewrite.changes import told_at
 from bridge.rewrite.jumping import first_time, number_rows, replaced_by_next
+from bridge.rewrite.leaving import placed
 from bridge.rewrite.network import CLOCK, Network, add_table, arrived, derived_content, rewrite
 from bridge.scope import column
 from bridge.snapshot import Snapshot
 from windows.databases import Database
-from windows.window import NEVER, Top
+from windows.window import NEVER
 
 MOMENT = ("ts", "seq", "_expires")
 
@@ -25,7 +25,7 @@ MOMENT = ("ts", "seq", "_expires")
 @rewrite.register
 def _(node: Snapshot, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        operator.result = held(node, network, _order(node.input))
+        operator.result = held(node, network, placed(node.input))
 
     return network.give(network.operator(node, build, "Snapshot"), node, need)
 
@@ -52,16 +52,6 @@ def held(node: Snapshot, network: Network, order: Sequence[exp.Ordered] = ()) ->
     rows = Selection.of(exp.Subquery(this=held), columns)
     jump = ("_jump",) if node.time is None else ()
     return Flow(below.names, rows, order=("_place",), timed=True, jumping=True, jump=jump)
-
-
-def _order(node: Node) -> list[exp.Ordered]:
-    """The order of a sorted window, NULL being least: of equal rows the newest is first."""
-    window = unfiltered(node)
-    if not isinstance(window, query.Window) or not isinstance(window.extent, Top):
-        return []
-    terms = [(term.this, bool(term.args["desc"])) for term in window.extent.order]
-    terms += [(column(name), True) for name in ("ts", "seq")]
-    return [exp.Ordered(this=value.copy(), desc=desc, nulls_first=not desc) for value, desc in terms]
 
 
 @derived_content.register

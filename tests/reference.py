@@ -198,7 +198,7 @@ class Truth:
         while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window | Snapshot):
             node = node.input
         if not isinstance(node, q.Correlate):
-            return lambda row: Scope(names, row.values)
+            return lambda row: Scope([*names, (None, "ts")], (*row.values, row.ts))
         names += [(alias, name) for alias, below in node.inputs for name in self.columns(below)]
         return lambda row: Scope(names, row.values * 2)
 
@@ -937,6 +937,7 @@ BINARY: dict[type, Callable[[Any, Any], Any]] = {
     exp.Add: lambda a, b: a + b,
     exp.Sub: lambda a, b: a - b,
     exp.Mul: lambda a, b: a * b,
+    exp.Div: lambda a, b: a / b if b else None,
     exp.DPipe: lambda a, b: a + b,
     exp.EQ: lambda a, b: a == b,
     exp.NEQ: lambda a, b: a != b,
@@ -967,6 +968,8 @@ def _value(tree: exp.Expression, scope: Scope | None, of: Callable[[exp.Expressi
             return negation(of(tree.this))
         case exp.Is():
             return of(tree.this) is of(tree.expression)
+        case exp.NullSafeEQ():
+            return of(tree.this) == of(tree.expression)
         case exp.Between():
             low, high = of(tree.args["low"]), of(tree.args["high"])
             operand = of(tree.this)

@@ -17,6 +17,7 @@ from bridge import query
 from bridge.changes import Changing
 from bridge.errors import QueryError, nearest, source_words
 from bridge.frontends.epl_types import is_type
+from bridge.gathering import Gathered
 from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
 from bridge.snapshot import Snapshot
@@ -304,6 +305,12 @@ def _(node: Snapshot, names: Names) -> Resolved:
     if not _is_known_to_change(query.unfiltered(below.node)):
         raise QueryError("a snapshot tells what a window holds: #keepall, #time(5 sec)", words=["snapshot"])
     return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=True)
+
+
+@resolve.register
+def _(node: Gathered, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)
 
 
 @resolve.register

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bridge.changes import Action, Change, ChangeTable, Changing, StateTable
 from bridge.enumeration import Enumeration
 from bridge.errors import NameTaken, QueryError, nearest
+from bridge.gathering import Gathered
 from bridge.into import kept
 from bridge.query import (
     Aggregate,
@@ -173,7 +174,7 @@ class NamedWindows:
             return self._told(node.name)
         if isinstance(node, Stream) and self.is_table(node.name):
             return Relation(self.tables[node.name.lower()].name)
-        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output, Enumeration)):
+        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output, Enumeration, Gathered)):
             return rebuilt(node, self.put)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
             return rebuilt(node, self.put)  # batches of what is inserted

@@ -19,6 +19,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD
 from bridge.frontends.scalars import NO_COLUMNS
 from bridge.frontends.select import RESERVED
+from bridge.gathering import Gathered
 from bridge.intime import in_time
 from bridge.query import (
     Aggregate,
@@ -185,7 +186,7 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-        case ChangeTable() | Changing() | Leaving() | Snapshot() | SetVariables() | Enumeration():
+        case ChangeTable() | Changing() | Leaving() | Snapshot() | Gathered() | SetVariables() | Enumeration():
             return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 

@@ -19,9 +19,11 @@ SUMS = "sum(v) as t, count(*) as n, last(id) as l"
 
 def statement(chance: random.Random) -> str:
     """A statement over one window, or a join of two."""
-    kind = chance.randint(0, 9)
+    kind = chance.randint(0, 11)
     if kind == 0:
         return _of_join(chance)
+    if kind >= 10:
+        return _leaving(chance)
     if kind >= 7:
         return _ever(chance) if kind == 9 else _before(chance)
     window = chance.choice(WINDOWS)
@@ -41,6 +43,17 @@ def statement(chance: random.Random) -> str:
     if kind == 4:
         return f"{group} snapshot {every}"
     return f"{group} all {every}" if kind == 5 else f"{group} first {chance.choice(PERIODS)}"
+
+
+def _leaving(chance: random.Random) -> str:
+    """What comes and what leaves, where no time decides which period that is (decision 16)."""
+    window = chance.choice([one for one in WINDOWS if "time" not in one])
+    where, every = chance.choice(("", " where v > 1")), chance.choice(PERIODS)
+    if chance.random() < 0.4:
+        listed = "irstream k, sum(v) as t, count(*) as c, istream() as n"
+        return f"select {listed} from S{window}{where} group by k output {every}"
+    which, mark = chance.choice((("irstream", ", istream() as n"), ("rstream", "")))
+    return f"select {which} id, v{mark} from S{window}{where} output {chance.choice(('', 'last '))}{every}"
 
 
 def _before(chance: random.Random) -> str:
@@ -69,8 +82,16 @@ def _ever(chance: random.Random) -> str:
 
 def _of_join(chance: random.Random) -> str:
     left, right = (chance.choice([one for one in WINDOWS if "accum" not in one]) for _ in range(2))
+    counts = chance.random() < 0.4
+    if counts:
+        left, right = chance.choice(KEPT), chance.choice(KEPT)
     of = f"from A{left} as a, B{right} as b where {chance.choice(('a.v = b.v', 'a.v > b.v'))}"
     listed = chance.choice(("a.id as i, b.id as j", "sum(a.v) as t, count(*) as n"))
+    if counts:
+        how = chance.choice(("", "last ", "first "))
+        if chance.random() < 0.3:
+            return f"select id, v from S#length_batch({chance.randint(2, 3)}) output {how}{chance.choice(COUNTS)}"
+        return f"select a.id as i, b.id as j {of} output {how}{chance.choice(COUNTS)}"
     if chance.random() < 0.3:
         how = chance.choice(("snapshot", "all"))
         return f"select b.v as g, count(*) as n {of} group by b.v output {how} {chance.choice(PERIODS)}"

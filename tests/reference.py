@@ -21,6 +21,8 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
+from bridge.changes import Leaving
+from bridge.gathering import Gathered
 from bridge.snapshot import Snapshot
 from nfa import pattern as p
 from windows.schema import Schema
@@ -152,6 +154,13 @@ class Truth:
                 tell = paused if keys and time is not None else throttled
                 parts = partitions(self.rows(input), self.key(input, keys))
                 return [row for part in parts for row in tell(part, count, time)]
+            case Leaving(input):
+                left = sorted(
+                    (row for row in self.rows(input) if moment_of(row.out)[0] <= self.now), key=lambda r: r.place
+                )
+                return [Row(row.values, (moment_of(row.out), (at,))) for at, row in enumerate(left)]
+            case Gathered(input, count, first):
+                return gathered(self.rows(input), count, first)
             case Snapshot():
                 return self.snapshots(node)
             case q.Prior(input):
@@ -195,7 +204,7 @@ class Truth:
     def scope(self, node: q.Node) -> Callable[[Row], Scope]:
         """How a row of `node` answers for the names of its columns."""
         names: list[tuple[str | None, str]] = [(None, name) for name in self.columns(node)]
-        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window | Snapshot):
+        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window | Snapshot | Leaving | Gathered):
             node = node.input
         if not isinstance(node, q.Correlate):
             return lambda row: Scope([*names, (None, "ts")], (*row.values, row.ts))
@@ -545,6 +554,19 @@ def throttled(rows: list[Row], count: int | None, time: int | None) -> list[Row]
         return [dataclasses.replace(row, out=None) for row in rows[::count]]
     firsts = {(row.ts - rows[0].ts) // time: row for row in reversed(rows)}
     return [dataclasses.replace(row, out=None) for row in reversed(firsts.values())]
+
+
+def gathered(rows: list[Row], count: int, first: bool) -> Iterator[Row]:
+    """The rows of so many moments that they are `count` or more, at the last of these; or those of the first alone."""
+    waiting: list[list[Row]] = []
+    for _, found in itertools.groupby(rows, key=lambda row: row.moment):
+        waiting.append(list(found))
+        if first and len(waiting) == 1:
+            yield from (dataclasses.replace(row, out=None) for row in waiting[0])
+        if sum(map(len, waiting)) >= count:
+            moment, told = waiting[-1][0].moment, [] if first else itertools.chain(*waiting)
+            yield from (Row(row.values, (moment, (at,))) for at, row in enumerate(told))
+            waiting = []
 
 
 def paused(rows: list[Row], count: int | None, time: int) -> Iterator[Row]:

@@ -33,8 +33,9 @@ from bridge.frontends.epl_ever import ever, is_apart
 from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_into import IntoTable, into_table
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
+from bridge.frontends.epl_leaving import told as told_later
 from bridge.frontends.epl_match import match_recognize
-from bridge.frontends.epl_output import Told, aggregates, sampled, single_events, told
+from bridge.frontends.epl_output import Told, aggregates, paced, sampled, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors
 from bridge.frontends.epl_refusals import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
@@ -402,12 +403,20 @@ def _told_before(cursor: Cursor, node: Node, listed: Asked, telling: str, asked:
             f"values of single events beside aggregates are not supported with {telling.lower()}: group by them",
             listed.position,
         )
-    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, asked, listed.position)
+    pace = asked.pace
+    bare_pace = (
+        dataclasses.replace(asked, pace=None) if pace is not None and pace.kind == "all" and pace.time else asked
+    )
+    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, bare_pace, listed.position)
 
     def aggregate(columns: tuple[exp.Expr, ...]) -> Aggregate:
         return aggregated(cursor, node, Asked(columns, listed.keys, None), listed.position or 0)
 
-    return told_before(cursor, telling, listed.columns, aggregate)
+    found = told_before(cursor, telling, listed.columns, aggregate)
+    if bare_pace is asked or pace is None:
+        return found
+    mark = next((column.alias_or_name for column in listed.columns if is_mark(column.unalias())), None)
+    return paced(cursor, found, pace) if mark is None else told_later(found, pace, mark)
 
 
 def _refuse_arranged(cursor: Cursor, what: str, has_having: bool, asked: Told, position: int | None) -> None:

@@ -11,10 +11,12 @@ from bridge.changes import Leaving
 from bridge.enumeration import Enumeration
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_leaving import every_so_long, tells_leaving
 from bridge.frontends.epl_streams import arranged as newest_first
 from bridge.frontends.epl_streams import is_both
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, position_of, resolved
+from bridge.gathering import Gathered
 from bridge.named import is_per_event
 from bridge.query import (
     Aggregate,
@@ -31,7 +33,6 @@ from bridge.query import (
     Window,
     is_plain_join,
     unfiltered,
-    walk,
 )
 from bridge.snapshot import Snapshot
 from windows.window import Range, Rows, Unbounded
@@ -119,8 +120,9 @@ def paced(
     """
     if pace is None:
         return node
-    if any(isinstance(below, Leaving) for below in walk(node)):
-        cursor.fail("what leaves is not told by output: insert rstream into names it", pace.position)
+    if pace.count is not None and not keys and _has_several(node):
+        gathered = Gathered(node, pace.count, pace.kind == "first")
+        return Arrange(gathered, last_of=()) if pace.kind == "last" else gathered
     if pace.count is not None:
         _check_counting(cursor, node, pace)
     if pace.kind == "first":
@@ -128,6 +130,14 @@ def paced(
     extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
     batch = Window(node, extent, keys)
     return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch
+
+
+def _has_several(node: Node) -> bool:
+    """Whether an event may have several results, which are counted as they are told: of a join, or of batches."""
+    base = node
+    while isinstance(base, (Filter, Lookup)):
+        base = base.input
+    return not isinstance(base, Aggregate) and _is_batch(base)
 
 
 def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
@@ -174,8 +184,14 @@ def single_events(
     cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told, keys: tuple[exp.Expr, ...] = ()
 ) -> Node:
     """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
-    node = paced(cursor, node, asked.pace, keys=keys)
-    if is_both(node) and (asked.distinct or asked.limit is not None):
+    marked = is_both(node)
+    if asked.pace is not None and tells_leaving(node):
+        if not marked and any(column.is_star for column in columns):
+            cursor.fail("output of rstream * is not supported: name the columns", asked.pace.position)
+        node = every_so_long(cursor, node, asked.pace)
+    else:
+        node = paced(cursor, node, asked.pace, keys=keys)
+    if marked and (asked.distinct or asked.limit is not None):
         cursor.fail(
             "irstream with distinct or limit is not supported: insert into names the results",
             position_of(columns[0]),
@@ -183,7 +199,7 @@ def single_events(
     if asked.is_arranged and not asked.distinct:
         order = tuple(exp.Ordered(this=_meant(term.this, columns), desc=term.args["desc"]) for term in asked.order)
         arranged = Arrange(node, order, asked.limit, asked.offset)
-        node = newest_first(arranged) if is_both(node) else arranged
+        node = newest_first(arranged) if marked else arranged
     if columns != (exp.Star(),):
         node = Map(node, columns)
     return _by_columns(cursor, node, columns, asked) if asked.distinct else node

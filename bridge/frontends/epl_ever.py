@@ -6,7 +6,7 @@ Beside a window each is looked up among all events as the other aggregates are t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -15,9 +15,9 @@ from bridge.frontends.epl_aggregates import Asked, aggregated
 from bridge.frontends.epl_output import Told
 from bridge.frontends.epl_prior import within
 from bridge.named import EVER, RATE
-from bridge.query import Correlate, Filter, Lookup, Map, Node, Stream, Window, unfiltered
+from bridge.query import Aggregate, Correlate, Filter, Lookup, Map, Node, Stream, Window, unfiltered
 from bridge.scope import column
-from windows.window import FirstRange, FirstRows, Range, Unbounded
+from windows.window import FirstRange, FirstRows, Range, Rows, Unbounded
 
 _KEPT = (Unbounded, FirstRows, FirstRange)
 """Windows that nothing leaves."""
@@ -52,9 +52,7 @@ def ever(cursor: Cursor, node: Node, asked: Asked, told: Told, position: int) ->
     listed = [*inner, *(exp.alias_(key.copy(), name, quoted=True) for key, name in keys.items())]
     listed = listed or [exp.alias_(exp.Count(this=exp.Star()), "part.0", quoted=True)]
     found: Node = aggregated(cursor, node, Asked(tuple(listed), asked.keys, asked.having), position)
-    for name, call in calls.items():
-        found = _looked_up(cursor, found, node, name, call, keys, position)
-    return Map(found, columns)
+    return Map(_Running(node, keys).beside(cursor, found, calls, position), columns)
 
 
 def _taken_apart(
@@ -90,28 +88,44 @@ def _rate(name: str, milliseconds: int) -> exp.Expr:
     return exp.Case().when(is_full, exp.Div(this=exp.paren(count), expression=exp.Literal.number(milliseconds)))
 
 
-def _looked_up(
-    cursor: Cursor, node: Node, source: Node, name: str, call: exp.Expr, keys: dict[exp.Expr, str], position: int
-) -> Node:
-    """The results with what a call gives of all events of their group."""
+@dataclasses.dataclass(frozen=True)
+class _Running:
+    """Aggregates of all events of a node so far, or of the last while, as each event leaves them: those of its group."""
 
-    def found(below: Node, name: str, events: Node, value: exp.Expr, place: int | None = None) -> Node:
-        own = [exp.NullSafeEQ(this=column(mine), expression=within(name, key)) for key, mine in keys.items()]
-        return Lookup(below, name, events, exp.and_(*own) if own else None, value, place=place)
+    node: Node
+    keys: Mapping[exp.Expr, str]
 
-    every = _all(source, Unbounded())
-    milliseconds = call.meta.get(RATE)
-    if milliseconds is not None:
-        base = unfiltered(source)
-        if isinstance(base, Window) and not isinstance(base.extent, Unbounded):
+    def beside(self, cursor: Cursor, told: Node, calls: Mapping[str, exp.Expr], position: int) -> Node:
+        """The results that are told, with what the calls come to by then, by their names."""
+        every = {name: _value(call) for name, call in calls.items() if RATE not in call.meta}
+        rates = {name: call.meta[RATE] for name, call in calls.items() if RATE in call.meta}
+        base = unfiltered(self.node)
+        if rates and isinstance(base, Window) and not isinstance(base.extent, Unbounded):
             cursor.fail("rate is supported without a window, and over #keepall: it has a time of its own", position)
-        node = found(node, name, _all(source, Range(milliseconds)), exp.Count(this=exp.Star()))
-        since = f"since.{name}"
-        return found(node, since, every, exp.column("ts", table=exp.to_identifier(since, quoted=True)), -1)
-    if isinstance(call, exp.Count):
-        whole = isinstance(call.this, exp.Star)
-        return found(node, name, every, exp.Count(this=exp.Star() if whole else within(name, call.this)))
-    return found(node, name, every, within(name, call.this), -1 if isinstance(call, exp.First) else 0)
+        every |= {f"since.{name}": exp.Min(this=column("ts")) for name in rates}
+        told = self._found(told, every, Unbounded())
+        for name, milliseconds in rates.items():
+            told = self._found(told, {name: exp.Count(this=exp.Star())}, Range(milliseconds))
+        return told
+
+    def _found(self, told: Node, values: Mapping[str, exp.Expr], extent: Unbounded | Range) -> Node:
+        """The results with values that the last event of their group left."""
+        named = {**{name: key for key, name in self.keys.items()}, **values}
+        listed = tuple(exp.alias_(value.copy(), name, quoted=True) for name, value in named.items())
+        own = tuple(map(column, self.keys.values()))
+        last = Window(Aggregate(_all(self.node, extent), listed, tuple(self.keys)), Rows(1), own)
+        for name in values:
+            same = [exp.NullSafeEQ(this=key.copy(), expression=within(name, key)) for key in own]
+            condition = exp.and_(*same) if same else None
+            told = Lookup(told, name, last, condition, within(name, column(name)), place=0)
+        return told
+
+
+def _value(call: exp.Expr) -> exp.Expr:
+    """The aggregate, as one over a window that holds all events."""
+    found = call.copy()
+    found.meta.pop(EVER)
+    return found
 
 
 def _all(node: Node, extent: Unbounded | Range) -> Node:

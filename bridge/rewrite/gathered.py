@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from bridge.flow import Flow, Need, Selection, named, number, numbered, of, table, zero
+from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, table, zero
 from bridge.gathering import Gathered
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
@@ -50,9 +50,9 @@ def _gathered(operator: Operator, node: Gathered, network: Network) -> Flow:
 
 def _not_after(row: str, end: str) -> exp.Expr:
     """Whether a row came with the event at which others were told, or before."""
-    same = exp.EQ(this=of(row, "ts"), expression=of(end, "ts"))
-    same = exp.and_(same, exp.LTE(this=of(row, "seq"), expression=of(end, "seq")))
-    return exp.or_(exp.LT(this=of(row, "ts"), expression=of(end, "ts")), same)
+    return before(
+        [(of(row, "ts"), of(end, "ts")), (of(row, "seq"), exp.Add(this=of(end, "seq"), expression=number(1)))]
+    )
 
 
 def _result(below: Flow, raw: str, told: str, first: bool) -> Flow:

@@ -17,8 +17,10 @@ from bridge import query
 from bridge.changes import Changing
 from bridge.errors import QueryError, nearest, source_words
 from bridge.frontends.epl_types import is_type
+from bridge.gathering import Gathered
 from bridge.query import Node
 from bridge.scope import Field, Scope, column, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
+from bridge.snapshot import Snapshot
 from bridge.types import UNKNOWN, check_types, family, place, refuse_nested, type_of
 from nfa.pattern import symbols
 from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Tumbling
@@ -276,7 +278,7 @@ def _(node: query.Lookup, names: Names) -> Resolved:
     kind = "BOOLEAN" if value is None or operand is not None else type_of(value, both.type_of)
     if value is not None and operand is not None:
         check_types(exp.EQ(this=node.operand, expression=node.value), both.type_of)
-    resolved = query.Lookup(below.node, node.name, source.node, condition, value, operand, node.early)
+    resolved = query.Lookup(below.node, node.name, source.node, condition, value, operand, node.early, node.place)
     return Resolved(resolved, (*below.fields, Field(node.name, kind, hidden=True)), windowed=False)
 
 
@@ -295,6 +297,20 @@ def _(node: query.Throttle, names: Names) -> Resolved:
     below = streaming(node.input, names)
     keys = tuple(scalar(key, Scope(below.fields)) for key in node.partition_by)
     return Resolved(dataclasses.replace(node, input=below.node, partition_by=keys), below.fields, windowed=False)
+
+
+@resolve.register
+def _(node: Snapshot, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    if not _is_known_to_change(query.unfiltered(below.node)):
+        raise QueryError("a snapshot tells what a window holds: #keepall, #time(5 sec)", words=["snapshot"])
+    return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=True)
+
+
+@resolve.register
+def _(node: Gathered, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)
 
 
 @resolve.register

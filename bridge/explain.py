@@ -16,6 +16,7 @@ from bridge.catalogue import Catalogue, QueryEntry, ScriptEntry
 from bridge.changes import ChangeTable, Changing
 from bridge.enumeration import Enumeration
 from bridge.flow import table
+from bridge.gathering import Gathered
 from bridge.paths import shown
 from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
@@ -23,6 +24,7 @@ from bridge.reports import FEW, Report
 from bridge.rewrite.match import automaton_of
 from bridge.rewrite.network import CLOCK
 from bridge.single import single
+from bridge.snapshot import Snapshot
 from bridge.variables import SetVariables
 from windows.databases import Database
 
@@ -115,6 +117,9 @@ def _title(node: Node) -> str:
         case query.Lookup():
             asked = "" if node.condition is None else f" {shown(node.condition)}"
             return f"Lookup {node.name}{asked}"
+        case Snapshot() | Gathered():
+            own = str(node).removeprefix(str(node.input)).removeprefix(" AS IT IS").removeprefix(" GATHERED")
+            return type(node).__name__ + own
         case query.Arrange() | query.Throttle() | query.Prior():
             return f"{type(node).__name__} {str(node).rpartition(' (')[2][:-1]}"
         case _:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bridge.changes import Action, Change, ChangeTable, Changing, StateTable
 from bridge.enumeration import Enumeration
 from bridge.errors import NameTaken, QueryError, nearest
+from bridge.gathering import Gathered
 from bridge.into import kept
 from bridge.query import (
     Aggregate,
@@ -27,6 +28,7 @@ from bridge.query import (
     rebuilt,
     unfiltered,
 )
+from bridge.snapshot import Snapshot
 from windows.window import FirstRange, FirstRows, Rows, Top, Trailing, Tumbling, Unbounded
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ OF_EVENT = "of_event"
 
 EVER = "ever"
 """Marks aggregates over all events that ever came, whatever the window holds."""
+
+RATE = "rate"
+"""Marks the count of such events that is a rate, with its milliseconds."""
 
 
 def is_ever(node: Aggregate) -> bool:
@@ -169,7 +174,7 @@ class NamedWindows:
             return self._told(node.name)
         if isinstance(node, Stream) and self.is_table(node.name):
             return Relation(self.tables[node.name.lower()].name)
-        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output, Enumeration)):
+        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output, Enumeration, Gathered)):
             return rebuilt(node, self.put)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
             return rebuilt(node, self.put)  # batches of what is inserted
@@ -185,6 +190,8 @@ class NamedWindows:
             return self._read(node.name).content if node.name in self else node
         if isinstance(node, Aggregate) and isinstance(node.input, Window):
             return self._aggregated(node, node.input)
+        if isinstance(node, Snapshot):
+            return self._sampled(node)
         if isinstance(node, EagerMatch):
             return dataclasses.replace(node, input=self._matched(self._put(node.input)))
         return rebuilt(node, self._put)
@@ -237,6 +244,14 @@ class NamedWindows:
             return dataclasses.replace(node, input=content)
         more = bool(known.changes) or tells_more(known.window, below is not every.input, node.group_by)
         return dataclasses.replace(node, input=content, every_change=more)
+
+    def _sampled(self, node: Snapshot) -> Node:
+        """A snapshot of all events of a named window is of what is in it."""
+        every = node.input
+        below = unfiltered(every.input) if isinstance(every, Window) and isinstance(every.extent, Unbounded) else None
+        if isinstance(every, Window) and isinstance(below, Stream) and below.name in self:
+            return dataclasses.replace(node, input=self._put(every.input))
+        return rebuilt(node, self._put)
 
     def _check_unasked(self, node: Node) -> None:
         """What is in a named window now is not filtered by values that change."""

@@ -498,6 +498,7 @@ class Lookup(Node):
     value: exp.Expr | None = None
     operand: exp.Expr | None = None
     early: bool = False
+    place: int | None = None
 
     __str__ = Node.__str__
 
@@ -534,7 +535,7 @@ class Prior(Node):
 class Throttle(Node):
     """The first row of every so many, or of every so many milliseconds counted from the first row: EPL's output first.
 
-    With `partition_by` so many rows of the same keys.
+    With `partition_by` so many rows of the same keys; or a row that comes so long after the last one told of its keys.
 
     >>> print(Throttle(Stream("s"), time=5000))
     SELECT * FROM s THROTTLED (FIRST EVERY 5000 MS)

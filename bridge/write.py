@@ -19,6 +19,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import WORD
 from bridge.frontends.scalars import NO_COLUMNS
 from bridge.frontends.select import RESERVED
+from bridge.gathering import Gathered
 from bridge.intime import in_time
 from bridge.query import (
     Aggregate,
@@ -44,6 +45,7 @@ from bridge.query import (
     parsed,
     source_name,
 )
+from bridge.snapshot import Snapshot
 from bridge.variables import SetVariables
 from nfa import pattern
 from windows.schema import Schema
@@ -184,7 +186,7 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-        case ChangeTable() | Changing() | Leaving() | SetVariables() | Enumeration():
+        case ChangeTable() | Changing() | Leaving() | Snapshot() | Gathered() | SetVariables() | Enumeration():
             return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 
@@ -205,6 +207,8 @@ def _extent(extent: Extent) -> str:
 
 def _looked_up(node: Lookup) -> str:
     value = "ROWS" if node.value is None else scalar(node.value)
+    if node.place is not None:
+        return f"{value} OF ROW {node.place}"
     return value if node.operand is None else f"{scalar(node.operand)} AMONG {value}"
 
 

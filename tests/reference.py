@@ -21,6 +21,9 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
+from bridge.changes import Leaving
+from bridge.gathering import Gathered
+from bridge.snapshot import Snapshot
 from nfa import pattern as p
 from windows.schema import Schema
 from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
@@ -147,8 +150,19 @@ class Truth:
             case q.Arrange(input):
                 moments = itertools.groupby(self.rows(input), key=lambda row: row.moment)
                 return [row for moment, rows in moments for row in self.arranged(node, moment, list(rows))]
-            case q.Throttle(input, count):
-                return throttled(self.rows(input), count, node.time)
+            case q.Throttle(input, count, time, keys):
+                tell = paused if keys and time is not None else throttled
+                parts = partitions(self.rows(input), self.key(input, keys))
+                return [row for part in parts for row in tell(part, count, time)]
+            case Leaving(input):
+                left = sorted(
+                    (row for row in self.rows(input) if moment_of(row.out)[0] <= self.now), key=lambda r: r.place
+                )
+                return [Row(row.values, (moment_of(row.out), (at,))) for at, row in enumerate(left)]
+            case Gathered(input, count, first):
+                return gathered(self.rows(input), count, first)
+            case Snapshot():
+                return self.snapshots(node)
             case q.Prior(input):
                 parts = partitions(self.rows(input), self.key(input, node.partition_by))
                 return [row for part in parts for row in self.with_prior(node, part)]
@@ -190,10 +204,10 @@ class Truth:
     def scope(self, node: q.Node) -> Callable[[Row], Scope]:
         """How a row of `node` answers for the names of its columns."""
         names: list[tuple[str | None, str]] = [(None, name) for name in self.columns(node)]
-        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window):
+        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window | Snapshot | Leaving | Gathered):
             node = node.input
         if not isinstance(node, q.Correlate):
-            return lambda row: Scope(names, row.values)
+            return lambda row: Scope([*names, (None, "ts")], (*row.values, row.ts))
         names += [(alias, name) for alias, below in node.inputs for name in self.columns(below)]
         return lambda row: Scope(names, row.values * 2)
 
@@ -337,6 +351,36 @@ class Truth:
             raise MeaningError("O1: the inputs of a union have equal schemas")
         return [nested(row, branch) for branch, node in enumerate(inputs) for row in self.rows(node)]
 
+    def sampled(self, node: Snapshot) -> list[Moment]:
+        """The moments of a snapshot: so long apart since the first row, or those of each so-many-th row."""
+        rows = self.rows(node.input)
+        if node.time is None:
+            return sorted({row.moment for row in rows[node.count - 1 :: node.count]})
+        times = range(rows[0].ts + node.time, int(self.now) + 1, node.time) if rows else ()
+        return [(time, TIME, 0) for time in times]
+
+    def snapshots(self, node: Snapshot, sorts: bool = True) -> list[Row]:
+        """What is in the window at each moment, until the next."""
+        moments = self.sampled(node)
+        ends = [*((moment, ()) for moment in moments[1:]), NEVER]
+        pairs = zip(moments, ends, strict=False)
+        return [row for moment, end in pairs for row in self.held(node.input, moment, end, sorts)]
+
+    def held(self, input: q.Node, moment: Moment, end: Place, sorts: bool) -> Iterator[Row]:
+        """What is in a window at a moment, in the order of a sorted one, told until the next."""
+        rows = [row for row in self.rows(input) if row.moment <= moment < moment_of(row.out)]
+        return renewed(self.in_order(input, rows) if sorts and is_sorted(input) else rows, (moment, ()), end)
+
+    def in_order(self, input: q.Node, rows: list[Row]) -> list[Row]:
+        """The rows of a window, newest first, or as a sorted one has them."""
+        rows = rows[::-1]
+        if is_sorted(input):
+            scope = self.scope(input)
+            for term in reversed(q.unfiltered(input).extent.order):
+                values = {id(row): value(term.this, scope(row)) for row in rows}
+                rows.sort(key=lambda row: least_first(values[id(row)], term.args["desc"]))
+        return rows
+
     def arranged(self, node: q.Arrange, moment: Moment, rows: list[Row]) -> Iterator[Row]:
         """The rows of one moment: each once, the last of each group, in an order, so many."""
         scope = self.scope(node.input)
@@ -370,12 +414,18 @@ class Truth:
         names = [
             *((None, name) for name in self.columns(node.input)),
             *((node.name, n) for n in self.columns(node.source)),
+            (node.name, "ts"),
         ]
         inside = [other for other in self.rows(node.source) if other.out and other.moment <= row.moment < other.out[0]]
-        scopes = [Scope(names, (*row.values, *other.values)) for other in inside]
+        if node.place is not None:
+            inside = self.in_order(node.source, inside)
+        scopes = [Scope(names, (*row.values, *other.values, other.ts)) for other in inside]
         scopes = [scope for scope in scopes if node.condition is None or value(node.condition, scope) is True]
         if node.value is None:
             return bool(scopes)
+        if node.place is not None:
+            values = [value(node.value, scope) for scope in scopes]
+            return values[node.place] if -len(values) <= node.place < len(values) else None
         if node.operand is not None:
             return contained(
                 value(node.operand, self.scope(node.input)(row)), [value(node.value, one) for one in scopes]
@@ -467,6 +517,18 @@ def start_of(time: float) -> Place:
     return ((time, -1, 0), ())
 
 
+def moment_of(out: Place) -> Moment:
+    """The moment with which a row has left."""
+    time, kind, seq = out[0]
+    return (time, max(kind, TIME), seq)
+
+
+def is_sorted(node: q.Node) -> bool:
+    """Whether rows have places of their own in a window (W9)."""
+    window = q.unfiltered(node)
+    return isinstance(window, q.Window) and isinstance(window.extent, Top)
+
+
 def windowed(row: Row, out: Place) -> Row:
     return Row(row.values, row.place, out)
 
@@ -492,6 +554,34 @@ def throttled(rows: list[Row], count: int | None, time: int | None) -> list[Row]
         return [dataclasses.replace(row, out=None) for row in rows[::count]]
     firsts = {(row.ts - rows[0].ts) // time: row for row in reversed(rows)}
     return [dataclasses.replace(row, out=None) for row in reversed(firsts.values())]
+
+
+def gathered(rows: list[Row], count: int, first: bool) -> Iterator[Row]:
+    """The rows of so many moments that they are `count` or more, at the last of these; or those of the first alone."""
+    waiting: list[list[Row]] = []
+    for _, found in itertools.groupby(rows, key=lambda row: row.moment):
+        waiting.append(list(found))
+        if first and len(waiting) == 1:
+            yield from (dataclasses.replace(row, out=None) for row in waiting[0])
+        if sum(map(len, waiting)) >= count:
+            moment, told = waiting[-1][0].moment, [] if first else itertools.chain(*waiting)
+            yield from (Row(row.values, (moment, (at,))) for at, row in enumerate(told))
+            waiting = []
+
+
+def paused(rows: list[Row], count: int | None, time: int) -> Iterator[Row]:
+    """The rows that come `time` or more after the last one told."""
+    last = -math.inf
+    for row in rows:
+        if row.ts - last >= time:
+            last = row.ts
+            yield dataclasses.replace(row, out=None)
+
+
+def least_first(found: Any, descending: bool) -> Any:
+    """What a value sorts by, NULL being least."""
+    key = (found is not None, 0 if found is None else found)
+    return _Down(key) if descending else key
 
 
 class _Down:
@@ -586,7 +676,11 @@ class Aggregation:
 
     def __init__(self, truth: Truth, node: q.Aggregate) -> None:
         self.node = node
-        self.input = truth.rows(node.input)
+        self.told_anyway = isinstance(node.input, Snapshot) and (node.input.ever or not node.group_by)
+        self.moments = truth.sampled(node.input) if self.told_anyway else []
+        self.input = truth.rows(node.input.input if self.told_anyway else node.input)
+        if isinstance(node.input, Snapshot) and not self.told_anyway:
+            self.input = truth.snapshots(node.input, sorts=False)
         self.group_of = truth.key(node.input, node.group_by)
         self.scope = truth.scope(node.input)
         self.now = truth.now
@@ -601,6 +695,8 @@ class Aggregation:
         reports = [*self.entries(), *(self.expiries() if self.node.on_change else ())]
         if self.node.every_change:
             reports = list(self.changes())
+        if self.told_anyway:
+            reports = list(self.samples())
         for group in {report.group: None for report in reports}:
             history = sorted((r for r in reports if r.group == group), key=lambda report: report.place)
             for report, following in itertools.zip_longest(history, history[1:]):
@@ -638,8 +734,7 @@ class Aggregation:
         """EMIT ON EVERY CHANGE: what each moment changes, as it leaves it: first where rows enter, then where they leave."""
 
         def left(row: Row) -> Moment:
-            time, kind, seq = row.out[0]
-            return (time, max(kind, TIME), seq)
+            return moment_of(row.out)
 
         for moment in sorted({row.moment for row in self.input} | {left(row) for row in self.input}):
             if moment[0] > self.now:
@@ -650,6 +745,14 @@ class Aggregation:
             for number, group in enumerate(dict.fromkeys(map(self.group_of, changed))):
                 inside = [row for row in self.input if row.moment <= moment < left(row) and self.group_of(row) == group]
                 yield Report(group, (moment, (number,)), inside, groups[group])
+
+    def samples(self) -> Iterator[Report]:
+        """A snapshot's groups: each that has been, or all rows together, at each of its moments."""
+        for moment in self.moments:
+            been = [row for row in self.input if row.moment <= moment]
+            for number, rows in enumerate(partitions(been, self.group_of)):
+                inside = [row for row in rows if moment < moment_of(row.out)]
+                yield Report(self.group_of(rows[0]), (moment, (number,)), inside, rows[0])
 
     def content(self, group: Values, place: Place) -> list[Row]:
         return [row for row in self.input if row.counts_at(place) and self.group_of(row) == group]
@@ -856,6 +959,7 @@ BINARY: dict[type, Callable[[Any, Any], Any]] = {
     exp.Add: lambda a, b: a + b,
     exp.Sub: lambda a, b: a - b,
     exp.Mul: lambda a, b: a * b,
+    exp.Div: lambda a, b: a / b if b else None,
     exp.DPipe: lambda a, b: a + b,
     exp.EQ: lambda a, b: a == b,
     exp.NEQ: lambda a, b: a != b,
@@ -886,6 +990,8 @@ def _value(tree: exp.Expression, scope: Scope | None, of: Callable[[exp.Expressi
             return negation(of(tree.this))
         case exp.Is():
             return of(tree.this) is of(tree.expression)
+        case exp.NullSafeEQ():
+            return of(tree.this) == of(tree.expression)
         case exp.Between():
             low, high = of(tree.args["low"]), of(tree.args["high"])
             operand = of(tree.this)

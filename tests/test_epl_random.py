@@ -33,6 +33,7 @@ def pushed(
     events: list[tuple[str, Row]],
     sizes: random.Random | None,
     first: Sequence[str] = (),
+    after: int = 5_000,
 ) -> Told:
     """What a statement tells of events pushed one by one, or in batches of which every other fails at first."""
     for stream in ("S", "A", "B"):
@@ -49,7 +50,7 @@ def pushed(
             _fail(cep, rows[:size])
         cep.push_all(rows[:size])
         del rows[:size]
-    cep.advance_time(max(1_000, events[-1][1][0] + 5_000))
+    cep.advance_time(events[-1][1][0] + after)
     return told
 
 
@@ -64,13 +65,15 @@ def _fail(cep: bridge.Bridge, rows: list[Any]) -> None:
         cep.push_all(rows)
 
 
-def all_ways(statement: str, events: list[tuple[str, Row]], seed: int, first: Sequence[str] = ()) -> Told:
+def all_ways(
+    statement: str, events: list[tuple[str, Row]], seed: int, first: Sequence[str] = (), after: int = 5_000
+) -> Told:
     """The same told one by one and in batches, on both embedded databases."""
     found = []
     for url in ("sqlite://", "duckdb://"):
         for sizes in (None, random.Random(seed)):
             with bridge.connect(url) as cep:
-                found.append(pushed(cep, statement, events, sizes, first))
+                found.append(pushed(cep, statement, events, sizes, first, after))
     assert all(one == found[0] for one in found), statement
     return found[0]
 

@@ -51,7 +51,7 @@ def test_what_comes_and_leaves_is_inserted() -> None:
         ("select irstream sum(v) + 1 as t from S#length(3)", ""),
         ("select irstream distinct v from S#length(3)", "v from"),
         ("select irstream v from S#length(3) limit 1", "v from"),
-        ("select irstream v from S#length(3) output every 5 sec", "output"),
+        ("select irstream v from S#length(3) output first every 5 sec", "output"),
         ("select irstream prev(1, v) as p from S#length(3)", "irstream"),
         ("select irstream v from S#length(3) where v > (select max(v) from B#keepall)", "irstream"),
         ("select istream() as i from S", "istream()"),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.oracles.esper import Question, agree, compare, from_bridge
 
-ANSWERS = ("epl_esper.json", "epl_windows.json", "epl_categories.json")
+ANSWERS = ("epl_esper.json", "epl_windows.json", "epl_categories.json", "epl_outputs.json")
 RECORDED = [pathlib.Path(__file__).parent / "conformance" / name for name in ANSWERS]
 
 
@@ -44,14 +44,14 @@ def jars() -> str:
     return found
 
 
-@pytest.mark.parametrize("about", ["patterns", "windows"])
+@pytest.mark.parametrize("about", ["patterns", "windows", "outputs"])
 def test_esper_finds_the_same_in_a_few(about: str, jars: str) -> None:
     found = compare(jars, range(24), about=about)
     assert not found.refused + found.differences, "\n\n".join([str(found), *found.refused, *found.differences])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("about", ["patterns", "windows"])
+@pytest.mark.parametrize("about", ["patterns", "windows", "outputs"])
 @pytest.mark.parametrize("block", range(20))
 def test_esper_finds_the_same(block: int, about: str, jars: str) -> None:
     found = compare(jars, range(block * 250, (block + 1) * 250), about=about)

@@ -29,11 +29,13 @@ from bridge.frontends.epl_contexts import (
     take_context,
 )
 from bridge.frontends.epl_contexts import named as named_in_context
+from bridge.frontends.epl_ever import ever, is_apart
 from bridge.frontends.epl_from import RESERVED, Item
 from bridge.frontends.epl_into import IntoTable, into_table
 from bridge.frontends.epl_join import STOPS, Joins, asked_by, condition, correlated, names_of, read_joins, tags_of
+from bridge.frontends.epl_leaving import told as told_later
 from bridge.frontends.epl_match import match_recognize
-from bridge.frontends.epl_output import Told, aggregates, at_ticks, single_events, told
+from bridge.frontends.epl_output import Told, aggregates, paced, sampled, single_events, told
 from bridge.frontends.epl_paths import as_written, refuse_where
 from bridge.frontends.epl_prior import Priors, with_events
 from bridge.frontends.epl_refusals import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
@@ -367,14 +369,8 @@ def _projected(
         cursor.fail("output with a variable that changes is not supported: insert into names it", asked.pace.position)
     aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
     keyed.check_telling(node, asked, aggregating)
-    ticking = asked.pace is not None and asked.pace.kind == "snapshot"
-    if ticking and asked.pace is not None:
-        if aggregating and not grouped:
-            cursor.fail(
-                "output snapshot of aggregates without groups is not supported: they would be told of empty windows, too",
-                asked.pace.position,
-            )
-        node, asked = at_ticks(cursor, node, asked.pace), dataclasses.replace(asked, pace=None)
+    if asked.pace is not None and asked.pace.kind == "snapshot":
+        node, asked = sampled(cursor, node, asked.pace, aggregating), dataclasses.replace(asked, pace=None)
     if aggregating and changing:
         parts = Parts.of(cursor, columns, having, asked, position)
         refuse_lookups(cursor, node, parts.inner, position)
@@ -385,9 +381,10 @@ def _projected(
             return _told_before(cursor, node, Asked(columns, keys, having[0] if having else None), telling, asked)
         if isinstance(unfiltered(node), (Leaving, Union)):
             cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
-        found = aggregated(cursor, node, Asked(columns, keys, having[0] if having else None), position)
-        found = dataclasses.replace(found, every_change=found.every_change and not ticking)
-        return aggregates(cursor, found, asked)
+        of = Asked(columns, keys, having[0] if having else None)
+        if is_apart(node, columns):
+            return ever(cursor, node, of, asked, position)
+        return aggregates(cursor, aggregated(cursor, node, of, position), asked)
     if telling:
         at = position_of(columns[0]) if columns else None
         _refuse_arranged(cursor, f"{telling.lower()} of a join", bool(having), asked, at)
@@ -406,12 +403,20 @@ def _told_before(cursor: Cursor, node: Node, listed: Asked, telling: str, asked:
             f"values of single events beside aggregates are not supported with {telling.lower()}: group by them",
             listed.position,
         )
-    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, asked, listed.position)
+    pace = asked.pace
+    bare_pace = (
+        dataclasses.replace(asked, pace=None) if pace is not None and pace.kind == "all" and pace.time else asked
+    )
+    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, bare_pace, listed.position)
 
     def aggregate(columns: tuple[exp.Expr, ...]) -> Aggregate:
         return aggregated(cursor, node, Asked(columns, listed.keys, None), listed.position or 0)
 
-    return told_before(cursor, telling, listed.columns, aggregate)
+    found = told_before(cursor, telling, listed.columns, aggregate)
+    if bare_pace is asked or pace is None:
+        return found
+    mark = next((column.alias_or_name for column in listed.columns if is_mark(column.unalias())), None)
+    return paced(cursor, found, pace) if mark is None else told_later(found, pace, mark)
 
 
 def _refuse_arranged(cursor: Cursor, what: str, has_having: bool, asked: Told, position: int | None) -> None:

@@ -12,7 +12,8 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import position_of
 from bridge.named import OF_EVENT, is_ever, tells_more
 from bridge.query import Aggregate, Correlate, Node, Window, is_plain_join, unfiltered
-from windows.window import Range, Rows, Top, Unbounded
+from bridge.snapshot import Snapshot
+from windows.window import Top, Unbounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Asked:
 
 def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
-    window = unfiltered(node)
+    snapshot = isinstance(node, Snapshot)
+    window = unfiltered(node.input if isinstance(node, Snapshot) else node)
     lists = [found for column in asked.columns for found in column.find_all(exp.ArrayAgg)]
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
@@ -50,33 +52,26 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
                 "values of single events beside aggregates over a join are not supported: insert into names the join's results",
                 asked.position or position,
             )
-        return dataclasses.replace(_plain(node, asked), every_change=True)  # once an event, of all that it brings
+        return dataclasses.replace(
+            _plain(node, asked), every_change=not snapshot
+        )  # once an event, of all that it brings
     if lists and not isinstance(window, Window):
         cursor.fail("window wants a window: #keepall has all events", lists[0].meta.get("start"))
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
-    if not isinstance(window.extent, Unbounded) and is_ever(_plain(node, asked)):
+    if snapshot and is_ever(_plain(node, asked)):
         cursor.fail(
-            "firstever, lastever and countever are supported without a window, and over #keepall: insert into names what "
-            "a window gives",
-            asked.position or position,
+            "firstever, lastever and countever are not supported with output snapshot", asked.position or position
         )
-    if not _leaves_in_order(window, asked.keys) and any(column.find(exp.NthValue) for column in asked.columns):
-        cursor.fail("nth over this window is not supported: last(v, 2) is", asked.position or position)
     if not asked.is_per_event:
-        return dataclasses.replace(_plain(node, asked), every_change=tells_more(window, node is not window, asked.keys))
-    if isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
+        more = not snapshot and tells_more(window, node is not window, asked.keys)
+        return dataclasses.replace(_plain(node, asked), every_change=more)
+    if snapshot or isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
         cursor.fail(
             "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
             asked.position or position,
         )
     return _per_event(node, asked)
-
-
-def _leaves_in_order(window: Window, keys: Sequence[exp.Expr]) -> bool:
-    """Whether a group's oldest event leaves first: else Esper's nth loses count."""
-    by_rows = isinstance(window.extent, Rows) and set(window.partition_by) <= set(keys)
-    return by_rows or isinstance(window.extent, (Unbounded, Range))
 
 
 def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:

@@ -11,10 +11,13 @@ from bridge.changes import Leaving
 from bridge.enumeration import Enumeration
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl_leaving import every_so_long, tells_leaving
 from bridge.frontends.epl_streams import arranged as newest_first
 from bridge.frontends.epl_streams import is_both
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, position_of, resolved
+from bridge.gathering import Gathered
+from bridge.named import is_per_event
 from bridge.query import (
     Aggregate,
     Arrange,
@@ -25,12 +28,14 @@ from bridge.query import (
     Map,
     Node,
     Prior,
+    Stream,
     Throttle,
     Window,
+    is_plain_join,
     unfiltered,
-    walk,
 )
-from windows.window import Range, Rows
+from bridge.snapshot import Snapshot
+from windows.window import Range, Rows, Unbounded
 
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
 
@@ -115,20 +120,24 @@ def paced(
     """
     if pace is None:
         return node
-    if any(isinstance(below, Leaving) for below in walk(node)):
-        cursor.fail("what leaves is not told by output: insert rstream into names it", pace.position)
+    if pace.count is not None and not keys and _has_several(node):
+        gathered = Gathered(node, pace.count, pace.kind == "first")
+        return Arrange(gathered, last_of=()) if pace.kind == "last" else gathered
     if pace.count is not None:
         _check_counting(cursor, node, pace)
     if pace.kind == "first":
-        if groups and pace.time is not None:
-            cursor.fail(
-                "output first every so long is not supported with group by: every n events, or insert into names the results",
-                pace.position,
-            )
         return Throttle(node, pace.count, pace.time, groups or keys)
     extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
     batch = Window(node, extent, keys)
     return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch
+
+
+def _has_several(node: Node) -> bool:
+    """Whether an event may have several results, which are counted as they are told: of a join, or of batches."""
+    base = node
+    while isinstance(base, (Filter, Lookup)):
+        base = base.input
+    return not isinstance(base, Aggregate) and _is_batch(base)
 
 
 def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
@@ -148,26 +157,22 @@ def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
         )
 
 
-def at_ticks(cursor: Cursor, node: Node, pace: Pace) -> Node:
-    """`output snapshot every 2 sec` over `#time(5 sec)`: what is in the window then, counted from the first row there is.
+def sampled(cursor: Cursor, node: Node, pace: Pace, aggregating: bool, ever: bool = False) -> Node:
+    """`output snapshot every 2 sec` over a window: what is in it then, counted from the first row there is.
 
-    A jump holds the rows from its size before the boundary on, the boundary left out; a sliding window those from then
-    on, it being let in.
+    An aggregate of a stream without a window is of all its events.
     """
-    filters, base = list[Filter](), node
-    while isinstance(base, Filter):
-        filters.append(base)
-        base = base.input
-    extent = base.extent if isinstance(base, Window) else None
-    is_plain = isinstance(extent, Range) and extent.slide is None and extent.step is None
-    if not isinstance(base, Window) or not isinstance(extent, Range) or not is_plain or extent.size < 2:
-        cursor.fail("output snapshot is supported over #time alone: cep.query asks for what is there", pace.position)
-    if pace.time is None:
-        cursor.fail("output snapshot every n events is not supported: say a time", pace.position)
-    below = base.input
-    for one in reversed(filters):
-        below = Filter(below, one.condition)
-    return Window(below, Range(extent.size - 1, pace.time, first=True), base.partition_by)
+    base = unfiltered(node)
+    held = isinstance(base, (Stream, Window)) and getattr(getattr(base, "extent", None), "slide", None) is None
+    if not held and not (isinstance(base, Correlate) and is_plain_join(base) and pace.time is not None):
+        cursor.fail(
+            f"output {pace.kind} is not supported here: of a stream with a window that is no batch it is, and every so "
+            "long of an inner join of such windows",
+            pace.position,
+        )
+    if aggregating and isinstance(base, Stream):
+        node = Window(node, Unbounded())
+    return Snapshot(node, pace.time, pace.count, ever)
 
 
 def _is_batch(node: Node) -> bool:
@@ -179,8 +184,14 @@ def single_events(
     cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told, keys: tuple[exp.Expr, ...] = ()
 ) -> Node:
     """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
-    node = paced(cursor, node, asked.pace, keys=keys)
-    if is_both(node) and (asked.distinct or asked.limit is not None):
+    marked = is_both(node)
+    if asked.pace is not None and tells_leaving(node):
+        if not marked and any(column.is_star for column in columns):
+            cursor.fail("output of rstream * is not supported: name the columns", asked.pace.position)
+        node = every_so_long(cursor, node, asked.pace)
+    else:
+        node = paced(cursor, node, asked.pace, keys=keys)
+    if marked and (asked.distinct or asked.limit is not None):
         cursor.fail(
             "irstream with distinct or limit is not supported: insert into names the results",
             position_of(columns[0]),
@@ -188,7 +199,7 @@ def single_events(
     if asked.is_arranged and not asked.distinct:
         order = tuple(exp.Ordered(this=_meant(term.this, columns), desc=term.args["desc"]) for term in asked.order)
         arranged = Arrange(node, order, asked.limit, asked.offset)
-        node = newest_first(arranged) if is_both(node) else arranged
+        node = newest_first(arranged) if marked else arranged
     if columns != (exp.Star(),):
         node = Map(node, columns)
     return _by_columns(cursor, node, columns, asked) if asked.distinct else node
@@ -196,15 +207,24 @@ def single_events(
 
 def aggregates(cursor: Cursor, node: Aggregate, asked: Told) -> Node:
     """A statement with aggregates: the results are ordered by columns they have."""
-    if asked.pace is not None and asked.pace.kind == "all" and node.group_by and _says_all(cursor, asked.pace):
-        cursor.fail(
-            "output all with group by would tell every group there ever was: leave all out", asked.pace.position
-        )
+    pace = asked.pace
+    if pace is not None and pace.kind == "all" and node.group_by and _says_all(cursor, pace):
+        node = _of_all_groups(cursor, node, pace)
+        asked = dataclasses.replace(asked, pace=None)
     groups = None
     if asked.pace is not None and node.group_by and asked.pace.kind in ("last", "first"):
         groups = tuple(_column(cursor, key, node.columns, asked.pace.position) for key in node.group_by)
     result = paced(cursor, node, asked.pace, groups)
     return _by_columns(cursor, result, node.columns, asked) if asked.is_arranged or asked.distinct else result
+
+
+def _of_all_groups(cursor: Cursor, node: Aggregate, pace: Pace) -> Aggregate:
+    """Each group there has been is told every time, as it is then."""
+    if is_per_event(node):
+        cursor.fail(
+            "output all with values of single events beside groups is not supported: leave all out", pace.position
+        )
+    return dataclasses.replace(node, input=sampled(cursor, node.input, pace, True, ever=True), every_change=False)
 
 
 def _says_all(cursor: Cursor, pace: Pace) -> bool:

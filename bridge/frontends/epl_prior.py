@@ -9,14 +9,17 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_streams import mark
 from bridge.frontends.scalars import Names, position_of, resolved
-from bridge.named import EVER
-from bridge.query import Correlate, EagerMatch, Node, Prior, TemporalMatch, Window
-from windows.window import FirstRange, FirstRows, Range, Rows, Unbounded
+from bridge.named import EVER, RATE
+from bridge.query import Correlate, EagerMatch, Lookup, Node, Prior, TemporalMatch, Window
+from windows.window import Range, Rows, Session, Top, Trailing
 
 BEFORE = "before."
 """What the columns begin with."""
 
 _EVER: dict[str, type[exp.Expr]] = {"firstever": exp.First, "lastever": exp.Last, "countever": exp.Count}
+
+SEARCHED = (Session, Top, Trailing)
+"""Windows whose events leave as others come, or stay away, or that have an order of their own."""
 
 LIMIT = 1_000
 """How many events back they look at most."""
@@ -53,7 +56,7 @@ class Priors:
             column = exp.alias_(column, f"window({', '.join(one.sql() for one in column.expressions)})", quoted=True)
         holder = exp.Paren(this=column)
         for node in list(holder.find_all(exp.Anonymous)):
-            if node.name.lower() in ("prev", "prior"):
+            if node.name.lower() in ("prev", "prior", "prevtail", "prevcount"):
                 call = self._call(node)
                 self.found.append(call)
                 node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
@@ -63,17 +66,19 @@ class Priors:
                 node.replace(self._nth(node))
             elif node.name.lower() == "window":
                 node.replace(self._window(node))
+            elif node.name.lower() == "rate":
+                node.replace(self._rate(node))
             elif (make := _EVER.get(node.name.lower())) is not None:
                 node.replace(self._ever(node, make))
         result: exp.Expr = holder.this.pop()
         return result
 
     def _call(self, node: exp.Anonymous) -> _Call:
-        """`prev(1, v)`, `prev(v, 1)`, `prev(v)`, `prior(1, v)`."""
+        """`prev(1, v)`, `prev(v, 1)`, `prev(v)`, `prior(1, v)`, `prevtail(1, v)`, `prevcount(v)`."""
         function, at = node.name.lower(), node.meta.get("start", position_of(node))
         numbers = [a for a in node.expressions if isinstance(a, exp.Literal) and a.is_int]
         values = [a for a in node.expressions if a not in numbers]
-        count = int(numbers[0].name) if numbers else 1
+        count = int(numbers[0].name) if numbers else int(function == "prev")
         if len(values) != 1 or len(numbers) > 1 or (function == "prior" and not numbers) or not 0 <= count <= LIMIT:
             self.cursor.fail(f"{function} wants a number of events, at most {LIMIT}, and a value: {function}(1, v)", at)
         if values[0].find(exp.AggFunc, exp.Anonymous, exp.Typeof):
@@ -86,6 +91,16 @@ class Priors:
             self.cursor.fail(f"{node.name.lower()} wants one value", node.meta.get("start", position_of(node)))
         found = make(this=node.expressions[0].copy())
         found.meta[EVER] = True
+        return found
+
+    def _rate(self, node: exp.Anonymous) -> exp.Expr:
+        """`rate(5)`, `rate(1.5)`: how many events came a second, in so many seconds."""
+        (seconds,) = node.expressions if len(node.expressions) == 1 else (None,)
+        if not isinstance(seconds, exp.Literal) or seconds.is_string or not float(seconds.name) * 1000 >= 1:
+            at = node.meta.get("start", position_of(node))
+            self.cursor.fail("rate wants a number of seconds: rate(5)", at)
+        found = exp.Count(this=exp.Star())
+        found.meta[EVER], found.meta[RATE] = True, round(float(seconds.name) * 1000)
         return found
 
     def _nth(self, node: exp.Anonymous) -> exp.Expr:
@@ -109,33 +124,51 @@ class Priors:
         """The node with the values of the events before, of the same keys of a context."""
         base = node
         for call in self.found:
-            bounds: tuple[int | None, tuple[exp.Expr, ...]] = (None, context)
             if isinstance(base, (Correlate, EagerMatch, TemporalMatch)):
                 self.cursor.fail(
                     f"{call.function} is supported over one stream: insert into names results", call.position
                 )
-            if isinstance(base, Window):
-                bounds = self._bounds(base, call, context)
-            elif call.function == "prev":
-                self.cursor.fail("prev wants a window: prior is of all events", call.position)
             (value,) = resolved(self.cursor, [call.value], names)
-            node = Prior(node, call.name, value, call.count, *bounds)
+            if isinstance(base, Window):
+                node = self._within(node, base, call, value, context)
+            elif call.function == "prior":
+                node = Prior(node, call.name, value, call.count, None, context)
+            else:
+                self.cursor.fail(f"{call.function} wants a window: prior is of all events", call.position)
         return node
 
-    def _bounds(
-        self, window: Window, call: _Call, context: tuple[exp.Expr, ...]
-    ) -> tuple[int | None, tuple[exp.Expr, ...]]:
-        """For how long, and among which events, an event is still in the window."""
+    def _within(self, node: Node, window: Window, call: _Call, value: exp.Expr, context: tuple[exp.Expr, ...]) -> Node:
+        """The value of an event that is still in the window, or, of prior, of any that came."""
         extent, keys = window.extent, window.partition_by
         slides = getattr(extent, "slide", None) is not None
         if call.function == "prior" and keys == context and not slides:
-            return None, keys
-        if slides or not isinstance(extent, (Unbounded, FirstRows, FirstRange, Rows, Range)):
+            return Prior(node, call.name, value, call.count, None, keys)
+        if slides or (call.function == "prior" and isinstance(extent, SEARCHED)):
             self.cursor.fail(
-                f"{call.function} over this window is not supported: #length, #time and #keepall have it", call.position
+                f"{call.function} over this window is not supported: over #length, #time and #keepall it is",
+                call.position,
             )
-        if isinstance(extent, Rows) and extent.count <= call.count:
+        if call.function == "prev" and isinstance(extent, Rows) and extent.count <= call.count:
             self.cursor.fail(
                 f"the window holds {extent.count} events: {call.count} before is none of it", call.position
             )
-        return extent.size if isinstance(extent, Range) else None, keys
+        if call.function in ("prev", "prior") and not isinstance(extent, SEARCHED):
+            return Prior(node, call.name, value, call.count, extent.size if isinstance(extent, Range) else None, keys)
+        own = [exp.NullSafeEQ(this=key.copy(), expression=within(call.name, key)) for key in keys]
+        condition = exp.and_(*own) if own else None
+        if call.function == "prevcount":
+            return Lookup(node, call.name, window, condition, exp.Count(this=exp.Star()))
+        place = -1 - call.count if call.function == "prevtail" else call.count
+        return Lookup(node, call.name, window, condition, within(call.name, value), place=place)
+
+
+def within(name: str, value: exp.Expr) -> exp.Expr:
+    """A value of the rows in which something is looked up under a name."""
+
+    def qualified(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        return exp.column(node.this.copy(), table=exp.to_identifier(name, quoted=True))
+
+    found: exp.Expr = value.transform(qualified)
+    return found

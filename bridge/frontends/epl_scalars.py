@@ -42,8 +42,8 @@ _MATH: dict[str, Callable[..., exp.Expr]] = {
 _REFUSED_CALLS = {
     "prior": "prior is not supported here: in the list of columns and in where it is",
     "prev": "prev is not supported here: in the list of columns and in where it is, and in DEFINE of match_recognize",
-    "prevtail": "prevtail is not supported: match_recognize can look at rows before",
-    "prevcount": "prevcount is not supported: count(*) over the window says the same",
+    "prevtail": "prevtail is not supported here: in the list of columns and in where it is",
+    "prevcount": "prevcount is not supported here: in the list of columns and in where it is",
     "prevwindow": "prevwindow is not supported: window(v) is, the oldest first",
     "istream": "istream() stands in the list of columns of select irstream: all else that is reported is new",
     "grouping": "grouping() is not supported: one GROUP BY is",
@@ -51,7 +51,7 @@ _REFUSED_CALLS = {
     "lastever": "lastever is not supported here: in the list of columns it is",
     "countever": "countever is not supported here: in the list of columns it is",
     "nth": "nth is not supported here: in the list of columns it is",
-    "rate": "rate is not supported: count over #time, divided by the time, says the same",
+    "rate": "rate is not supported here: in the list of columns it is",
     "leaving": "leaving is not supported: only what is new is reported",
     "window": "window is not supported here: in the list of columns it is",
     "avedev": "avedev is not supported: stddev is",
@@ -60,7 +60,9 @@ _REFUSED_CALLS = {
     "currenteventtime": "write current_timestamp",
 }
 
-_BEFORE = ("prev", "prior", "firstever", "lastever", "countever", "nth", "window", "istream")
+_BEFORE = (
+    "prev", "prior", "prevtail", "prevcount", "firstever", "lastever", "countever", "nth", "rate", "window", "istream",
+)  # fmt: skip
 """Calls of which the list of columns makes sense."""
 
 Expression = exp.Expr

@@ -12,6 +12,7 @@ from bridge.query import (
     Arrange,
     Correlate,
     EagerMatch,
+    Filter,
     Map,
     Node,
     Prior,
@@ -23,6 +24,7 @@ from bridge.query import (
     unfiltered,
     walk,
 )
+from bridge.scope import column
 
 TOLD = "told."
 """What the columns begin with that hold what aggregates told before (`epl_before`)."""
@@ -81,6 +83,8 @@ def is_both(node: Node) -> bool:
 def streams_of(node: Node) -> str:
     """What a statement says before its list, where something may leave."""
     below = list(walk(node))
+    if any(isinstance(one, Filter) and one.condition == exp.Not(this=column(NEW)) for one in below):
+        return "RSTREAM"
     if any(isinstance(one, Union) for one in below):
         return "IRSTREAM"
     left = any(isinstance(one, Leaving) or (isinstance(one, Prior) and one.name.startswith(TOLD)) for one in below)

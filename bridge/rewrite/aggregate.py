@@ -36,8 +36,10 @@ from bridge.rewrite.frames import aggregates, framed
 from bridge.rewrite.network import Network, as_inserted, clock, derived_content, rewrite
 from bridge.rewrite.placed import listed, sought
 from bridge.rewrite.ranged import can_range, ranged
+from bridge.rewrite.snapshot import at_moments, held, told_anyway
 from bridge.rewrite.stream import pushed_out
 from bridge.scope import column
+from bridge.snapshot import Snapshot
 from windows.window import NEVER
 
 
@@ -57,8 +59,11 @@ def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
 
 def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        below = network.rewrite(node.input, Need.CONTENT)
+        above = node.input
+        below = held(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
         forms = _forms(node, below, network)
+        if told_anyway(node):
+            forms = {"": (at_moments(operator, node, network), "moments at which it is asked for")}
         told = (f"of {push} events by {form}" if push else f"by {form}" for push, (_, form) in forms.items())
         operator.notes.append(f"aggregate {', '.join(told)}")
         selects = {push: select for push, (select, _) in forms.items()}

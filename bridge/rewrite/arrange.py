@@ -11,6 +11,7 @@ from bridge.flow import Flow, Need, Selection, floor, named, number, numbered, o
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.jumping import first_time, number_rows
 from bridge.rewrite.network import Network, add_table, arrived, rewrite
+from bridge.rewrite.paused import after_pauses
 from bridge.scope import column
 
 MOMENT = ("ts", "seq")
@@ -88,7 +89,8 @@ def _as(select: exp.Select, alias: str) -> exp.Expr:
 def _(node: query.Throttle, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        rows = _by_count(operator, node, network, below) if node.count else _by_time(operator, node, network, below)
+        make = _by_count if node.count else after_pauses if node.partition_by else _by_time
+        rows = make(operator, node, network, below)
         operator.result = Flow(below.names, rows, order=below.order, timed=below.timed, hidden=below.hidden)
 
     return network.give(network.operator(node, build, "Throttle"), node, need)

@@ -36,7 +36,12 @@ from windows.window import NEVER
 
 
 def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
-    """Each moment `t` and group joined with the rows `w` that are in the window after it."""
+    """The groups that each moment changes, as it leaves them."""
+    return told_at(node, below, network, _moments(node, below, network))
+
+
+def told_at(node: query.Aggregate, below: Flow, network: Network, told: exp.Select) -> exp.Select:
+    """Each moment and group of `told` joined with the rows `w` that are in the window after it; `_age` orders them."""
     assert below.content is not None
     content = below.content
     keys = [of("t", f"_key{place}") for place in range(len(node.group_by))]
@@ -56,7 +61,7 @@ def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Sele
         [of("w", name) for name in ("ts", "seq", *below.order)],
         order=[exp.Min(this=of("t", "_age"))],
     )
-    moments = exp.Subquery(this=_moments(node, below, network)).as_("t", quoted=True)
+    moments = exp.Subquery(this=told).as_("t", quoted=True)
     joined = exp.select().from_(moments).join(content.item("w"), on=exp.and_(*conditions), join_type="left")
     return rest.select(joined, network)
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.flow import OUT, Flow, Selection, named, number, of, over, table, zero
 from bridge.plan import Call, Operator, Purge
+from bridge.query import Node
 from bridge.rewrite.network import Network, add_table
 from bridge.scope import column
 from windows.databases import Database
@@ -64,6 +65,16 @@ def trailed(operator: Operator, content: Selection, flow: Flow, node: query.Wind
         return Trimming(outs, text, quoted, extent.size, extent.count, counts)
 
     return _noted(operator, content, flow, node, network, values, step)
+
+
+def placed(node: Node) -> list[exp.Ordered]:
+    """The order of a sorted window, NULL being least: of equal rows the newest is first."""
+    window = query.unfiltered(node)
+    if not isinstance(window, query.Window) or not isinstance(window.extent, Top):
+        return []
+    terms = [(term.this, bool(term.args["desc"])) for term in window.extent.order]
+    terms += [(column(name), True) for name in ("ts", "seq")]
+    return [exp.Ordered(this=value.copy(), desc=desc, nulls_first=not desc) for value, desc in terms]
 
 
 def _noted(

@@ -9,8 +9,9 @@ from bridge.flow import Flow, Need, Selection, named, number, of, qualified, see
 from bridge.plan import Operator
 from bridge.rewrite import early
 from bridge.rewrite.correlate import related
+from bridge.rewrite.leaving import placed
 from bridge.rewrite.network import Network, rewrite
-from bridge.scope import CURRENT
+from bridge.scope import CURRENT, column
 from bridge.variables import EARLY
 
 
@@ -77,6 +78,9 @@ def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr
     if node.value is None:
         return exp.Exists(this=rows.select(number(1)))
     value = meant(node.value)
+    if node.place is not None:
+        assert isinstance(inner, Flow)
+        return exp.Subquery(this=_at_place(rows.select(value), node, inner))
     if node.name.startswith((CURRENT, EARLY)):
         return exp.Subquery(this=rows.select(value))
     if node.operand is not None:
@@ -85,6 +89,20 @@ def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr
         alone = exp.EQ(this=exp.Count(this=exp.Star()), expression=number(1))
         value = exp.Case().when(alone, exp.Min(this=value))
     return exp.Subquery(this=rows.select(value))
+
+
+def _at_place(rows: exp.Select, node: query.Lookup, inner: Flow) -> exp.Select:
+    """The row at a place of the window's order, or from its end."""
+    assert inner.content is not None and node.place is not None
+    order = placed(node.source) or [exp.Ordered(this=column(name), desc=True) for name in ("ts", "seq", *inner.order)]
+    for term in order:
+        term.set("this", inner.content.value(term.this, "w"))
+        if node.place < 0:
+            first = term.args.get("nulls_first")
+            term.set("desc", not term.args["desc"])
+            term.set("nulls_first", None if first is None else not first)
+    away = node.place if node.place >= 0 else -node.place - 1
+    return rows.order_by(*order).limit(1).offset(away)
 
 
 def _of_content(condition: exp.Expr, content: Selection) -> exp.Expr:

@@ -19,6 +19,7 @@ from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, 
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from bridge.scope import column
+from bridge.snapshot import Snapshot
 from nfa.temporal import is_timed as is_timed_pattern
 from windows.databases.base import Database
 from windows.window import NEVER, Batch, FirstRange, Range
@@ -287,6 +288,7 @@ class Network:
             timed |= isinstance(below, query.Window) and is_timed(below)
             timed |= isinstance(below, query.Aggregate) and (below.on_change or below.every_change)
             timed |= isinstance(below, Leaving)
+            timed |= isinstance(below, Snapshot) and below.time is not None
             timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
             timed |= isinstance(below, query.EagerMatch) and below.interval is not None

@@ -70,7 +70,7 @@ def columns(text: str) -> list[str]:
     ['k', 'x', 'y']
     """
     found, depth, start = list[str](), 0, 0
-    listed = re.sub(r"^(context C )?select (irstream |rstream )?", "", text)
+    listed = re.sub(r"^(context C )?select (irstream |rstream |distinct )?", "", text)
     for at, letter in enumerate(listed):
         depth += (letter == "(") - (letter == ")")
         if depth == 0 and (letter == "," or listed.startswith(" from ", at)):

@@ -7,6 +7,7 @@
 
 generate(7)                  a question: a statement with a pattern, or with match_recognize, and events for it
 generate_over_windows(7)     one about windows, joins, aggregates, contexts
+generate_outputs(7)          one about output snapshot, all and first
 from_esper(jars, questions)  its answers, all of them by one Java; a text where Esper refuses
 from_bridge(url, question)   the bridge's
 
@@ -22,6 +23,7 @@ Decisions of docs/epl.md, by their numbers:
 13  what is false for good may go on for Esper's answer, as in esper_leaks.py (and then in any order)
 14  quantifiers in braces are not asked about within match_recognize_permute
 23  of several keys, what Esper finds besides has to be a match without the window of time
+26  snapshots of joins of windows of time are not asked about
 """
 
 from __future__ import annotations
@@ -71,11 +73,12 @@ class Question:
     columns: tuple[str, ...]
     events: tuple[tuple[Any, ...], ...]
     first: tuple[str, ...] = ()
+    after: int = 8_000
 
     @property
     def end(self) -> int:
-        """Time passes until then."""
-        return int(self.events[-1][1]) + 8_000
+        """Time passes until then, so long `after` the events."""
+        return int(self.events[-1][1]) + self.after
 
 
 def generate(seed: int) -> Question:
@@ -100,7 +103,19 @@ def generate_over_windows(seed: int) -> Question:
     return Question(seed, text, tuple(columns), tuple(_events(chance, "S" if " from S" in text else "AB", 1)), first)
 
 
-GENERATORS = {"patterns": generate, "windows": generate_over_windows}
+def generate_outputs(seed: int) -> Question:
+    """The question of this seed about when results are told."""
+    from tests.epl_outputs import statement
+    from tests.oracles.epl_statements import columns
+
+    chance = Random(f"esper/outputs/{seed}")
+    while re.search(r"#time\(.* as b\b", text := statement(chance)):
+        pass  # decision 26
+    events = _events(chance, "S" if " from S" in text else "AB", 1)
+    return Question(seed, text, tuple(columns(text)), tuple(events), after=40)
+
+
+GENERATORS = {"patterns": generate, "windows": generate_over_windows, "outputs": generate_outputs}
 
 
 def _rows(chance: Random, timed: bool) -> str:

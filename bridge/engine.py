@@ -395,9 +395,13 @@ class Bridge:
 
     @property
     def _sizes(self) -> Sizes:
-        """Of chunks: the fewer queries tell of each event, the more events go at once."""
-        queries = max(1, len(self._catalogue.queries))
-        return Sizes(self.database.chunk, max(self.database.chunk, self.database.long_chunk // queries))
+        """Of chunks: the fewer queries tell of each event, the more events go at once.
+
+        What tells of time passing, too, joins all moments of a push with a window: its cost is not always linear.
+        """
+        queries = self._catalogue.queries.values()
+        many = 0 if any(entry.timed for entry in queries) else self.database.long_chunk // max(1, len(queries))
+        return Sizes(self.database.chunk, max(self.database.chunk, many))
 
     def _push_chunks(self, parts: Iterator[Chunk]) -> int:
         """Takes chunk after chunk; what is wrong in one says how many events the ones before brought in."""

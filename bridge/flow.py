@@ -230,7 +230,10 @@ def valid(
     if flow.counted:
         names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
         names += [("_place", "_out_place")] if order else []
-        conditions.append(before([(of(at, mine), of(row, its)) for mine, its in names]))
+        pairs: list[tuple[exp.Expr, exp.Expr]] = [(of(at, mine), of(row, its)) for mine, its in names]
+        bound = [exp.LTE(this=mine.copy(), expression=its.copy()) for mine, its in pairs[:1] if len(pairs) > 1]
+        # First, as DuckDB joins ranges by the first two plain conditions: the time alone leaves nearly all rows.
+        conditions = [*bound, before(pairs), *conditions]
     return conditions
 
 

@@ -77,6 +77,7 @@ REFUSED = {
     "select firstever(v) as f from S#length(3) output every 5 sec": "v",
     "select rate(5) as r, sum(v) as t from S#length(3)": "r,",
     "select countever(a.v) as c from A#keepall as a, B#keepall as b": "a.v",
+    "select irstream v, sum(v) as t from S#time(5) group by v output all every 5 sec": "v,",
     "select v from S#keepall having countever(v) > 3": "countever",
     "select firstever(v, k) as f from S": "firstever",
     "select v from S where v in (select countever(v) from B#keepall)": "countever",

@@ -404,16 +404,15 @@ def _told_before(cursor: Cursor, node: Node, listed: Asked, telling: str, asked:
             listed.position,
         )
     pace = asked.pace
-    bare_pace = (
-        dataclasses.replace(asked, pace=None) if pace is not None and pace.kind == "all" and pace.time else asked
-    )
-    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, bare_pace, listed.position)
+    is_plain = pace is not None and pace.kind == "all" and not pace.is_said and pace.time is not None
+    rest = dataclasses.replace(asked, pace=None) if is_plain else asked
+    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, rest, listed.position)
 
     def aggregate(columns: tuple[exp.Expr, ...]) -> Aggregate:
         return aggregated(cursor, node, Asked(columns, listed.keys, None), listed.position or 0)
 
     found = told_before(cursor, telling, listed.columns, aggregate)
-    if bare_pace is asked or pace is None:
+    if pace is None:
         return found
     mark = next((column.alias_or_name for column in listed.columns if is_mark(column.unalias())), None)
     return paced(cursor, found, pace) if mark is None else told_later(found, pace, mark)

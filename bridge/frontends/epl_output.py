@@ -42,12 +42,16 @@ STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """`output last every 5 events`: what of the results since the last time, and after how many or how long."""
+    """`output last every 5 events`: what of the results since the last time, and after how many or how long.
+
+    `is_said`: the kind, which is "all" where none is written.
+    """
 
     kind: str
     count: int | None
     time: int | None
     position: int
+    is_said: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,16 +79,17 @@ def told(cursor: Cursor, distinct: bool, names: Names) -> Told:
 
 def _pace(cursor: Cursor) -> Pace:
     position = cursor.expect("OUTPUT")
-    kind = cursor.word().lower() if cursor.word() in ("ALL", "FIRST", "LAST", "SNAPSHOT") else "all"
-    cursor.at += cursor.word() == kind.upper()
+    is_said = cursor.word() in ("ALL", "FIRST", "LAST", "SNAPSHOT")
+    kind = cursor.word().lower() if is_said else "all"
+    cursor.at += is_said
     if not cursor.take("EVERY"):
         cursor.fail("output is supported as output [all | first | last] every n events, or every 5 seconds", position)
     counted = re.fullmatch(r"\d+", cursor.word()) and cursor.word(1) in ("EVENTS", "EVENT")
     if counted:
         count = whole(cursor, "the number of events")
         cursor.at += 1
-        return Pace(kind, count, None, position)
-    return Pace(kind, None, period(cursor), position)
+        return Pace(kind, count, None, position, is_said)
+    return Pace(kind, None, period(cursor), position, is_said)
 
 
 def _order(cursor: Cursor, names: Names) -> tuple[exp.Ordered, ...]:
@@ -208,7 +213,7 @@ def single_events(
 def aggregates(cursor: Cursor, node: Aggregate, asked: Told) -> Node:
     """A statement with aggregates: the results are ordered by columns they have."""
     pace = asked.pace
-    if pace is not None and pace.kind == "all" and node.group_by and _says_all(cursor, pace):
+    if pace is not None and pace.kind == "all" and pace.is_said and node.group_by:
         node = _of_all_groups(cursor, node, pace)
         asked = dataclasses.replace(asked, pace=None)
     groups = None
@@ -225,10 +230,6 @@ def _of_all_groups(cursor: Cursor, node: Aggregate, pace: Pace) -> Aggregate:
             "output all with values of single events beside groups is not supported: leave all out", pace.position
         )
     return dataclasses.replace(node, input=sampled(cursor, node.input, pace, True, ever=True), every_change=False)
-
-
-def _says_all(cursor: Cursor, pace: Pace) -> bool:
-    return re.match(r"output\s+all\b", cursor.text[pace.position :], re.IGNORECASE) is not None
 
 
 def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told) -> Node:

@@ -173,8 +173,8 @@ def _ask(
         source = f"read_csv('{result}', auto_detect = false, null_padding = true, columns = {columns})"
         connection.execute(f"CREATE TABLE found AS FROM {source}")
         found = {
-            name: connection.execute(
-                f"SELECT {', '.join(list(columns)[1 : 1 + table.num_columns])} FROM found WHERE name = ?", [name]
+            name: connection.sql(
+                f"SELECT {', '.join(list(columns)[1 : 1 + table.num_columns])} FROM found WHERE name = ?", params=[name]
             ).to_arrow_table()
             for name, table in expected.items()
         }

@@ -183,6 +183,11 @@ def table(name: str) -> exp.Table:
     return exp.to_table(exp.Table(this=exp.to_identifier(name, quoted=True)))
 
 
+def called(name: str, alias: str) -> exp.Expr:
+    """A table by its name, as this in FROM."""
+    return exp.alias_(table(name), alias, table=True, quoted=True)
+
+
 def items(select: exp.Select) -> list[exp.Expr]:
     """The items of its FROM."""
     source = select.args.get("from_")

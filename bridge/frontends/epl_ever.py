@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_aggregates import Asked, aggregated
 from bridge.frontends.epl_output import Told
-from bridge.frontends.epl_prior import within
+from bridge.frontends.epl_prior import of_same, within
 from bridge.named import EVER, RATE
 from bridge.query import Aggregate, Correlate, Filter, Lookup, Map, Node, Stream, Window, unfiltered
 from bridge.scope import column
@@ -115,9 +115,7 @@ class _Running:
         own = tuple(map(column, self.keys.values()))
         last = Window(Aggregate(_all(self.node, extent), listed, tuple(self.keys)), Rows(1), own)
         for name in values:
-            same = [exp.NullSafeEQ(this=key.copy(), expression=within(name, key)) for key in own]
-            condition = exp.and_(*same) if same else None
-            told = Lookup(told, name, last, condition, within(name, column(name)), place=0)
+            told = Lookup(told, name, last, of_same(name, own), within(name, column(name)), place=0)
         return told
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -154,12 +155,17 @@ class Priors:
             )
         if call.function in ("prev", "prior") and not isinstance(extent, SEARCHED):
             return Prior(node, call.name, value, call.count, extent.size if isinstance(extent, Range) else None, keys)
-        own = [exp.NullSafeEQ(this=key.copy(), expression=within(call.name, key)) for key in keys]
-        condition = exp.and_(*own) if own else None
+        condition = of_same(call.name, keys)
         if call.function == "prevcount":
             return Lookup(node, call.name, window, condition, exp.Count(this=exp.Star()))
         place = -1 - call.count if call.function == "prevtail" else call.count
         return Lookup(node, call.name, window, condition, within(call.name, value), place=place)
+
+
+def of_same(name: str, keys: Sequence[exp.Expr]) -> exp.Expr | None:
+    """Whether a row that is looked up under a name has the same keys; None without any."""
+    same = [exp.NullSafeEQ(this=key.copy(), expression=within(name, key)) for key in keys]
+    return exp.and_(*same) if same else None
 
 
 def within(name: str, value: exp.Expr) -> exp.Expr:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from bridge.flow import items, named, number, of, table
+from bridge.flow import called, items, named, number, of
 
 QUERY = "_query"
 """The column that tells the members of a family apart."""
@@ -190,7 +190,7 @@ class Lift:
             _join(select, self._table(), on)
 
     def _table(self) -> exp.Expr:
-        return exp.alias_(table(self.name), _ALIAS, table=True, quoted=True)
+        return called(self.name, _ALIAS)
 
     def _bound(self, select: exp.Select) -> None:
         """Bands of differing width also get the widest one's bound, which an index can use before the member is known."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import as_text, joined_text, named, number, of, same, table
+from bridge.flow import as_text, called, joined_text, named, number, of, same, table
 from bridge.rewrite.members import ALIAS, EVERY, Members, Row
 from bridge.rewrite.network import Network
 from bridge.scope import column
@@ -282,11 +282,6 @@ class Growth:
         attribute = self.node.measures.find(variable)
         assert attribute is not None
         return self.network.database.column_type(attribute)
-
-
-def called(name: str, alias: str) -> exp.Expr:
-    """A table by its name, as this in FROM."""
-    return exp.alias_(table(name), alias, table=True, quoted=True)
 
 
 def _id(name: str) -> exp.Identifier:

@@ -7,7 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import OUT, Flow, Need, Selection, floor, named, number, numbered, of, over, same, table, zero
+from bridge.flow import OUT, Flow, Need, Selection, called, floor, named, number, numbered, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.batch import by_condition
@@ -44,7 +44,7 @@ def _by_time(operator: Operator, node: query.Window, network: Network, below: Fl
     )
     entering = (
         exp.select(named(boundary, "_boundary"), *(of("r", name) for name in ("ts", "seq", *below.order, *below.names)))
-        .from_(exp.alias_(table(raw), "r", table=True, quoted=True))
+        .from_(called(raw, "r"))
         .join(exp.alias_(numbers(-(-size // slide)), "n", table=True, quoted=True), join_type="cross")
     )
     reached = [
@@ -126,8 +126,8 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
             named(of("r", "_number"), "_number"),
             *(of("r", name) for name in (*keys, *below.names)),
         )
-        .from_(exp.alias_(table(raw), "t", table=True, quoted=True))
-        .join(exp.alias_(table(raw), "r", table=True, quoted=True), on=exp.and_(*near))
+        .from_(called(raw, "t"))
+        .join(called(raw, "r"), on=exp.and_(*near))
         .where(jump, arrived("t", below))
     )
     orders = (*(f"_t{name}" for name in below.order), "_number")
@@ -154,7 +154,7 @@ def _jumps(count: int, slide: int, full: bool) -> exp.Expr:
 def number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.Expr], count: int) -> None:
     """A table of the rows with their `_number` in the stream, per key, counted on from the last one."""
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
-    known = exp.select(exp.Max(this=of("p", "_number"))).from_(exp.alias_(table(raw), "p", table=True, quoted=True))
+    known = exp.select(exp.Max(this=of("p", "_number"))).from_(called(raw, "p"))
     known = known.where(*(same(of("p", key), of("a", key)) for key in keys))
     counted = over(exp.RowNumber(), (of("a", key) for key in keys), (of("a", name) for name in below.key))
     total = exp.Add(this=exp.Coalesce(this=exp.Subquery(this=known), expressions=[number(0)]), expression=counted)

@@ -15,9 +15,9 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, named, number, of, over, same, table
+from bridge.flow import Flow, Need, Selection, called, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
-from bridge.rewrite.growth import Growth, called
+from bridge.rewrite.growth import Growth
 from bridge.rewrite.members import Members, expressions, shape
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.scope import column
@@ -147,7 +147,7 @@ class Matching:
         else:
             keys = (of("a", key) for key in self.keys)
             earlier = over(exp.Max(this=of("a", "ts")), keys, [of("a", "ts")], self._frame())
-        last = exp.alias_(table(self.instants), "i", table=True, quoted=True)
+        last = called(self.instants, "i")
         known = exp.Case().when(exp.LT(this=of("i", "ts"), expression=of("a", "ts")), of("i", "ts"))
         before = exp.Coalesce(this=earlier, expressions=[known.else_(of("i", "_before"))])
         same_key = [same(of("i", key), of("a", key)) for key in self.keys]

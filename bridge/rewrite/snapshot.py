@@ -8,7 +8,22 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, as_text, named, not_later, number, numbered, of, same, table, valid, zero
+from bridge.flow import (
+    Flow,
+    Need,
+    Selection,
+    as_text,
+    called,
+    named,
+    not_later,
+    number,
+    numbered,
+    of,
+    same,
+    table,
+    valid,
+    zero,
+)
 from bridge.plan import Insert, Operator
 from bridge.rewrite.changes import told_at
 from bridge.rewrite.jumping import first_time, number_rows, replaced_by_next
@@ -78,7 +93,7 @@ def at_moments(operator: Operator, node: query.Aggregate, network: Network) -> e
     groups = _groups(operator, node, network, below)
     keys = [of("g", f"_key{place}") for place in range(len(node.group_by))]
     come = not_later("g", "t", (), timed=True)
-    return told_at(node, below, network, moments.select(*keys, of("g", "_age")).join(_as(groups, "g"), on=come))
+    return told_at(node, below, network, moments.select(*keys, of("g", "_age")).join(called(groups, "g"), on=come))
 
 
 def _groups(operator: Operator, node: query.Aggregate, network: Network, below: Flow) -> str:
@@ -91,7 +106,7 @@ def _groups(operator: Operator, node: query.Aggregate, network: Network, below: 
     new = exp.select(*(of("a", name) for name in (*own, "_age")))
     new = new.from_(exp.Subquery(this=rows.select()).as_("a", quoted=True))
     add_table(operator, known, new)
-    there = exp.select(number(1)).from_(_as(known, "g")).where(*(same(of("g", key), of("a", key)) for key in keys))
+    there = exp.select(number(1)).from_(called(known, "g")).where(*(same(of("g", key), of("a", key)) for key in keys))
     first = exp.EQ(this=of("a", "_n"), expression=number(1))
     operator.steps.append(Insert(known, new.where(first, exp.Not(this=exp.Exists(this=there)))))
     return known
@@ -128,11 +143,7 @@ def _by_count(operator: Operator, node: Snapshot, network: Network, below: Flow,
     number_rows(operator, raw, below, {}, 1)
     last = exp.Mod(this=of("r", "_number"), expression=number(node.count or 1)).eq(0)
     rows = exp.select(of("r", "ts"), of("r", "seq"), named(number(NEVER), "_expires"))
-    operator.steps.append(Insert(name, rows.from_(_as(raw, "r")).where(last, arrived("r", below)).distinct()))
-
-
-def _as(name: str, alias: str) -> exp.Expr:
-    return exp.alias_(table(name), alias, table=True, quoted=True)
+    operator.steps.append(Insert(name, rows.from_(called(raw, "r")).where(last, arrived("r", below)).distinct()))
 
 
 @dataclasses.dataclass

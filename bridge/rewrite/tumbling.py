@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, floor, named, number, of, over, same, table, with_columns
+from bridge.flow import Flow, Selection, called, floor, named, number, of, over, same, with_columns
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.scope import column
@@ -44,11 +44,11 @@ def _first(operator: Operator, node: query.Window, network: Network, rows: Selec
     place = over(exp.RowNumber(), map(column, names[1:]), map(column, below.key))
     numbered = with_columns(come, _first=place)
     first = exp.select(*(of("a", name) for name in names)).from_(exp.Subquery(this=numbered).as_("a", quoted=True))
-    known = exp.select(number(1)).from_(exp.alias_(table(begun), "b", table=True, quoted=True))
+    known = exp.select(number(1)).from_(called(begun, "b"))
     known = known.where(*(same(of("b", name), of("a", name)) for name in names[1:]))
     add_table(operator, begun, first)
     operator.steps.append(Insert(begun, first.where(of("a", "_first").eq(1), exp.Not(this=exp.Exists(this=known)))))
-    found = exp.select(of("b", _AT)).from_(exp.alias_(table(begun), "b", table=True, quoted=True))
+    found = exp.select(of("b", _AT)).from_(called(begun, "b"))
     return exp.Subquery(this=found.where(*(same(of("b", name), of("r", name)) for name in names[1:])))
 
 
@@ -59,7 +59,7 @@ def _states(raw: str, keys: Sequence[str], below: Flow, size: int, origin: exp.E
         return over(function, map(column, keys), map(column, below.key))
 
     since = exp.paren(exp.Sub(this=of("r", _AT), expression=origin))
-    stretched = with_columns(exp.alias_(table(raw), "r", table=True, quoted=True), _stretch=floor(since, size))
+    stretched = with_columns(called(raw, "r"), _stretch=floor(since, size))
     batched = with_columns(
         stretched,
         _batch=exp.cast(running(exp.Max(this=column("_stretch"))), "BIGINT"),

@@ -219,12 +219,19 @@ def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly
 
 
 def valid(
-    row: str, at: str, flow: Flow, order: tuple[str, ...] = (), timed: bool = False, bounded: bool = False
+    row: str,
+    at: str,
+    flow: Flow,
+    order: tuple[str, ...] = (),
+    timed: bool = False,
+    bounded: bool = False,
+    spared: exp.Expr | None = None,
 ) -> list[exp.Expr]:
     """Whether a row of the window (alias `row`) is still in it when the row `at` has arrived.
 
     `order`: what tells the rows of one event apart, where `at` is a row of the same flow. `bounded` adds that the row
-    is not newer than `at` by time, too: an index on time then finds just the rows of a sliding window.
+    is not newer than `at` by time, too: an index on time then finds just the rows of a sliding window. Rows that are
+    `spared` stay though other rows push them out; theirs is the same instant.
     """
     conditions: list[exp.Expr] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
     if flow.size is not None and flow.size != NEVER:
@@ -238,7 +245,7 @@ def valid(
         pairs: list[tuple[exp.Expr, exp.Expr]] = [(of(at, mine), of(row, its)) for mine, its in names]
         bound = [exp.LTE(this=mine.copy(), expression=its.copy()) for mine, its in pairs[:1] if len(pairs) > 1]
         # First, as DuckDB joins ranges by the first two plain conditions: the time alone leaves nearly all rows.
-        conditions = [*bound, before(pairs), *conditions]
+        conditions = [*bound, exp.or_(before(pairs), spared), *conditions]
     return conditions
 
 

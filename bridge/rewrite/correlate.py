@@ -235,9 +235,8 @@ def _seen(
             asked = [not_later("w", "t", (), timed), _not_inserted(timed), *valid("w", "t", part.flow, timed=timed)]
         return [_bound(condition, part, trigger, rows) for condition in asked]
     right = right and not (trigger.flow.late and not part.flow.late)
-    inside = valid("w", "t", part.flow, timed=timed, bounded=indexed)
-    if part.flow.counted and part.flow.order:
-        inside[-1] = exp.or_(inside[-1], _of_one_event(timed, "_place" in rows[part.alias].columns))
+    own = _of_one_event(timed, "_place" in rows[part.alias].columns) if part.flow.order else None
+    inside = valid("w", "t", part.flow, timed=timed, bounded=indexed, spared=own)
     conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
 

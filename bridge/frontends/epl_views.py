@@ -19,7 +19,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_expiring import expiring_extent
 from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, resolved
-from bridge.query import Node, Window
+from bridge.query import Filter, Node, Window
 from bridge.scope import column
 from windows.window import (
     Extent,
@@ -60,6 +60,9 @@ def windowed(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
     """The window of a node whose columns are perhaps called `alias.column`."""
     names = Names(alias, ())
     extent = with_expressions(view.extent, lambda expression: resolved(cursor, [expression], names)[0])
+    if isinstance(extent, Trailing) and extent.of is not None:
+        # An event without a time is in no window of Esper's; WINDOW(TRAILING) of the bridge's own SQL it empties.
+        node = Filter(node, exp.Not(this=exp.Is(this=extent.of.copy(), expression=exp.null())))
     return Window(node, extent, resolved(cursor, view.keys, names))
 
 

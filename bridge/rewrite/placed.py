@@ -49,7 +49,7 @@ def _rows(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Select:
 def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
     """The rows, or none of them, by a condition of all."""
     of_all = exp.select(condition.copy()).from_(_called(rows, "b"))
-    return exp.select(*_names(rows)).from_(_called(rows, "w")).where(exp.Subquery(this=of_all))
+    return exp.select(*_names(rows)).from_(_called(rows, "w")).where(exp.paren(of_all))
 
 
 def _sought(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select:

@@ -48,11 +48,34 @@ class StreamEntry:
 
 
 @dataclasses.dataclass
+class Emission:
+    """A statement that reads a query's results, written when it is asked for: of most queries one of several is enough."""
+
+    write: Callable[[], exp.Expr]
+    render: Callable[[exp.Expr], str]
+    types: tuple[str, ...]
+
+    @functools.cached_property
+    def statement(self) -> exp.Expr:
+        return self.write()
+
+    @functools.cached_property
+    def text(self) -> str:
+        """In the database's SQL."""
+        return self.render(self.statement)
+
+    @functools.cached_property
+    def signature(self) -> tuple[str, ...]:
+        """What it has in common with those that differ in constants alone."""
+        return (signature(self.statement), *self.types)
+
+
+@dataclasses.dataclass
 class QueryEntry:
     """A continuous query: its resolved tree, the flow of its results, and how they are read.
 
     `emissions`: the statement that reads them of `many` events, and where there are others, that for `few`, and that for
-    many which several queries share; `texts`: these in the database's SQL. `number` counts the queries as they come.
+    many which several queries share. `number` counts the queries as they come.
     """
 
     name: str
@@ -64,8 +87,7 @@ class QueryEntry:
     derived: frozenset[str]
     sources: frozenset[str]
     timed: bool
-    emissions: Mapping[str, exp.Expr]
-    texts: Mapping[str, str]
+    emissions: Mapping[str, Emission]
     number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
     in_arrow: bool
@@ -85,12 +107,6 @@ class QueryEntry:
     def is_decoded(self) -> bool:
         """Whether the values that the database gives are still to become those of the query's types."""
         return any(self.decoders)
-
-    @functools.cached_property
-    def signatures(self) -> dict[str, tuple[str, ...]]:
-        """For each statement, what it has in common with those that differ in constants alone."""
-        types = tuple(field.type for field in self.fields)
-        return {form: (signature(emission), *types) for form, emission in self.emissions.items()}
 
     def form(self, push: str, shared: bool) -> str:
         """Which statement reads the results of a push of `few` or `many` events, if it is `shared` with other queries."""

@@ -96,12 +96,11 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
     is_script = isinstance(definition, (Script, MultiFilter))
     script = definition if isinstance(definition, Script) else Script((), (Output(name, definition),))
     known, made = set(catalogue.streams), list[str]()
-    back = runner.network.remember()
     before = [entry.resolved.node for entry in catalogue.queries.values()]
     try:
         runner.network.written = runner.expected | written([*before, *script.queries.values()], runner.database)
         _refuse_late_writes(script, before, runner)
-        with runner.transaction():
+        with runner.network.restored_on_error(), runner.transaction():
             for stream, schema in script.streams:
                 _declare(stream, schema, runner)
             for output, node in script.queries.items():
@@ -110,7 +109,6 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
                 made.append(output)
                 _check_schema(output, script.declared.get(output), runner)
     except Exception:
-        back()
         runner.undo(made, set(catalogue.streams) - known)
         raise
     if is_script:
@@ -142,13 +140,12 @@ def _create_statements(
     streams, queries = set(catalogue.streams), set(catalogue.queries)
     known, tables, variables = dict(windows.known), dict(windows.tables), dict(catalogue.variables)
     states = set(catalogue.tables)
-    back, forget = runner.network.remember(), catalogue.event_types.remember()
+    forget = catalogue.event_types.remember()
     try:
-        with runner.transaction():
+        with runner.network.restored_on_error(), runner.transaction():
             for statement in statements:
                 _create_statement(statement, name, text, runner, windows)
     except Exception:
-        back()
         forget()
         windows.known, windows.tables, catalogue.variables = known, tables, variables
         made = set(catalogue.tables) - states

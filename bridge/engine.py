@@ -164,7 +164,7 @@ class Bridge:
             raise ProcessorError(f"an output processor is a function, not {function!r}", [])
         handle = Processor(entry.name, function, batch)
         entry.processors.append(handle)
-        self._runner.reports.stale = True
+        self._runner.reports.outdate()
         return handle
 
     @_locked
@@ -173,7 +173,7 @@ class Bridge:
         for entry in self._catalogue.queries.values():
             if handle in entry.processors:
                 entry.processors.remove(handle)
-                self._runner.reports.stale = True
+                self._runner.reports.outdate()
                 return
         raise UnknownName("this output processor is not there (any more)")
 
@@ -344,7 +344,7 @@ class Bridge:
 
         The events in the reorder buffer go through first. After that the bridge takes no event.
         """
-        with self._runner.pushing():
+        with self._runner.pushing(0 if self._reorder is None else None):
             batches, count = self._reorder.release(NEVER) if self._reorder is not None else ([], 0)
             results = self._runner.take(batches, count, self._last(batches), final=True)
         self._finished = True

@@ -44,7 +44,12 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
         "few": f"-- the same, of a push of at most {FEW} events",
     }
     for form, emission in entry.emissions.items():
-        lines += ["", heads[form], *_family(entry, form, catalogue), f"{database.render(emission, pretty=True)};"]
+        lines += [
+            "",
+            heads[form],
+            *_family(entry, form, catalogue),
+            f"{database.render(emission.statement, pretty=True)};",
+        ]
     lines += _bound(entry, catalogue, database)
     purges = [step for operator in entry.operators for step in operator.purges]
     if purges:
@@ -180,15 +185,15 @@ def _family(entry: QueryEntry, form: str, catalogue: Catalogue) -> Iterator[str]
     if form == "many" and "shared" in entry.emissions:
         return
     others = [other for other in catalogue.queries.values() if form in other.emissions]
-    alike = [other.name for other in others if other.signatures[form] == entry.signatures[form]]
+    alike = [other.name for other in others if other.emissions[form].signature == entry.emissions[form].signature]
     if len(alike) > 1:
         yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
 
 
 def _bound(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
     """Events of which streams need no inbox, as far as this query goes."""
-    form = entry.form("few", shared=False)
-    report = Report([entry], entry.emissions[form], entry.texts[form])
+    emission = entry.emissions[entry.form("few", shared=False)]
+    report = Report([entry], emission.statement, emission.text)
     streams = [catalogue.streams[name] for name in sorted(entry.sources)]
     bound = [stream.name for stream in streams if single(stream, entry.operators, [report], entry.timed, (), database)]
     if bound:

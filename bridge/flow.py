@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterable, Mapping
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
@@ -70,8 +69,13 @@ class Selection:
     def select(self, names: Iterable[str] | None = None) -> exp.Select:
         """The selection as a statement with these columns, or all."""
         wanted = self.columns if names is None else list(names)
-        select = exp.select(*(named(self.columns[name].copy(), name) for name in wanted))
-        return select.from_(_as_item(self.source)).where(*self.conditions)
+        select = exp.select(*(named(self.columns[name].copy(), name) for name in wanted), copy=False)
+        conditions = (condition.copy() for condition in self.conditions)
+        return select.from_(_as_item(self.source), copy=False).where(*conditions, copy=False)
+
+
+Form = Callable[[], Selection]
+"""Writes a selection."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Flow:
     `late`: what an event changes here comes after all that it is told to has seen it.
     `size` is the one time for which every row is valid, where there is one. `few` and `many`: the same arrivals by a
     statement that is faster for so many events, where there is one; `shared`: for many, if it tells those of several
-    queries that differ in constants.
+    queries that differ in constants. These are written when somebody wants them.
     """
 
     names: tuple[str, ...]
@@ -98,9 +102,9 @@ class Flow:
     jump: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     size: int | None = None
-    few: Selection | None = None
-    many: Selection | None = None
-    shared: Selection | None = None
+    few: Form | None = None
+    many: Form | None = None
+    shared: Form | None = None
     late: bool = False
 
     @property
@@ -116,35 +120,37 @@ class Flow:
     def change(self, names: tuple[str, ...], columns: Mapping[str, exp.Expr]) -> Flow:
         """The flow with other attributes (a map)."""
 
-        def mapped(selection: Selection | None) -> Selection | None:
-            if selection is None:
-                return None
+        def mapped(selection: Selection) -> Selection:
             system = {name: column(name) for name in selection.columns if name in {*_SYSTEM, *self.order, *self.jump}}
             return selection.project({**system, **columns})
 
         return dataclasses.replace(
             self,
             names=names,
-            arrivals=cast("Selection", mapped(self.arrivals)),
-            content=mapped(self.content),
+            arrivals=mapped(self.arrivals),
+            content=self.content and mapped(self.content),
             hidden=(),
-            few=mapped(self.few),
-            many=mapped(self.many),
-            shared=mapped(self.shared),
+            few=_then(self.few, mapped),
+            many=_then(self.many, mapped),
+            shared=_then(self.shared, mapped),
         )
 
     def where(self, condition: exp.Expr) -> Flow:
-        def filtered(selection: Selection | None) -> Selection | None:
-            return selection and selection.where(condition)
+        def filtered(selection: Selection) -> Selection:
+            return selection.where(condition)
 
         return dataclasses.replace(
             self,
-            arrivals=self.arrivals.where(condition),
-            content=filtered(self.content),
-            few=filtered(self.few),
-            many=filtered(self.many),
-            shared=filtered(self.shared),
+            arrivals=filtered(self.arrivals),
+            content=self.content and filtered(self.content),
+            few=_then(self.few, filtered),
+            many=_then(self.many, filtered),
+            shared=_then(self.shared, filtered),
         )
+
+
+def _then(form: Form | None, change: Callable[[Selection], Selection]) -> Form | None:
+    return None if form is None else lambda: change(form())
 
 
 OUT = ("_out_ts", "_out", "_out_place")
@@ -326,7 +332,7 @@ def ascending(expression: exp.Expr) -> exp.Ordered:
 
 def _as_item(source: exp.Expr) -> exp.Expr:
     if isinstance(source, exp.Subquery):
-        return exp.alias_(source.copy(), "q", table=True, quoted=True)
+        return exp.alias_(source.copy(), "q", table=True, quoted=True, copy=False)
     return source.copy()
 
 

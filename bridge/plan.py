@@ -55,16 +55,17 @@ def _shaped(name: str) -> exp.Expr:
 
 @dataclasses.dataclass(frozen=True)
 class Insert:
-    """Adds the rows of a SELECT to a table of state."""
+    """Adds the rows of a SELECT to a table of state; what writes the SELECT is asked when it is to be run."""
 
     table: str
-    select: exp.Expr
+    select: exp.Expr | Callable[[], exp.Expr]
     columns: tuple[str, ...] = ()
     """Where it is a table of the user's, the columns that get the SELECT's, in their order."""
 
     def statement(self) -> exp.Expr:
         names = [exp.to_identifier(name, quoted=True) for name in self.columns]
-        return exp.insert(self.select.copy(), table(self.table), columns=names or None)
+        select = self.select.copy() if isinstance(self.select, exp.Expr) else self.select()
+        return exp.insert(select, table(self.table), columns=names or None)
 
 
 @dataclasses.dataclass(frozen=True)

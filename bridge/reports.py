@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -18,6 +19,9 @@ ARROW_FROM = 1_000
 
 FEW = 16
 """Events in a push up to which a statement for few events is taken."""
+
+PUSHES = frozenset(["many", "few"])
+"""What a push is, by its number of events."""
 
 PIECE = 64
 """Results that lie in pieces of so many, each in order, are put together by these instead of one by one."""
@@ -148,38 +152,53 @@ Make = Callable[[Sequence[QueryEntry], str], list[Report]]
 
 
 class Reports:
-    """All reports there are; `stale` when queries or processors have come or gone since they were made.
+    """All reports there are, for pushes of `many` events and of `few`: other statements may do, and other queries be alike.
 
-    For a push of few events other statements may do than for many, and other queries may then be alike.
+    Both are outdated when queries or processors have come or gone since they were made.
     """
 
     def __init__(self) -> None:
-        self.stale = False
-        self.many: list[Report] = []
-        self.few: list[Report] = []
-        self._made: dict[tuple[object, ...], list[Report]] = {}
+        self._made: dict[str, dict[tuple[object, ...], list[Report]]] = {push: {} for push in PUSHES}
+        self._outdated = set(PUSHES)
+        self._small = 0
+        """So many pushes of few events came since then."""
 
-    def regroup(self, entries: Iterable[QueryEntry], make: Make) -> list[str]:
+    def outdate(self) -> None:
+        """Queries or processors have come or gone."""
+        self._outdated, self._small = set(PUSHES), 0
+
+    def outdated(self, count: int | None) -> list[str]:
+        """For which pushes they are to be grouped anew, before one of so many events; None: before several of any size."""
+        self._small += count is not None and 0 < count <= FEW
+        return sorted(self._outdated & (PUSHES if count is None else {self._push(count)}))
+
+    def _push(self, count: int) -> str:
+        """What so many events are. Both tell the same: what is made for many does for none, and for the last few of a history."""
+        made = self._outdated == {"few"} and (count == 0 or self._small < 2)
+        return "many" if count > FEW or made else "few"
+
+    def of(self, push: str) -> list[Report]:
+        """Those that are made for `many` events, or for `few`."""
+        return list(itertools.chain.from_iterable(self._made[push].values()))
+
+    def regroup(self, push: str, entries: Iterable[QueryEntry], make: Make) -> list[str]:
         """Groups those that have a processor; gives the tables of constants that nobody needs any more."""
-        reported = [entry for entry in entries if entry.processors]
-        before, self._made = self._made, {}
-        self.many, self.few = ([*self._grouped(reported, push, before, make)] for push in ("many", "few"))
-        self.stale = False
-        kept = {id(report) for report in (*self.many, *self.few)}
-        gone = (report for reports in before.values() for report in reports if id(report) not in kept)
-        return [report.table for report in gone if report.table is not None]
-
-    def _grouped(
-        self, entries: Iterable[QueryEntry], push: str, before: Mapping[tuple[object, ...], list[Report]], make: Make
-    ) -> Iterator[Report]:
         groups: dict[tuple[object, ...], list[QueryEntry]] = {}
         for entry in entries:
-            groups.setdefault((entry.signatures[entry.form(push, shared=True)], as_arrow(entry)), []).append(entry)
+            if entry.processors:
+                key: tuple[object, ...] = (entry.emissions[entry.form(push, shared=True)].signature, as_arrow(entry))
+                groups.setdefault(key, []).append(entry)
+        before = list(self._made.values())
+        known = {key: reports for made in before for key, reports in made.items()}
+        found: dict[tuple[object, ...], list[Report]] = {}
         for key, members in groups.items():
             same = (*key, *(entry.number for entry in members))
-            if same not in self._made:
-                self._made[same] = before.get(same) or make(members, push)
-            yield from self._made[same]
+            found[same] = known.get(same) or make(members, push)
+        self._made[push] = found
+        self._outdated.discard(push)
+        kept = {id(report) for made in self._made.values() for reports in made.values() for report in reports}
+        gone = {id(report): report for made in before for reports in made.values() for report in reports}
+        return [report.table for number, report in gone.items() if report.table is not None and number not in kept]
 
     def read(self, database: Database, streams: frozenset[str], count: int, final: bool) -> Results:
         """What a push of so many events into these streams has given, query by query as they were created."""
@@ -192,5 +211,4 @@ class Reports:
 
     def concerned(self, streams: frozenset[str], count: int, final: bool) -> list[Report]:
         """What there is to be read after a push of so many events into these streams."""
-        reports = self.many if count > FEW else self.few
-        return [report for report in reports if final or report.timed or not report.sources.isdisjoint(streams)]
+        return [report for report in self.of(self._push(count)) if final or report.timed or not report.sources.isdisjoint(streams)]

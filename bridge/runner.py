@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
-from bridge.catalogue import Catalogue, QueryEntry, StreamEntry
+from bridge.catalogue import Catalogue, Emission, QueryEntry, StreamEntry
 from bridge.changes import StateTable
 from bridge.check import Resolved, streaming, without_types
 from bridge.errors import QueryError
-from bridge.flow import Flow, ascending, table
+from bridge.flow import Flow, Form, Selection, ascending, table
 from bridge.intake import Batch
 from bridge.plan import Call, Insert, Operator, Purge, Step, Table
 from bridge.query import Node, Stream
@@ -21,6 +22,7 @@ from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
+from bridge.scope import Field
 from bridge.single import Single, Singles
 from bridge.stores.order import conflicts, uses, written
 from windows.databases import Database, Refused
@@ -127,14 +129,10 @@ class Runner:
     def add_query(self, name: str, node: Node, text: str) -> None:
         """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
         resolved = without_types(streaming(self.catalogue.event_types.put(node), self.catalogue), self.catalogue)
-        back = self.network.remember()
         self._forget_works()
-        try:
+        with self.network.restored_on_error():
             self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
             self._check_timed()
-        except Exception:
-            back()
-            raise
 
     def _check_timed(self) -> None:
         """What time alone makes read and write a table would see it as it is when all of that time has passed."""
@@ -161,23 +159,22 @@ class Runner:
         flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), 0))
-        emissions = self._emissions(flow, [field.name for field in resolved.visible])
-        texts = {form: self.database.render(emission) for form, emission in emissions.items()}
-        for statement in texts.values():  # a name or type that only the database knows is wrong here, not at an event
-            self.database.fetch(statement)
+        emissions = self._emissions(flow, resolved.visible)
+        # A name or type that only the database knows is wrong here, not at an event.
+        self.database.fetch(emissions["many"].text)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
         in_arrow = all(self.database.in_arrow(field.type) for field in resolved.visible)
         self._created += 1
         return QueryEntry(
-            name, text, resolved, self.seq, flow, operators, derived, sources, timed, emissions, texts, self._created,
-            decoders, in_arrow,
+            name, text, resolved, self.seq, flow, operators, derived, sources, timed, emissions, self._created, decoders,
+            in_arrow,
         )  # fmt: skip
 
     def remove_query(self, entry: QueryEntry) -> None:
         """Drops the tables that no other query needs."""
         del self.catalogue.queries[entry.name.lower()]
-        self.reports.stale = True
+        self.reports.outdate()
         self._forget_works()
         with self.transaction():
             gone = [made.name for operator in self._forget_unused() for made in operator.tables]
@@ -229,18 +226,24 @@ class Runner:
     def _columns(self, schema: Schema) -> list[tuple[str, str]]:
         return [(attribute.name, self.database.column_type(attribute)) for attribute in schema]
 
-    def _emissions(self, flow: Flow, names: Sequence[str]) -> dict[str, exp.Expr]:
+    def _emissions(self, flow: Flow, fields: Sequence[Field]) -> dict[str, Emission]:
+        names, types = [field.name for field in fields], tuple(field.type for field in fields)
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
         columns = [exp.column(c, quoted=True) for c in (*self.told, *names)]
-        forms = {"many": flow.many or flow.arrivals, "shared": flow.shared, "few": flow.few}
-        if flow.many and not flow.few:
-            forms["few"] = flow.arrivals
-        emissions: dict[str, exp.Expr] = {}
-        for form, selection in forms.items():
-            if selection is not None:
-                rows = exp.Subquery(this=selection.select(["ts", "seq", *flow.order, *names])).as_("r", quoted=True)
-                emissions[form] = prune(exp.select(*columns).from_(rows).order_by(*order))
-        return emissions
+
+        def any_push() -> Selection:
+            return flow.arrivals
+
+        few = flow.few or (any_push if flow.many else None)
+        forms = {"many": flow.many or any_push, "shared": flow.shared, "few": few}
+
+        def statement(form: Form) -> exp.Expr:
+            rows = exp.Subquery(this=form().select(["ts", "seq", *flow.order, *names]))
+            item = rows.as_("r", quoted=True, copy=False)
+            return prune(exp.select(*columns).from_(item, copy=False).order_by(*order))
+
+        written = {name: functools.partial(statement, form) for name, form in forms.items() if form is not None}
+        return {name: Emission(write, self.database.render, types) for name, write in written.items()}
 
     def _create_tables(self, operator: Operator, done: int) -> None:
         for made in operator.tables[done:]:
@@ -265,10 +268,15 @@ class Runner:
 
     # Reports ----------------------------------------------------------------------------------------------------------
 
-    def _regroup(self) -> None:
+    def _group_reports(self, count: int | None) -> None:
+        """For a push of so many events, or any: what reports is settled before it begins."""
+        for push in self.reports.outdated(None if self._one_by_one() else count):
+            self._regroup(push)
+
+    def _regroup(self, push: str) -> None:
         """Queries that differ in constants alone report by one statement, where the database can."""
         self._singles.clear()
-        for name in self.reports.regroup(self.catalogue.queries.values(), self._reports):
+        for name in self.reports.regroup(push, self.catalogue.queries.values(), self._reports):
             with self.transaction():
                 self._drop(name)
 
@@ -280,12 +288,12 @@ class Runner:
 
     def _report(self, entry: QueryEntry, form: str) -> Report:
         emission = entry.emissions[form]
-        return Report([entry], emission, entry.texts[form], loose=loose(entry, emission, self.database))
+        return Report([entry], emission.statement, emission.text, loose=loose(entry, emission.statement, self.database))
 
     def _family(self, members: Sequence[QueryEntry], form: str) -> Report:
         """One statement for all members; the database must accept it before it counts."""
         name = self.network.name("family", Stream(""))
-        family = lifted([entry.emissions[form] for entry in members], name)
+        family = lifted([entry.emissions[form].statement for entry in members], name)
         text = self.database.render(family.statement)
         with self.transaction():
             self._create_constants(name, family)
@@ -305,19 +313,20 @@ class Runner:
 
     def push(self, batches: Sequence[Batch], count: int, ts: int) -> Results:
         """One push, all of it or nothing. What is one question alone needs no transaction."""
-        if self.reports.stale:
-            self._regroup()
+        self._group_reports(count)
         alone = self._singles.of(batches[0].stream) if count == 1 else None
         busy = self._filled or self._lent or self._since_purge + count >= PURGE_EVERY
         if alone is not None and alone.asks_once and not busy:
             return self._take(batches, count, ts, final=False)
-        with self.pushing():
+        with self.transaction(self._take_back()):
             return self.take(batches, count, ts)
 
-    def pushing(self) -> contextlib.AbstractContextManager[None]:
-        """The transaction of a push. What reports is settled before: not every database can take a new table back."""
-        if self.reports.stale:
-            self._regroup()
+    def pushing(self, count: int | None = None) -> contextlib.AbstractContextManager[None]:
+        """The transaction of a push of so many events, or of any number of pushes.
+
+        What reports is settled before: not every database can take a new table back.
+        """
+        self._group_reports(count)
         return self.transaction(self._take_back())
 
     def _lend(self, inbox: str, rows: pa.Table) -> None:

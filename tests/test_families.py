@@ -49,7 +49,20 @@ def listen(cep, *texts, batch=False):
 
 def sizes(cep):
     """How many queries each statement answers."""
-    return sorted(len(report.members) for report in cep._runner.reports.few)
+    return sorted(len(report.members) for report in cep._runner.reports.of("few"))
+
+
+def test_what_is_made_for_many_tells_the_last_few(cep):
+    """Statements for few events are made when few come a second time; results are the same before and after."""
+    told = listen(cep, "SELECT a FROM s WHERE a > 1", "SELECT a FROM s WHERE a > 2")
+    few, made = 0, {"many": [], "few": []}
+    for count, push in [(50, "many"), (2, None), (50, None), (1, "few"), (1, None), (50, None)]:
+        few += count
+        made |= {push: [2]} if push else {}
+        cep.push_all([("s", (1 + ts % 3, "x"), ts) for ts in range(few - count, few)])
+        assert {push: [len(report.members) for report in cep._runner.reports.of(push)] for push in made} == made
+    rows = [(ts, 1 + ts % 3) for ts in range(few)]
+    assert told == {"q0": [row for row in rows if row[1] > 1], "q1": [row for row in rows if row[1] > 2]}
 
 
 # What is one statement ------------------------------------------------------------------------------------------------
@@ -69,7 +82,7 @@ def test_constants_make_no_difference(cep, text):
     told = listen(cep, *(text.format(number) for number in (1, 2, 3)))
     for ts, a in enumerate([1, 2, 3, 2, 1, 4, 3]):
         cep.push_event("s", (a, f"x{a}"), ts)
-    together = [len(report.members) for report in cep._runner.reports.few]
+    together = [len(report.members) for report in cep._runner.reports.of("few")]
     assert together == [3] or cep.database.dialect == "duckdb"
     for number in (1, 2, 3):
         with bridge.connect("sqlite://") as alone:

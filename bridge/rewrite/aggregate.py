@@ -7,7 +7,7 @@ expire in the order they came and the database can compute a frame's bound per r
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -15,6 +15,7 @@ from bridge import query
 from bridge.flow import (
     FROM,
     Flow,
+    Form,
     Need,
     Selection,
     as_text,
@@ -42,6 +43,9 @@ from bridge.scope import column
 from bridge.snapshot import Snapshot
 from windows.window import NEVER
 
+Write = Callable[[], exp.Query]
+"""Writes a statement, which is done when somebody wants it."""
+
 
 @rewrite.register
 def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
@@ -63,10 +67,11 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         below = held(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
         forms = _forms(node, below, network)
         if told_anyway(node):
-            forms = {"": (at_moments(operator, node, network), "moments at which it is asked for")}
+            select = at_moments(operator, node, network)
+            forms = {"": (lambda: select, "moments at which it is asked for")}
         told = (f"of {push} events by {form}" if push else f"by {form}" for push, (_, form) in forms.items())
         operator.notes.append(f"aggregate {', '.join(told)}")
-        selects = {push: select for push, (select, _) in forms.items()}
+        selects = {push: write for push, (write, _) in forms.items()}
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
         operator.result = _flow(node, below, selects, (*jump, FROM) if jump else ())
@@ -78,46 +83,54 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     return network.give(operator, node, need)
 
 
-def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[exp.Query, str]]:
-    """The statement for any push, and another for `few` or `many` events where there is one; each with its name."""
+def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[Write, str]]:
+    """What writes the statement for any push, and another for `few` or `many` events where there is one; with its name."""
     if node.every_change:
-        return {"": (at_changes(node, below, network), "moments that change its window")}
+        return {"": (lambda: at_changes(node, below, network), "moments that change its window")}
     if below.jumping:
-        return {"": (per_jump(node, below, network), "once per jump of its window")}
+        return {"": (lambda: per_jump(node, below, network), "once per jump of its window")}
     by_number = network.database.indexes and can_count(node, below)
     if by_number:
-        single = counted(node, below, network), "row numbers"
+        rows = counted(node, below, network)  # now, as it makes an operator
+        single: tuple[Write, str] = (lambda: rows, "row numbers")
     else:
-        single = joined(node, below, network), "join of arrivals and window"
+        single = (lambda: joined(node, below, network), "join of arrivals and window")
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
     if network.database.frames and not nth and below.size is not None and not below.timed and not node.on_change:
-        forms: dict[str, tuple[exp.Query, str]] = {
-            "": (framed(node, below), "window frames, as its rows expire in order"),
+        forms: dict[str, tuple[Write, str]] = {
+            "": (lambda: framed(node, below), "window frames, as its rows expire in order"),
             "few": single,
         }
         if network.database.asof and can_count(node, below) and not below.counted:
             in_order = as_inserted(node.input, network)
-            forms["many"] = sought(node, below, in_order), "their places among the rows"
-            forms["shared"] = listed(node, below, in_order), "a list of these places"
+            forms["many"] = (lambda: sought(node, below, in_order)), "their places among the rows"
+            forms["shared"] = (lambda: listed(node, below, in_order)), "a list of these places"
         return forms
     if by_number and (found := searched(node, below, network)) is not None:
-        return {"": single, "many": (found, "places in a sorted array")}
+        return {"": single, "many": (lambda: found, "places in a sorted array")}
     if can_range(node, below):
-        return {"": single, "many": (ranged(node, below), "two window frames, of the instants before and its own")}
+        return {
+            "": single,
+            "many": (lambda: ranged(node, below), "two window frames, of the instants before and its own"),
+        }
     return {"": single}
 
 
-def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, exp.Query], kept: Sequence[str]) -> Flow:
+def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, Write], kept: Sequence[str]) -> Flow:
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
     order = ("_place",) if below.order or below.jumping or node.on_change or node.every_change else ()
     system = dict.fromkeys(("ts", "seq", "_expires", *order, *kept))
     columns = [*system, *groups, *names]
-    forms = {push: Selection.of(exp.Subquery(this=select), columns) for push, select in selects.items()}
+
+    def form(write: Write) -> Form:
+        return lambda: Selection.of(exp.Subquery(this=write()), columns)
+
+    forms = {push: form(write) for push, write in selects.items()}
     timed = below.timed or node.on_change or node.every_change
     return Flow(
         names,
-        forms[""],
+        forms[""](),
         order=order,
         timed=timed,
         few=forms.get("few"),

@@ -111,7 +111,7 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
         union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
-    few = None if indexed else joined(by_time=True)
+    few = None if indexed else lambda: joined(by_time=True)
     timed = any(part.flow.timed for part in parts if part.flow)
     hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
     return Flow(names, joined(indexed), order=order, timed=timed, hidden=hidden, few=few)

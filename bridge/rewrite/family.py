@@ -50,7 +50,7 @@ def signature(statement: exp.Expr) -> str:
     bare = statement.copy()
     for constant in list(constants(bare)):
         constant.replace(exp.Placeholder(this=_kind(constant).__name__))
-    return bare.sql()
+    return bare.sql(copy=False)
 
 
 def lifted(statements: Sequence[exp.Expr], name: str) -> Family:

@@ -91,7 +91,7 @@ class Growth:
         select: exp.Query = exp.union(*made, distinct=False) if len(made) > 1 else made[0]
         for name, (columns, part) in parts.items():
             alias = exp.TableAlias(this=_id(name), columns=[_id(c) for c in columns])
-            select = select.with_(alias, as_=part, recursive=True)
+            select = select.with_(alias, as_=part, recursive=True, copy=False)
         return select
 
     def _made(self, runs: str) -> exp.Select:

@@ -79,7 +79,7 @@ class Matching:
         self.alone = True
         """Whether there never was more than one member, so that no run is the same for several."""
         growth = self._growth({1: self.node})
-        self.spells_first = growth.spells_first
+        self.spells_first, self.columns = growth.spells_first, growth.columns
         self._make_tables(growth)
 
     def join(self, node: query.Match) -> int:
@@ -100,15 +100,15 @@ class Matching:
         return cast("dict[int, query.Match]", self.operator.members)
 
     def _write(self) -> None:
-        """The steps and purges, for the members there are now."""
-        growth = self._growth(self.members)
+        """The steps and purges, for the members there are now. Those of many are not written before the last has come."""
+        members = self.members
         self.within = max(node.within for node in self.members.values())
         old = exp.LTE(this=column("ts"), expression=ago(self.within))
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
         self.operator.steps = [
             Insert(self.symbols, self._symbols()),
-            Insert(self.steps, growth.select()),
-            Insert(self.runs, self._growing(growth)),
+            Insert(self.steps, lambda: self._growth(members).select()),
+            Insert(self.runs, self._growing()),
             *self._newest_instants(),
         ]
 
@@ -177,10 +177,10 @@ class Matching:
 
     # The runs -----------------------------------------------------------------------------------------------------
 
-    def _growing(self, growth: Growth) -> exp.Select:
+    def _growing(self) -> exp.Select:
         """The runs from whose state the automaton goes on."""
         states = sorted({state for state, _, _ in self.automaton.transitions})
-        select = exp.select(*map(column, growth.columns)).from_(table(self.steps))
+        select = exp.select(*map(column, self.columns)).from_(table(self.steps))
         return select.where(exp.In(this=column("_state"), expressions=[number(state) for state in states]))
 
     def _purge_runs(self) -> Purge:

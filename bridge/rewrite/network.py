@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
@@ -80,6 +81,8 @@ class Network:
         self._changers: dict[str, list[frozenset[str]]] = {}
         """Of each table that statements change the streams that each of them reads."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
+        self._before: list[dict[int, tuple[Operator, dict[str, object]]]] = []
+        """How operators were before what is under way, from the outermost attempt to the innermost."""
         self.reader = 0
         self._used: set[int | str] = set()
         self._needs: dict[int | str, set[int | str]] = {}
@@ -131,7 +134,9 @@ class Network:
         """
         key, epoch = key or node, self.epoch if epoch is None else epoch
         found = self._by_node.get((key, epoch))
-        if found is None:
+        if found is not None:
+            self._note_before(found)
+        else:
             sources, timed = self.concerns(node)
             found = Operator(title, sources, timed)
             self._noting(id(found), lambda: build(found))
@@ -148,17 +153,27 @@ class Network:
         self._used = above
         return result
 
-    def remember(self) -> Callable[[], None]:
-        """The way back to how all operators are now, for when a query that added to some of them is refused."""
-        states = [(operator, {k: copy.copy(v) for k, v in vars(operator).items()}) for operator in self.operators]
+    @contextlib.contextmanager
+    def restored_on_error(self) -> Iterator[None]:
+        """All operators go back to how they were, where a query that adds to some of them is refused within."""
         changers = {name: list(found) for name, found in self._changers.items()}
-
-        def back() -> None:
+        states: dict[int, tuple[Operator, dict[str, object]]] = {}
+        self._before.append(states)
+        try:
+            yield
+        except BaseException:
             self._changers = changers
-            for operator, state in states:
+            for operator, state in states.values():
                 vars(operator).update(state)
+            raise
+        finally:
+            self._before.pop()
 
-        return back
+    def _note_before(self, operator: Operator) -> None:
+        """Keeps how an operator is that may be added to now."""
+        for states in self._before:
+            if id(operator) not in states:
+                states[id(operator)] = operator, {name: copy.copy(value) for name, value in vars(operator).items()}
 
     def kept(self, node: Node) -> list[int]:
         """The epochs in which a window was made that is still kept."""

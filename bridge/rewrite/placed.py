@@ -103,4 +103,4 @@ def _names(rows: exp.Select) -> list[exp.Column]:
 
 
 def _called(rows: exp.Query, alias: str) -> exp.Expr:
-    return exp.Subquery(this=rows.copy()).as_(alias, quoted=True)
+    return exp.Subquery(this=rows.copy()).as_(alias, quoted=True, copy=False)

@@ -12,8 +12,8 @@ from bridge.flow import items
 def prune(select: exp.Select) -> exp.Select:
     """The SELECT (in place), its sub-queries in FROM giving only what it reads of them."""
     for item in _sub_queries(select):
-        used = {found.name for found in _columns(select, item) if found.table in ("", item.alias)}
-        if not _has_star(select, item):
+        used = _used(select, item)
+        if used is not None:
             _keep(item.this, used)
         for inner in _selects(item.this):
             prune(inner)
@@ -48,13 +48,13 @@ def _sub_queries(select: exp.Select) -> list[exp.Subquery]:
     return [item for item in items(select) if isinstance(item, exp.Subquery) and list(_selects(item.this))]
 
 
-def _columns(select: exp.Select, item: exp.Subquery) -> Iterator[exp.Column]:
-    """The columns named in the SELECT, but for those within the item itself."""
+def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
+    """The columns that the SELECT, without the item, names of it; None where it wants all of them."""
+    used: set[str] = set()
+    alias = item.alias
     for node in select.walk(prune=lambda node: node is item):
-        if isinstance(node, exp.Column):
-            yield node
-
-
-def _has_star(select: exp.Select, item: exp.Subquery) -> bool:
-    own = (star for star in select.walk(prune=lambda node: node is item) if isinstance(star, exp.Star))
-    return any(not isinstance(star.parent, exp.Count) for star in own)
+        if isinstance(node, exp.Column) and node.table in ("", alias):
+            used.add(node.name)
+        elif isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            return None
+    return used

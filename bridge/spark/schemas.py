@@ -14,7 +14,7 @@ from bridge.sources.relations import whole_table
 def result_schema(cep: Bridge, name: str) -> pa.Schema:
     """The columns of a query's results, in the types that the database gives where the query says none."""
     entry = cep._catalogue.query_entry(name)
-    given = cep.database.arrow(entry.texts["many"])
+    given = cep.database.arrow(entry.emissions["many"].text)
     whole = arrow_table(entry.fields, [])
     if given is None:
         return whole.schema

@@ -237,7 +237,7 @@ class Run:
 
     def _take(self, batches: Sequence[Any], count: int, ts: int, final: bool = False) -> Iterator[Any]:
         runner = self.cep._runner
-        with runner.pushing():
+        with runner.pushing(count):
             results = runner.take(list(batches), count, ts, final=final)
             self._refuse_silence()
         for entry, rows in results:

@@ -149,7 +149,8 @@ class Database(abc.ABC):
         """The text of a neutral statement in this database's SQL; raises `Refused` for what it cannot say."""
         try:
             tree = statement.transform(self.adapt)
-            return tree.sql(self.dialect, identify=True, pretty=pretty, unsupported_level=ErrorLevel.RAISE)
+            dialect = Dialect.get_or_raise(self.dialect)
+            return dialect.generate(tree, copy=False, identify=True, pretty=pretty, unsupported_level=ErrorLevel.RAISE)
         except Exception as error:
             raise Refused(error, statement.sql()) from None
 

@@ -376,3 +376,16 @@ def test_a_url_that_is_nearly_right_is_told_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(bridge.DatabaseError, match=r"pip install 'cep-bridge\[postgresql\]'"):
         bridge.connect("postgresql+psycopg://me@host/app")
+
+
+def test_duckdb_joins_by_both_bounds_of_a_range():
+    """A join by a range is of two sorted sides, also where a sub-query is used twice; what else was disabled stays so."""
+    asked = """SELECT COUNT(*) FROM (SELECT a AS at FROM t UNION ALL SELECT until FROM w) AS m
+               LEFT JOIN w ON w.a <= m.at AND m.at <= w.until"""
+    database = open_database("duckdb://")
+    database.execute("CREATE TABLE t AS SELECT range AS a FROM range(5000)")
+    database.execute("CREATE VIEW w AS SELECT a, LEAD(a, 9, 9999) OVER (ORDER BY a) AS until FROM t")
+    ((_, plan),) = database.fetch(f"EXPLAIN {asked}")
+    assert "IE Join" in plan or "IE_JOIN" in plan
+    ((disabled,),) = database.fetch("SELECT current_setting('disabled_optimizers')")
+    assert disabled == "common_subplan"

@@ -43,9 +43,18 @@ class DuckDB(Database):
             self.connection = duckdb.connect(path) if isinstance(path, str) else path
         except duckdb.Error as error:
             raise Refused(f"the database duckdb:///{path} cannot be opened: {error}") from None
+        if self._owned:
+            self._join_by_ranges()
         self._statements: dict[str, Any] = {}
         self._trusts = True
         self._sorts = False
+
+    def _join_by_ranges(self) -> None:
+        """Beside a sub-query that DuckDB computes once for two uses, it joins by one bound of a range, in quadratic time."""
+        with contextlib.suppress(duckdb.Error):  # one without such sub-queries
+            ((already,),) = self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
+            disabled = {"common_subplan", *filter(None, already.split(","))}
+            self.connection.execute("SET disabled_optimizers = ?", [",".join(sorted(disabled))])
 
     def execute(self, sql: str) -> None:
         self._run(sql)

@@ -174,11 +174,12 @@ def spark(
 @click.option("--mixed", default=300_000, show_default=True, help="Likewise for 20 queries of each kind at once.")
 @click.option("--runs", default=5, show_default=True, help="For each figure.")
 @click.option("--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink.")
-def replay(database: tuple[str, ...], events: int, mixed: int, runs: int, flink: str | None) -> None:
+@click.option("--patience", default=240.0, show_default=True, help="For so many seconds Flink may run at once.")
+def replay(database: tuple[str, ...], events: int, mixed: int, runs: int, flink: str | None, patience: float) -> None:
     """History from files to files: `cepbridge run` and Flink SQL, one query at a time, and eighty at once."""
     from benchmarks import replay as history
 
-    peer = Peer("Flink SQL", (flink, str(PROGRAMS / "flink_peer.py"))) if flink else None
+    peer = Peer("Flink SQL", (flink, str(PROGRAMS / "flink_peer.py")), patience) if flink else None
     with telling(BridgeError):
         found = list(history.measure(history.cases(events, mixed), database, peer, runs, tell))
     click.echo(history.markdown(found))

@@ -167,8 +167,8 @@ class Reports:
         """Queries or processors have come or gone."""
         self._outdated, self._small = set(PUSHES), 0
 
-    def outdated(self, count: int | None) -> list[str]:
-        """For which pushes they are to be grouped anew, before one of so many events; None: before several of any size."""
+    def before(self, count: int | None) -> list[str]:
+        """A push of so many events comes, or (None) several of any size: for which pushes are they to be grouped anew?"""
         self._small += count is not None and 0 < count <= FEW
         return sorted(self._outdated & (PUSHES if count is None else {self._push(count)}))
 
@@ -211,4 +211,5 @@ class Reports:
 
     def concerned(self, streams: frozenset[str], count: int, final: bool) -> list[Report]:
         """What there is to be read after a push of so many events into these streams."""
-        return [report for report in self.of(self._push(count)) if final or report.timed or not report.sources.isdisjoint(streams)]
+        made = self.of(self._push(count))
+        return [report for report in made if final or report.timed or not report.sources.isdisjoint(streams)]

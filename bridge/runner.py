@@ -270,7 +270,7 @@ class Runner:
 
     def _group_reports(self, count: int | None) -> None:
         """For a push of so many events, or any: what reports is settled before it begins."""
-        for push in self.reports.outdated(None if self._one_by_one() else count):
+        for push in self.reports.before(None if self._one_by_one() else count):
             self._regroup(push)
 
     def _regroup(self, push: str) -> None:

@@ -26,7 +26,7 @@ from bridge.bench.sides import RefusedError, Rows, Timing
 from bridge.bench.workloads import Workload, table, window
 
 LONGEST = 240
-"""So many seconds a program may run."""
+"""So many seconds a program may run, if not told otherwise."""
 
 FIRST = 5_000
 """So many milliseconds of events are tried first, to see how many fit into a run."""
@@ -40,10 +40,11 @@ ATTEMPTS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """An engine by its name and the command that runs its program."""
+    """An engine by its name and the command that runs its program, for so many seconds at most."""
 
     name: str
     command: tuple[str, ...]
+    longest: float = LONGEST
 
     @property
     def database(self) -> str:
@@ -86,10 +87,15 @@ class Peer:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         try:
             done = subprocess.run(
-                self.command, input=json.dumps(whole), capture_output=True, text=True, timeout=LONGEST, env=environment
+                self.command,
+                input=json.dumps(whole),
+                capture_output=True,
+                text=True,
+                timeout=self.longest,
+                env=environment,
             )
         except subprocess.TimeoutExpired:
-            raise RefusedError(f"it takes more than {LONGEST} s") from None
+            raise RefusedError(f"it takes more than {self.longest:g} s") from None
         except OSError as error:
             raise RefusedError(f"{self.command[0]}: {error.strerror}") from None
         if done.returncode:

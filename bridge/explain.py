@@ -44,12 +44,8 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
         "few": f"-- the same, of a push of at most {FEW} events",
     }
     for form, emission in entry.emissions.items():
-        lines += [
-            "",
-            heads[form],
-            *_family(entry, form, catalogue),
-            f"{database.render(emission.statement, pretty=True)};",
-        ]
+        text = database.render(emission.statement, pretty=True)
+        lines += ["", heads[form], *_family(entry, form, catalogue), f"{text};"]
     lines += _bound(entry, catalogue, database)
     purges = [step for operator in entry.operators for step in operator.purges]
     if purges:

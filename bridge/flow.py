@@ -249,7 +249,8 @@ def valid(
         names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
         names += [("_place", "_out_place")] if order else []
         pairs: list[tuple[exp.Expr, exp.Expr]] = [(of(at, mine), of(row, its)) for mine, its in names]
-        bound = [exp.LTE(this=mine.copy(), expression=its.copy()) for mine, its in pairs[:1] if len(pairs) > 1]
+        (mine, its), *others = pairs
+        bound = [exp.LTE(this=mine.copy(), expression=its.copy())] if others else []
         # First, as DuckDB joins ranges by the first two plain conditions: the time alone leaves nearly all rows.
         conditions = [*bound, exp.or_(before(pairs), spared), *conditions]
     return conditions

@@ -20,7 +20,7 @@ ARROW_FROM = 1_000
 FEW = 16
 """Events in a push up to which a statement for few events is taken."""
 
-PUSHES = frozenset(["many", "few"])
+PUSHES = ("many", "few")
 """What a push is, by its number of events."""
 
 PIECE = 64
@@ -170,12 +170,15 @@ class Reports:
     def before(self, count: int | None) -> list[str]:
         """A push of so many events comes, or (None) several of any size: for which pushes are they to be grouped anew?"""
         self._small += count is not None and 0 < count <= FEW
-        return sorted(self._outdated & (PUSHES if count is None else {self._push(count)}))
+        pushes = PUSHES if count is None else (self._push(count),)
+        return [push for push in pushes if push in self._outdated]
 
     def _push(self, count: int) -> str:
         """What so many events are. Both tell the same: what is made for many does for none, and for the last few of a history."""
-        made = self._outdated == {"few"} and (count == 0 or self._small < 2)
-        return "many" if count > FEW or made else "few"
+        if count > FEW:
+            return "many"
+        scarce = count == 0 or self._small < 2
+        return "many" if scarce and self._outdated == {"few"} else "few"
 
     def of(self, push: str) -> list[Report]:
         """Those that are made for `many` events, or for `few`."""

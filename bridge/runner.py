@@ -127,12 +127,14 @@ class Runner:
         self.catalogue.tables[state.name.lower()] = state
 
     def add_query(self, name: str, node: Node, text: str) -> None:
-        """Resolves and rewrites a tree, makes its tables, and lets the database read its statements once."""
+        """Resolves and rewrites a tree, makes its tables, and lets the database read a statement of it once.
+
+        Where it is refused, the caller takes back what it has added to operators.
+        """
         resolved = without_types(streaming(self.catalogue.event_types.put(node), self.catalogue), self.catalogue)
         self._forget_works()
-        with self.network.restored_on_error():
-            self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
-            self._check_timed()
+        self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+        self._check_timed()
 
     def _check_timed(self) -> None:
         """What time alone makes read and write a table would see it as it is when all of that time has passed."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.flow import before, of, over, table
+from bridge.flow import before, called, of, over, table
 from bridge.recognize.arrow import Array, Ints, taken
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.gathered import (
@@ -254,7 +254,7 @@ def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database:
     # Sorting by small numbers is faster than by the keys themselves.
     number_of = exp.cast(of("k", PARTITION), "INT")
     select = exp.select(*columns, exp.alias_(number_of, PARTITION, quoted=True)).from_(source_item())
-    joined = select.join(table(keys).as_("k", quoted=True), on=exp.and_(*same))
+    joined = select.join(called(keys, "k"), on=exp.and_(*same))
     return joined.order_by(exp.Ordered(this=number_of.copy()), *order)
 
 
@@ -282,7 +282,7 @@ def _numbered(clause: RowPattern) -> exp.Query:
 
 def source_item() -> exp.Expr:
     """The input in FROM, called ROWS."""
-    return table(SOURCE).as_(ROWS, quoted=True)
+    return called(SOURCE, ROWS)
 
 
 def _of_rows(node: exp.Expr) -> exp.Expr:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, floor, named, number, numbered, of, over, table
+from bridge.flow import Flow, Need, Selection, called, floor, named, number, numbered, of, over, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.jumping import first_time, number_rows
 from bridge.rewrite.network import Network, add_table, arrived, rewrite
@@ -104,7 +104,7 @@ def _by_count(operator: Operator, node: query.Throttle, network: Network, below:
     names = [*below.system, *below.names]
     before = exp.paren(exp.Sub(this=of("t", "_number"), expression=number(1)))
     first = exp.EQ(this=exp.Mod(this=before, expression=number(node.count)), expression=number(0))
-    rows = exp.select(*(of("t", name) for name in names)).from_(table(raw).as_("t", quoted=True))
+    rows = exp.select(*(of("t", name) for name in names)).from_(called(raw, "t"))
     return Selection.of(exp.Subquery(this=rows.where(arrived("t", below), first)), names)
 
 
@@ -119,7 +119,7 @@ def _by_time(operator: Operator, node: query.Throttle, network: Network, below: 
     )
     place = numbered([column("_step")], map(column, below.key))
     ranked = exp.select(*map(column, (*moment, "_step")), named(place, "_n")).from_(_as(rows, "r"))
-    known = exp.select(number(1)).from_(table(told).as_("k", quoted=True))
+    known = exp.select(number(1)).from_(called(told, "k"))
     known = known.where(exp.EQ(this=of("k", "_step"), expression=of("f", "_step")))
     first = exp.select(*(of("f", name) for name in (*moment, "_step"))).from_(_as(ranked, "f"))
     first = first.where(exp.EQ(this=of("f", "_n"), expression=number(1)), exp.Not(this=exp.Exists(this=known)))
@@ -127,7 +127,7 @@ def _by_time(operator: Operator, node: query.Throttle, network: Network, below: 
     operator.steps.append(Insert(told, first))
     operator.purges.append(Purge(told, _older(told)))
     itself = [exp.EQ(this=of("k", name), expression=of("a", name)) for name in moment]
-    is_told = exp.Exists(this=exp.select(number(1)).from_(table(told).as_("k", quoted=True)).where(*itself))
+    is_told = exp.Exists(this=exp.select(number(1)).from_(called(told, "k")).where(*itself))
     names = [*below.system, *below.names]
     result = exp.select(*(of("a", name) for name in names)).from_(_as(below.arrivals.select(names), "a")).where(is_told)
     return Selection.of(exp.Subquery(this=result), names)

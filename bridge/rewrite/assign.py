@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from bridge.flow import Flow, Need, Selection, named, of, table, zero
+from bridge.flow import Flow, Need, Selection, called, named, of, table, zero
 from bridge.plan import Operator
 from bridge.rewrite import early
 from bridge.rewrite.change import EVENT, add_cause, arrived, bound
@@ -35,7 +35,7 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
     settings = []
     for name, value in node.settings:
         update = exp.Update(this=table(name), expressions=bound([name], 0))
-        text = database.render(exp.select(_meant(value)).from_(table(cause).as_(EVENT, quoted=True)))
+        text = database.render(exp.select(_meant(value)).from_(called(cause, EVENT)))
         settings.append(Setting(names.index(name), text, database.marked(update, 1)))
     shape = exp.select(*(named(zero(), name) for name in ("ts", "seq", "_expires", "_place")))
     values = [named(_value(name), name) for name in names]

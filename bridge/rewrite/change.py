@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge.changes import Action, Change, ChangeTable
-from bridge.flow import Flow, Need, Selection, named, number, of, table, zero
+from bridge.flow import Flow, Need, Selection, called, named, number, of, table, zero
 from bridge.plan import Operator
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.scope import column
@@ -91,7 +91,7 @@ def found(
     which = _which([action.condition and meant(action.condition) for action in change.matched])
     old = [named(rows.value(column(name), ROW), f"_old_{name}") for name in identity or names]
     new = [named(_new(change.matched, name, rows, meant), f"_new_{name}") for name in names]
-    event = table(cause).as_(EVENT, quoted=True)
+    event = called(cause, EVENT)
     select = exp.select(named(which, "_which"), *old, *new).from_(event)
     conditions = [*rows.conditions_of(ROW), *([] if change.condition is None else [meant(change.condition)])]
     on = exp.and_(*conditions) if conditions else None
@@ -108,7 +108,7 @@ def unmatched(change: Change, names: Sequence[str], cause: str) -> exp.Select:
 
     which = _which([action.condition and meant(action.condition) for action in change.unmatched])
     row = [named(_new(change.unmatched, name, None, meant), f"_new_{name}") for name in names]
-    return exp.select(named(which, "_which"), *row).from_(table(cause).as_(EVENT, quoted=True))
+    return exp.select(named(which, "_which"), *row).from_(called(cause, EVENT))
 
 
 def _which(conditions: Sequence[exp.Expr | None]) -> exp.Expr:

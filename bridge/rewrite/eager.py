@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, before, named, number, of, over, same, table, zero
+from bridge.flow import Flow, Need, Selection, before, called, named, number, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize.values import Atom, Fold, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
@@ -163,7 +163,7 @@ class _Writing:
         )
         self.operator.purges.append(Purge(self.log, exp.Exists(this=old)))
         names = ("ts", "seq", "_place", *self.below.names)
-        rows = exp.select(*(of("l", name) for name in names)).from_(table(self.log).as_("l", quoted=True))
+        rows = exp.select(*(of("l", name) for name in names)).from_(called(self.log, "l"))
         touched = exp.select(number(1)).from_(exp.Subquery(this=self.below.arrivals.select()).as_("t", quoted=True))
         return rows.where(exp.Exists(this=touched.where(*(same(of("t", key), of("l", key)) for key in self.keys))))
 
@@ -183,7 +183,7 @@ class _Writing:
         if isinstance(self.window, Unbounded):
             return
         passed = before([(of(self.seen, name), of("s", name)) for name in MOMENT])
-        noted = exp.select(number(1)).from_(table(self.rows).as_("s", quoted=True))
+        noted = exp.select(number(1)).from_(called(self.rows, "s"))
         upto = noted.where(exp.EQ(this=of("s", "_part"), expression=number(-1)), passed)
         inside = noted.where(*(exp.EQ(this=of("s", name), expression=of(self.seen, name)) for name in MOMENT))
         condition = exp.and_(exp.Exists(this=upto), exp.Not(this=exp.Exists(this=inside)))
@@ -204,7 +204,7 @@ class _Writing:
         if not self.deletions:
             return
         for place, (deletion, flow) in enumerate(zip(self.deletions, self.triggers, strict=True)):
-            rows, events = table(self.seen).as_("r", quoted=True), exp.Subquery(this=flow.arrivals.select())
+            rows, events = called(self.seen, "r"), exp.Subquery(this=flow.arrivals.select())
             listed = [named(of("b", name), f"_{name}") for name in ("ts", "seq")] + [of("r", name) for name in MOMENT]
             older = before([(of("r", name), of("b", name)) for name in ("ts", "seq")])
             select = exp.select(*listed).from_(events.as_("b", quoted=True)).join(rows, on=older)
@@ -220,7 +220,7 @@ class _Writing:
             events = exp.select(number(1)).from_(exp.Subquery(this=flow.arrivals.select()).as_("b", quoted=True))
             same_event = (exp.EQ(this=of("b", name), expression=of("g", f"_{name}")) for name in ("ts", "seq"))
             conditions.append(exp.Exists(this=events.where(*same_event)))
-        return exp.select(exp.Star()).from_(table(self.gone).as_("g", quoted=True)).where(exp.or_(*conditions))
+        return exp.select(exp.Star()).from_(called(self.gone, "g")).where(exp.or_(*conditions))
 
     def _over_both(self, deletion: query.Deletion) -> exp.Expr:
         """A deletion's condition over what is known of a row, and the event."""
@@ -278,7 +278,7 @@ class _Writing:
         self.operator.steps.append(live)
 
     def _all_seen(self) -> exp.Select:
-        return exp.select(exp.Star()).from_(table(self.seen).as_("r", quoted=True)).order_by(*_moment("r"))
+        return exp.select(exp.Star()).from_(called(self.seen, "r")).order_by(*_moment("r"))
 
     def _of_this_push(self) -> exp.Select:
         new = exp.select(number(1)).from_(exp.Subquery(this=self.below.arrivals.select()).as_("a", quoted=True))

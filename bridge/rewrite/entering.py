@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, named, number, of, over, same, table
+from bridge.flow import Flow, Need, Selection, called, named, number, of, over, same, table
 from bridge.plan import Insert, Operator
 from bridge.rewrite.network import Network, add_table, clock, row_columns
 from bridge.scope import column
@@ -35,7 +35,7 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
     arrivals = exp.Subquery(this=rows.select()).as_("a", quoted=True)
     place = over(exp.RowNumber(), (of("a", key) for key in keys), (of("a", name) for name in below.key))
-    known = exp.select(exp.Count(this=exp.Star())).from_(table(entered).as_("p", quoted=True))
+    known = exp.select(exp.Count(this=exp.Star())).from_(called(entered, "p"))
     known = known.where(*(same(of("p", key), of("a", key)) for key in keys))
     columns = [of("a", name) for name in rows.columns]
     moments = [of("a", name) for name in dict.fromkeys(("ts", "seq", *below.order, *keys))]
@@ -50,7 +50,7 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     noted = exp.select(*(column(moment.name) for moment in moments))
     operator.steps.append(Insert(entered, noted.from_(exp.Subquery(this=first).as_("e", quoted=True))))
     mine = [exp.EQ(this=of("e", name), expression=of("a", name)) for name in ("ts", "seq", *below.order)]
-    is_in = exp.Exists(this=exp.select(number(1)).from_(table(entered).as_("e", quoted=True)).where(*mine))
+    is_in = exp.Exists(this=exp.select(number(1)).from_(called(entered, "e")).where(*mine))
     listed = exp.select(*(of("a", name) for name in rows.columns)).from_(arrivals.copy()).where(is_in)
     return Selection.of(exp.Subquery(this=listed), rows.columns)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, table, zero
+from bridge.flow import Flow, Need, Selection, before, called, named, number, numbered, of, table, zero
 from bridge.gathering import Gathered
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
@@ -35,7 +35,7 @@ def _gathered(operator: Operator, node: Gathered, network: Network) -> Flow:
     add_table(operator, ends, exp.select(*(named(zero(), name) for name in _TOLD[:2])))
     add_table(operator, told, exp.select(*(named(zero(), name) for name in _TOLD)))
     operator.inboxes.append(told)
-    done = exp.select(number(1)).from_(table(ends).as_("e", quoted=True)).where(_not_after(raw, "e"))
+    done = exp.select(number(1)).from_(called(ends, "e")).where(_not_after(raw, "e"))
     operator.steps += [Purge(raw, exp.Exists(this=done)), Insert(raw, rows)]
     counted = exp.select(column("ts"), column("seq"), exp.Count(this=exp.Star())).from_(table(raw))
     counted = counted.group_by(column("ts"), column("seq")).order_by(column("ts"), column("seq"))
@@ -63,7 +63,7 @@ def _result(below: Flow, raw: str, told: str, first: bool) -> Flow:
     columns = [named(at[0], "ts"), named(at[1], "seq"), of("r", "_expires"), named(place, "_place")]
     select = exp.select(*columns, *(of("r", name) for name in below.names))
     pairs = [exp.EQ(this=of("r", name), expression=of("t", name)) for name in ("ts", "seq")]
-    select = select.from_(table(raw).as_("r", quoted=True)).join(table(told).as_("t", quoted=True), on=exp.and_(*pairs))
+    select = select.from_(called(raw, "r")).join(called(told, "t"), on=exp.and_(*pairs))
     select = select.where(arrived("r", below)) if first else select
     names = ("ts", "seq", "_expires", "_place", *below.names)
     found = Selection.of(exp.Subquery(this=select), names)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import OUT, Flow, Selection, named, number, of, over, table, zero
+from bridge.flow import OUT, Flow, Selection, called, named, number, of, over, zero
 from bridge.plan import Call, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.network import Network, add_table
@@ -93,7 +93,7 @@ def _noted(
     add_table(operator, outs, shape, (("seq",),))
     joined = exp.and_(*(exp.EQ(this=of("o", name), expression=of("w", name)) for name in moment))
     rows = exp.select(*(of("w", name) for name in content.columns)).from_(content.item("w"))
-    rows = rows.join(table(outs).as_("o", quoted=True), on=joined, join_type="left")
+    rows = rows.join(called(outs, "o"), on=joined, join_type="left")
     never = [exp.Coalesce(this=of("o", name), expressions=[number(NEVER)]) for name in OUT]
     left = rows.select(*(named(value, name) for value, name in zip(never, OUT, strict=True)))
     listed = exp.select(*map(column, moment), *(named(value.copy(), f"_e{at}") for at, value in enumerate(values)))

@@ -102,7 +102,7 @@ class Matching:
     def _write(self) -> None:
         """The steps and purges, for the members there are now. Those of many are not written before the last has come."""
         members = self.members
-        self.within = max(node.within for node in self.members.values())
+        self.within = max(node.within for node in members.values())
         old = exp.LTE(this=column("ts"), expression=ago(self.within))
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
         self.operator.steps = [

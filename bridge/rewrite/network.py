@@ -81,8 +81,8 @@ class Network:
         self._changers: dict[str, list[frozenset[str]]] = {}
         """Of each table that statements change the streams that each of them reads."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
-        self._before: list[dict[int, tuple[Operator, dict[str, object]]]] = []
-        """How operators were before what is under way, from the outermost attempt to the innermost."""
+        self._before: dict[int, tuple[Operator, dict[str, object]]] = {}
+        """How the operators were that what is under way has added to."""
         self.reader = 0
         self._used: set[int | str] = set()
         self._needs: dict[int | str, set[int | str]] = {}
@@ -157,23 +157,22 @@ class Network:
     def restored_on_error(self) -> Iterator[None]:
         """All operators go back to how they were, where a query that adds to some of them is refused within."""
         changers = {name: list(found) for name, found in self._changers.items()}
-        states: dict[int, tuple[Operator, dict[str, object]]] = {}
-        self._before.append(states)
+        self._before = {}
         try:
             yield
         except BaseException:
             self._changers = changers
-            for operator, state in states.values():
+            for operator, state in self._before.values():
                 vars(operator).update(state)
             raise
         finally:
-            self._before.pop()
+            self._before = {}
 
     def _note_before(self, operator: Operator) -> None:
         """Keeps how an operator is that may be added to now."""
-        for states in self._before:
-            if id(operator) not in states:
-                states[id(operator)] = operator, {name: copy.copy(value) for name, value in vars(operator).items()}
+        if id(operator) not in self._before:
+            state = {name: copy.copy(value) for name, value in vars(operator).items()}
+            self._before[id(operator)] = operator, state
 
     def kept(self, node: Node) -> list[int]:
         """The epochs in which a window was made that is still kept."""

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, named, of, table
+from bridge.flow import Flow, Selection, called, named, of, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, ago
 from bridge.scope import column
@@ -45,7 +45,7 @@ def after_pauses(operator: Operator, node: query.Throttle, network: Network, bel
 
 def _is_told(told: str, moment: tuple[str, ...]) -> exp.Expr:
     same = [exp.EQ(this=of("k", name), expression=of("a", name)) for name in moment]
-    return exp.Exists(this=exp.select(exp.Literal.number(1)).from_(table(told).as_("k", quoted=True)).where(*same))
+    return exp.Exists(this=exp.select(exp.Literal.number(1)).from_(called(told, "k")).where(*same))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, before, named, number, numbered, of, over, same, table, zero
+from bridge.flow import Flow, Need, Selection, before, called, named, number, numbered, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize import resolve
 from bridge.recognize.clause import PerMatch, RowPattern, with_absence
@@ -111,7 +111,7 @@ class Recognition:
         seen = self._newer_than(self.stands)
         stands_before = exp.paren(before([(of("s", name), of(self.rows, name)) for name in MOMENT]))
         passed = self._same_key("s", self.rows, exp.Not(this=stands_before))
-        behind = exp.select(number(1)).from_(table(self.stands).as_("s", quoted=True)).where(*passed)
+        behind = exp.select(number(1)).from_(called(self.stands, "s")).where(*passed)
         self.operator.purges += [Purge(self.stands, exp.Exists(this=seen)), Purge(self.rows, exp.Exists(this=behind))]
 
     def _same_key(self, alias: str, name: str, *more: exp.Expr) -> list[exp.Expr]:
@@ -121,7 +121,7 @@ class Recognition:
         """The lines of a partition that have come after the one of this alias."""
         later = exp.GT(this=of("m", "_version"), expression=of(stand, "_version"))
         newer = self._same_key("m", stand, later)
-        return exp.select(number(1)).from_(table(self.stands).as_("m", quoted=True)).where(*newer)
+        return exp.select(number(1)).from_(called(self.stands, "m")).where(*newer)
 
     # The machine --------------------------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Recognition:
         if numbers or first or behind or ahead:
             return False
         same_key = self._same_key("r", self.stands)
-        kept = exp.select(number(1)).from_(table(self.rows).as_("r", quoted=True)).where(*same_key)
+        kept = exp.select(number(1)).from_(called(self.rows, "r")).where(*same_key)
         self.operator.purges.append(Purge(self.stands, exp.Not(this=exp.Exists(this=kept))))
         return True
 
@@ -200,7 +200,7 @@ class Recognition:
         listed = [named(self._windows(value), f"_e{place}") for place, value in enumerate(values)]
         if ahead:
             listed.append(named(self._left(), "_left"))
-        inner = exp.select(*columns, *listed).from_(table(self.rows).as_("r", quoted=True))
+        inner = exp.select(*columns, *listed).from_(called(self.rows, "r"))
         if not arrived:
             return inner
         touched = exp.select(number(1)).from_(arrivals.as_("a", quoted=True))
@@ -233,7 +233,7 @@ class Recognition:
     def _newest_stands(self) -> exp.Expr:
         select = exp.select(*(of("p", name) for name in (*self.keys, *STAND)))
         newest = exp.Not(this=exp.Exists(this=self._newer_than("p")))
-        return select.from_(table(self.stands).as_("p", quoted=True)).where(newest)
+        return select.from_(called(self.stands, "p")).where(newest)
 
     # Results ------------------------------------------------------------------------------------------------------------
 

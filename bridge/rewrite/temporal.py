@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, before, named, number, of, table, zero
+from bridge.flow import Flow, Need, Selection, before, called, named, number, of, table, zero
 from bridge.paths import column_of
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
@@ -68,7 +68,7 @@ class _Writing:
             keys = self.node.events[numbers[0]].keys
             seen, arrived = self._keep(flow, numbers, (*parts, *keys))
             render = self.network.database.render
-            every = exp.select(exp.Star()).from_(table(seen).as_("r", quoted=True)).order_by(*_moment("r"))
+            every = exp.select(exp.Star()).from_(called(seen, "r")).order_by(*_moment("r"))
             new = render(every.where(exp.Exists(this=arrived)))
             inputs.append(Input(new, render(every), flow.names, tuple(numbers), parts, len(keys)))
             self._purge(place, seen)
@@ -164,7 +164,7 @@ class _Writing:
 
     def _purge(self, place: int, seen: str) -> None:
         """Events that have been noted and are not held."""
-        noted = exp.select(number(1)).from_(table(self.noted).as_("s", quoted=True))
+        noted = exp.select(number(1)).from_(called(self.noted, "s"))
         passed = before([(of(seen, name), of("s", name)) for name in MOMENT])
         upto = noted.where(exp.EQ(this=of("s", "_source"), expression=number(-1)), passed)
         same = (exp.EQ(this=of("s", name), expression=of(seen, name)) for name in MOMENT)

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bridge
+from bridge.rewrite.chain import word_of
+from nfa import parse_pattern
+from nfa.automaton import compile_automaton
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,12 +22,14 @@ SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:8").split(":")))
 SCHEMA = "a INTEGER, b VARCHAR, c DOUBLE"
 PATTERNS = ("xyu", "x y* u", "(x|u) y", "x", "x* y", "(x y)* u", "(x|y) (y|u)+", "x?y", "x y{{1,3}}")
 CONDITIONS = ("true", "a > 1", "a - z1 = {0}", "a >= {0}", "b = 'v{0}'", "c < {0}.5", "z2 IS NULL OR a <> z2 + {0}")
+WORDS = ("xyu", "xy", "x x", "xyx", "x y u y", "xyuxyu")
+"""Patterns of one word, which DuckDB matches without recursion."""
 ASSIGNED = ("a", "a + {0}", "z1 + 1")
 
 
-def query(random: Random) -> str:
+def query(random: Random, patterns: Sequence[str]) -> str:
     """The text of a MATCHING whose constants are still to be filled in."""
-    pattern = random.choice(PATTERNS)
+    pattern = random.choice(patterns)
     defined = []
     for symbol in random.sample(sorted(set("xyu") & set(pattern)), len(set("xyu") & set(pattern))):
         condition = random.choice(CONDITIONS)
@@ -41,8 +46,9 @@ def query(random: Random) -> str:
 
 def events(random: Random) -> list[tuple[str, tuple[int, str, float], int]]:
     found, ts = [], 0
-    for _ in range(10):
-        ts += random.choice((0, 1, 1, 2))
+    steps = random.choice(((0, 1, 1, 2), (0, 1, 1, 2), (1,), (0, 1, 1, 1, 1)))
+    for _ in range(random.choice((10, 10, 25))):
+        ts += random.choice(steps)
         found.append(("s", (random.randint(0, 4), f"v{random.randint(0, 3)}", float(random.randint(0, 4))), ts))
     return found
 
@@ -62,10 +68,10 @@ def told(url: str, texts: Sequence[str], pushes: Iterable[Sequence[tuple[str, tu
         return found
 
 
-def check(seed: int, url: str) -> None:
+def check(seed: int, url: str, patterns: Sequence[str] = PATTERNS) -> None:
     """A family, singly and in batches, beside each of its members alone."""
     random = Random(seed)
-    template, pushed = query(random), events(random)
+    template, pushed = query(random, patterns), events(random)
     texts = [template.format(constant, 3 + constant) for constant in (0, 1, 2, 3)]
     alone = [told("sqlite://", [text], [pushed])[0] for text in texts]  # type: ignore[index]
     cut = random.randint(1, len(pushed) - 1)
@@ -85,10 +91,22 @@ def test_families_on_many_seeds(start: int, database: Database) -> None:
         check(seed, database.fresh())
 
 
-def pair(step: int) -> str:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_patterns_of_one_word(seed: int) -> None:
+    check(seed, "duckdb://", WORDS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(1_000, 3_000, 100))
+def test_patterns_of_one_word_on_many_seeds(start: int) -> None:
+    for seed in range(start, start + 100):
+        check(seed, "duckdb://", WORDS)
+
+
+def pair(step: int, pattern: str = "xy") -> str:
     """Two events, the second one by `step` more."""
     return (
-        "SELECT z1 FROM s MATCHING (PATTERN xy WITHIN 10 MS MEASURES z1:Integer "
+        f"SELECT z1 FROM s MATCHING (PATTERN {pattern} WITHIN 10 MS MEASURES z1:Integer "
         f"DEFINE x AS true DO z1 = a, y AS a - z1 = {step})"
     )
 
@@ -97,7 +115,7 @@ def test_a_run_begins_once_for_all(database: Database) -> None:
     with database.connect() as cep:
         cep.register_stream("s", SCHEMA)
         for step in range(5):
-            cep.create_query(f"q{step}", pair(step))
+            cep.create_query(f"q{step}", pair(step, "x y+"))
         cep.push_event("s", (1, "", 0.0), 1)
         (begun,) = cep.database.fetch("SELECT COUNT(*), MIN(_member), MAX(_member) FROM cep_runs_s")
     assert begun == (1, 0, 0)
@@ -123,8 +141,66 @@ def test_constants_in_the_first_symbol_begin_runs_of_their_own(database: Databas
     with database.connect() as cep:
         cep.register_stream("s", SCHEMA)
         for least in range(3):
-            text = f"PATTERN xy WITHIN 10 MS MEASURES z1:Integer DEFINE x AS a > {least} DO z1 = a, y AS true"
+            text = f"PATTERN x y+ WITHIN 10 MS MEASURES z1:Integer DEFINE x AS a > {least} DO z1 = a, y AS true"
             cep.create_query(f"q{least}", f"SELECT z1 FROM s MATCHING ({text})")
         cep.push_event("s", (2, "", 0.0), 1)
         begun = cep.database.fetch("SELECT _member FROM cep_runs_s ORDER BY _member")
     assert begun == [(1,), (2,)]
+
+
+# Patterns of one word on DuckDB --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "word"),
+    [("x y u", "xyu"), ("x y x", "xyx"), ("x{2}", "xx"), ("x y{2} | x y y", "xyy")]
+    + [(pattern, None) for pattern in ("x", "x y?", "x|y", "x y+", "x* y", "x{9}", "(x y)+")],
+)
+def test_the_one_word_of_a_pattern(pattern: str, word: str | None) -> None:
+    assert word_of(compile_automaton(parse_pattern(pattern))) == (word and tuple(word))
+
+
+def doubled(count: int) -> str:
+    """A MATCHING in which each symbol doubles what the one before assigned."""
+    symbols = "abcdefgh"[:count]
+    defined = [f"{symbol} AS true DO z = z + z + a" for symbol in symbols]
+    return f"SELECT z FROM s MATCHING (PATTERN {symbols} WITHIN 1 S MEASURES z:Integer DEFINE {', '.join(defined)})"
+
+
+@pytest.mark.parametrize(("count", "recursive"), [(3, False), (8, True)])
+def test_what_variables_stand_for_is_written_out_up_to_a_size(count: int, recursive: bool) -> None:
+    events = [("s", (number, "", 0.0), number) for number in range(10)]
+    with bridge.connect("duckdb://") as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", doubled(count))
+        assert ("RECURSIVE" in cep.explain("q")) is recursive
+    assert told("duckdb://", [doubled(count)], [events]) == told("sqlite://", [doubled(count)], [events])
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_condition_is_not_asked_where_one_before_it_does_not_hold(members: int) -> None:
+    """A text that is no number is an error; but no run comes to that one."""
+    texts = [
+        f"SELECT z1 FROM s MATCHING (PATTERN xy WITHIN {within} MS MEASURES z1:Double "
+        "DEFINE x AS a = 1 DO z1 = c, y AS CAST(b AS INTEGER) > 1)"
+        for within in range(5, 5 + members)
+    ]
+    values = ((1, "7", 0.0), (1, "8", 3.0), (0, "9", 4.0), (0, "none", 0.0), (0, "7", 5.0))
+    events = [("s", value, ts) for ts, value in enumerate(values, 1)]
+    expected = [[(2, 0.0), (3, 3.0)]] * members
+    assert told("duckdb://", texts, [events]) == expected
+    assert told("duckdb://", texts, [[event] for event in events]) == expected
+
+
+@pytest.mark.parametrize("keys", ["", "PARTITION BY b "])
+def test_the_events_of_the_last_instants_are_kept(keys: str) -> None:
+    text = f"SELECT z1 FROM s MATCHING ({keys}PATTERN xyx WITHIN 1 H MEASURES z1:Integer DEFINE x AS true DO z1 = a)"
+    with bridge.connect("duckdb://") as cep:
+        cep.register_stream("s", SCHEMA)
+        cep.create_query("q", text)
+        for push in range(5):
+            times = range(1_000 * push, 1_000 * push + 1_000)
+            cep.push_all([("s", (ts, f"v{ts % 7}", 0.0), ts) for ts in times])
+            cep.purge()
+            ((kept,),) = cep.database.fetch("SELECT COUNT(*) FROM cep_events_s")
+            assert kept == (3 * 7 if keys else 3)

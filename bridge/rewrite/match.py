@@ -9,7 +9,6 @@ the next instant, and the symbol's condition, evaluated by the database over the
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
 
 from sqlglot import exp
 
@@ -17,8 +16,9 @@ from bridge import query
 from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, called, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
+from bridge.rewrite.chain import Chain, is_short, word_of
 from bridge.rewrite.growth import Growth
-from bridge.rewrite.members import Members, expressions, shape
+from bridge.rewrite.members import Members, Together, expressions, shape
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.scope import column
 from nfa.automaton import Automaton, compile_automaton
@@ -32,7 +32,7 @@ def _(node: query.Match, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         family = network.operator(node, lambda made: _begin(made, node, network), title, key=shape(node))
         matching = family.family
-        assert isinstance(matching, Matching)
+        assert isinstance(matching, Together)
         number = matching.join(node)
         operator.result = matching.result(node, number)
         operator.leave = lambda: matching.leave(number)
@@ -43,7 +43,12 @@ def _(node: query.Match, network: Network, need: Need) -> Flow:
 
 def _begin(family: Operator, node: query.Match, network: Network) -> None:
     below = network.rewrite(node.input, Need.ARRIVALS)
-    family.family = Matching(node, below, automaton_of(node), network, family)
+    automaton = automaton_of(node)
+    word = word_of(automaton) if network.database.bulk else None
+    if word is not None and is_short(node, word):
+        family.family = Chain(family, node, below, word, network)
+    else:
+        family.family = Matching(family, node, below, automaton, network)
 
 
 def automaton_of(node: query.Match) -> Automaton:
@@ -55,7 +60,7 @@ def automaton_of(node: query.Match) -> Automaton:
 
 
 @dataclasses.dataclass
-class Matching:
+class Matching(Together):
     """Writes the tables and steps of a family of Matches, which differ in WITHIN and the constants of DEFINE.
 
     symbols: this push's events with the instant before theirs; instants: the newest instant of each key;
@@ -67,7 +72,6 @@ class Matching:
     below: Flow
     automaton: Automaton
     network: Network
-    operator: Operator
 
     def __post_init__(self) -> None:
         make = self.network.name
@@ -82,26 +86,9 @@ class Matching:
         self.spells_first, self.columns = growth.spells_first, growth.columns
         self._make_tables(growth)
 
-    def join(self, node: query.Match) -> int:
-        """Takes in one more; its number."""
-        member = max(self.operator.members, default=0) + 1
-        self.operator.members = {**self.operator.members, member: node}
-        self.alone = self.alone and len(self.operator.members) == 1
-        self._write()
-        return member
-
-    def leave(self, member: int) -> None:
-        self.operator.members = {other: node for other, node in self.operator.members.items() if other != member}
-        if self.operator.members:
-            self._write()
-
-    @property
-    def members(self) -> dict[int, query.Match]:
-        return cast("dict[int, query.Match]", self.operator.members)
-
-    def _write(self) -> None:
-        """The steps and purges, for the members there are now. Those of many are not written before the last has come."""
-        members = self.members
+    def write(self, members: dict[int, query.Match]) -> None:
+        """Those of many members are not written before the last has come."""
+        self.alone = self.alone and len(members) == 1
         self.within = max(node.within for node in members.values())
         old = exp.LTE(this=column("ts"), expression=ago(self.within))
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
@@ -194,7 +181,6 @@ class Matching:
     # The matches ------------------------------------------------------------------------------------------------------
 
     def result(self, node: query.Match, member: int) -> Flow:
-        """P5, P6: a member's runs that this push brought to an accepting state, in the order of their events."""
         states = [number(state) for state in sorted(self.automaton.accepting)]
         order = (*self.order, *(() if self.spells_first else ("_first_seq",)), "_path", "_letters")
         columns = {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Self
+from typing import Self, cast
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import number, of
+from bridge.flow import Flow, number, of
+from bridge.plan import Operator
 from bridge.rewrite.family import constants, kind_of, signature
 
 ALIAS = "_k"
@@ -64,6 +66,39 @@ class Members:
     def differ_in(self, symbol: str) -> bool:
         """Whether constants decide which events a symbol is, or what it assigns."""
         return any(found.table for expression in expressions(self.define, symbol) for found in _columns(expression))
+
+
+@dataclasses.dataclass
+class Together(abc.ABC):
+    """Writes the tables and steps of an operator that serves all members of a family, by their numbers."""
+
+    operator: Operator
+
+    @abc.abstractmethod
+    def write(self, members: dict[int, query.Match]) -> None:
+        """The steps and purges, for the members there are now."""
+
+    @abc.abstractmethod
+    def result(self, node: query.Match, member: int) -> Flow:
+        """P5, P6: a member's matches of this push, in the order of their events."""
+
+    def join(self, node: query.Match) -> int:
+        """Takes in one more; its number."""
+        member = max(self.operator.members, default=0) + 1
+        self._become({**self._members, member: node})
+        return member
+
+    def leave(self, member: int) -> None:
+        self._become({other: node for other, node in self._members.items() if other != member})
+
+    @property
+    def _members(self) -> dict[int, query.Match]:
+        return cast("dict[int, query.Match]", self.operator.members)
+
+    def _become(self, members: dict[int, query.Match]) -> None:
+        self.operator.members = {**members}
+        if members:
+            self.write(members)
 
 
 def shape(node: query.Match) -> tuple[object, ...]:

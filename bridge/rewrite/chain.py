@@ -1,0 +1,320 @@
+"""MATCHING of a pattern that is one word of symbols, as `x y u`, where a database takes many events at once (P1–P7).
+
+Its matches take one event at each of so many instants that follow each other. Mostly an instant has one event: then these
+are an event and those that stand before it, which the database has at hand when it reads the events in order (LAG). Where
+several events share an instant, or some came with earlier pushes, the events of each instant are joined with those of the
+instant before. What a variable is stands in place of its name, so nothing needs to be kept of runs but their events.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.flow import Flow, Selection, as_text, called, named, number, of, over, same, table, zero
+from bridge.plan import Insert, Purge
+from bridge.rewrite.members import ALIAS, Members, Together, expressions
+from bridge.rewrite.network import Network, add_table, ago, as_inserted
+from bridge.scope import column
+from bridge.types import UNKNOWN, family, type_of
+from nfa.automaton import Automaton
+
+LONGEST = 8
+"""Symbols up to which a pattern is matched so: its statement joins as many tables."""
+
+LARGEST = 400
+"""Nodes of its conditions up to which it is, with all that variables stand for."""
+
+At = Callable[[int, str], exp.Expr]
+"""A column of the event at a place of the pattern, from 1."""
+
+_PLAIN = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
+    exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Between, exp.Add, exp.Sub, exp.Neg,
+)  # fmt: skip
+"""What no value fails on."""
+
+
+def word_of(automaton: Automaton) -> tuple[str, ...] | None:
+    """The symbols of the one word that an automaton accepts, if it accepts no other one and this is not too long."""
+    following = {state: (symbol, target) for state, symbol, target in automaton.transitions}
+    if not 1 < len(automaton.transitions) == len(following) <= LONGEST:
+        return None
+    word: list[str] = []
+    state = 0
+    while state in following and len(word) < len(following):
+        symbol, state = following[state]
+        word.append(symbol)
+    return tuple(word) if automaton.accepting == {state} and state not in following else None
+
+
+def is_short(node: query.Match, word: Sequence[str]) -> bool:
+    """Whether the conditions stay of a size that can be written, with all that their variables stand for."""
+    sizes = {attribute.name: 1 for attribute in node.measures}
+    whole = 0
+    for symbol in word:
+        for definition in (definition for definition in node.define if definition.symbol == symbol):
+            whole += 0 if definition.condition is None else _size(definition.condition, sizes)
+            sizes |= {name: _size(value, sizes) + 1 for name, value in definition.assignments}
+    return whole + sum(sizes.values()) <= LARGEST
+
+
+def _size(expression: exp.Expr, sizes: Mapping[str, int]) -> int:
+    return sum(sizes.get(node.name, 1) if isinstance(node, exp.Column) else 1 for node in expression.walk())
+
+
+@dataclasses.dataclass
+class Chain(Together):
+    """Writes the tables and steps of a family of such Matches, which differ in WITHIN and the constants of DEFINE.
+
+    matches: what this push made, and (without `_member`) its events of the last instants; events: those of the last
+    instants of each key, as many as the pattern has symbols, each with the instant before.
+    """
+
+    node: query.Match
+    below: Flow
+    word: tuple[str, ...]
+    network: Network
+
+    def __post_init__(self) -> None:
+        make = self.network.name
+        self.matches, self.events = make("matches", self.node), make("events", self.node)
+        self.keys = [f"_key{place}" for place in range(len(self.node.partition_by))]
+        self.moment = ["ts", "seq", *self.below.order]
+        read = {found.name for value in expressions(self.node.define) for found in value.find_all(exp.Column)}
+        values = [name for name in self.below.names if name in read]
+        self.values = {name: f"_e{place}" for place, name in enumerate(values)}
+        self.columns = [*self.moment, *self.keys, *self.values.values()]
+        self.variables = [attribute.name for attribute in self.node.measures]
+        self.is_plain = _is_plain(self.node)
+        shape = exp.select(*map(column, self.columns), named(zero(), "_before")).from_(_derived(self._arrivals(), "a"))
+        add_table(self.operator, self.events, shape)
+        own = Members.of({1: self.node}, alone=True)
+        add_table(self.operator, self.matches, self._by_place(own, _derived(self._rows(), "r")))
+        self.operator.inboxes.append(self.matches)
+
+    def result(self, node: query.Match, member: int) -> Flow:
+        order = (*self.below.order, "_path")
+        columns = {
+            "ts": column("ts"),
+            "seq": column("seq"),
+            "_expires": exp.Add(this=column("_first"), expression=number(node.within)),
+            **{name: column(name) for name in (*order, *self.variables)},
+        }
+        own = exp.EQ(this=column("_member"), expression=number(member))
+        rows = Selection(table(self.matches), columns, (own,))
+        return Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
+
+    def write(self, members: dict[int, query.Match]) -> None:
+        old = exp.LTE(this=column("ts"), expression=ago(max(node.within for node in members.values())))
+        key = [column(name) for name in self.below.key]
+        nth = over(exp.DenseRank(), map(column, self.keys), [exp.Ordered(this=column("ts"), desc=True)])
+        ranked = exp.select(*key, named(nth, "_rank")).from_(table(self.events))
+        passed = exp.select(*key).from_(_derived(ranked, "r"))
+        passed = passed.where(exp.GT(this=column("_rank"), expression=number(len(self.word))))
+        row = exp.Tuple(expressions=key) if len(key) > 1 else key[0]
+        passed_by = exp.In(this=row, query=exp.Subquery(this=passed))
+        kept = exp.select(*map(column, self.columns), column("_before")).from_(table(self.matches))
+        kept = kept.where(exp.Is(this=column("_member"), expression=exp.null()))
+        self.operator.purges = [Purge(self.events, exp.or_(old, passed_by))]
+        self.operator.steps = [Insert(self.matches, lambda: self._select(members)), Insert(self.events, kept)]
+
+    # The events, and how they stand ---------------------------------------------------------------------------------------
+
+    def _arrivals(self) -> exp.Select:
+        moment = {name: column(name) for name in self.moment}
+        keys = dict(zip(self.keys, self.node.partition_by, strict=True))
+        values = {mine: column(name) for name, mine in self.values.items()}
+        return self.below.arrivals.project({**moment, **keys, **values}).select()
+
+    def _rows(self) -> exp.Select:
+        """This push's events, with values of those before them in its order: `_e0_2` is two events before.
+
+        `_alone`: no other event of its instant stands before it, nor before those before it that a match takes, which are
+        all of this push. `_next` says that of the event that many places after it.
+        """
+        count = len(self.word)
+        mine = [column(name) for name in self.columns]
+        backs = [("ts", back) for back in range(1, count + 1)]
+        backs += [(name, back) for name in self.values.values() for back in range(1, count)]
+        before = [named(self._in_order(_lag(name, back)), f"{name}_{back}") for name, back in backs]
+        rows = exp.select(*mine, *before).from_(_derived(self._arrivals(), "a"))
+        times = [column("ts"), *(column(f"ts_{back}") for back in range(1, count + 1))]
+        rising = exp.and_(*(exp.GT(this=time, expression=last) for time, last in itertools.pairwise(times)))
+        alone = exp.Coalesce(this=rising, expressions=[exp.false()])
+        names = [column(f"{name}_{back}") for name, back in backs]
+        rows = exp.select(*mine, *names, named(alone, "_alone")).from_(_derived(rows, "b"))
+        after = self._in_order(exp.Lead(this=column("_alone"), offset=number(count)))
+        return exp.select(*mine, *names, column("_alone"), named(after, "_next")).from_(_derived(rows, "c"))
+
+    def _near(self) -> exp.Select:
+        """The events that are not alone, or that matches of such or to come may take, each with the instant before it.
+
+        Among them are all of each key's first instant and its last ones.
+        """
+        new = exp.Case().when(exp.LT(this=of("r", "ts_1"), expression=of("r", "ts")), of("r", "ts_1"))
+        so_far = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+        keys = [of("r", key) for key in self.keys]
+        mine = over(exp.Max(this=new), keys, [of("r", name) for name in self.below.key], so_far)
+        known = exp.Case().when(exp.LT(this=of("l", "ts"), expression=of("r", "ts")), of("l", "ts"))
+        before = exp.Coalesce(this=mine, expressions=[known.else_(of("l", "_before"))])
+        last = over(exp.DenseRank(), keys, [exp.Ordered(this=of("r", "ts"), desc=True)])
+        is_last = exp.LTE(this=last, expression=number(len(self.word)))
+        names = [of("r", name) for name in (*self.columns, "_alone")]
+        rows = exp.select(*names, named(before, "_before"), named(is_last, "_kept")).from_(called("_row", "r"))
+        newest = [named(exp.Max(this=column(name)), name) for name in ("ts", "_before")]
+        latest = (
+            exp.select(*map(column, self.keys), *newest).from_(table(self.events)).group_by(*map(column, self.keys))
+        )
+        rows = rows.join(_derived(latest, "l"), on=self._one_key("l", "r"), join_type="left")
+        apart = exp.and_(of("r", "_alone"), exp.Coalesce(this=of("r", "_next"), expressions=[exp.false()]))
+        return rows.where(exp.Not(this=exp.paren(apart)))
+
+    def _all(self) -> exp.Query:
+        """Those, and the events of pushes before."""
+        names = [*map(column, self.columns), column("_before")]
+        older = exp.select(*names).from_(table(self.events))
+        return exp.union(exp.select(*names).from_(table("_near")), older, distinct=False)
+
+    def _in_order(self, function: exp.Expr) -> exp.Window:
+        """A window function over the events of a key; those of one stream stand in their order, and need no sort."""
+        if not self.keys and as_inserted(self.node.input, self.network):
+            return exp.Window(this=function)
+        return over(function, map(column, self.keys), map(column, self.below.key))
+
+    def _one_key(self, left: str, right: str, *others: exp.Expr) -> exp.Expr:
+        """Whether rows are of one key, and what else is to hold."""
+        conditions = [*others, *(same(of(left, key), of(right, key)) for key in self.keys)]
+        return exp.and_(*conditions) if conditions else exp.true()
+
+    # The matches ----------------------------------------------------------------------------------------------------------
+
+    def _select(self, nodes: dict[int, query.Match]) -> exp.Query:
+        members = Members.of(nodes, alone=len(nodes) == 1)
+        ways = self._by_place(members, called("_row", "r")), self._by_instant(members)
+        select = exp.union(*ways, self._last_instants(), distinct=False)
+        parts = {"_row": self._rows(), "_near": self._near(), "_all": self._all()}
+        for name, part in parts.items():
+            select = select.with_(_id(name), as_=part, materialized=True, copy=False)
+        if not members.alone:
+            alias = exp.TableAlias(this=_id("_constants"), columns=[_id(name) for name in members.names])
+            select = select.with_(alias, as_=members.values(), copy=False)
+        return select
+
+    def _by_place(self, members: Members, rows: exp.Expr) -> exp.Select:
+        """Those of events that are alone at their instants, all of this push."""
+
+        def at(place: int, name: str) -> exp.Expr:
+            back = len(self.word) - place
+            return of("r", f"{name}_{back}" if back else name)
+
+        path = exp.cast(exp.Literal.string(""), "VARCHAR")
+        return self._matches(exp.select().from_(rows), members, at, path, of("r", "_alone"))
+
+    def _by_instant(self, members: Members) -> exp.Select:
+        """Those of other events of this push: at each instant any of its events."""
+
+        def at(place: int, name: str) -> exp.Expr:
+            return of(f"e{place}", name)
+
+        final = len(self.word)
+        rows = exp.select().from_(called("_near", f"e{final}"))
+        for place in range(final - 1, 0, -1):
+            mine, its = f"e{place}", f"e{place + 1}"
+            on = self._one_key(mine, its, of(mine, "ts").eq(of(its, "_before")))
+            rows = rows.join(called("_all", mine), on=on)
+        path = as_text(at(place, name) for place in range(1, final + 1) for name in self.below.key)
+        return self._matches(rows, members, at, path, exp.Not(this=at(final, "_alone")))
+
+    def _matches(self, rows: exp.Select, members: Members, at: At, path: exp.Expr, condition: exp.Expr) -> exp.Select:
+        constants = members.own()
+        held, variables = self._read(members, at)
+        final = len(self.word)
+        age = exp.paren(exp.Sub(this=at(final, "ts"), expression=at(1, "ts")))
+        young = exp.LT(this=age, expression=constants["_within"].copy())
+        rows = rows.select(
+            named(constants["_member"].copy(), "_member"),
+            named(at(1, "ts"), "_first"),
+            *(at(final, name) for name in self.columns),
+            named(exp.cast(exp.null(), "BIGINT"), "_before"),
+            named(path, "_path"),
+            *(named(value, name) for name, value in variables.items()),
+        )
+        if not members.alone:
+            rows = rows.join(called("_constants", ALIAS), join_type="cross")
+        conditions = [condition, young, *held]
+        return rows.where(*conditions) if self.is_plain else rows.where(_one_after_the_other(conditions))
+
+    def _read(self, members: Members, at: At) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
+        """P3: the symbols' conditions, and the variables after the last, as expressions over the events."""
+        constants = members.own()
+        kinds = {a.name: self.network.database.column_type(a) for a in self.node.measures}
+        dialect = self.network.database.dialect
+        types = {name: exp.DataType.build(kind, dialect=dialect) for name, kind in kinds.items()}
+        variables: dict[str, exp.Expr] = {name: exp.cast(exp.null(), types[name]) for name in self.variables}
+        conditions = []
+
+        def read(expression: exp.Expr, place: int) -> exp.Expr:
+            def meant(node: exp.Expr) -> exp.Expr:
+                if not isinstance(node, exp.Column):
+                    return node
+                if node.table:
+                    return constants[node.name].copy()
+                return variables[node.name].copy() if node.name in variables else at(place, self.values[node.name])
+
+            return expression.transform(meant)
+
+        for place, symbol in enumerate(self.word, 1):
+            for definition in (definition for definition in members.define if definition.symbol == symbol):
+                if definition.condition not in (None, exp.true()):
+                    conditions.append(read(definition.condition, place))
+                # All assignments see the values before.
+                given = {name: exp.cast(read(value, place), types[name]) for name, value in definition.assignments}
+                variables = {**variables, **given}
+        return conditions, variables
+
+    def _last_instants(self) -> exp.Select:
+        """This push's events that matches to come can begin with."""
+        nothing = [named(exp.null(), name) for name in ("_member", "_first")]
+        rows = exp.select(*nothing, *map(column, [*self.columns, "_before"]))
+        rows = rows.select(*(named(exp.null(), name) for name in ("_path", *self.variables)))
+        return rows.from_(table("_near")).where(column("_kept"))
+
+
+def _lag(name: str, places: int) -> exp.Expr:
+    return exp.Lag(this=column(name), offset=number(places))
+
+
+def _derived(rows: exp.Query, alias: str) -> exp.Expr:
+    return exp.Subquery(this=rows).as_(alias, quoted=True)
+
+
+def _id(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def _is_plain(node: query.Match) -> bool:
+    """Whether no condition can fail, so that it does not matter which is asked first: DuckDB then joins by them."""
+    conditions = [definition.condition for definition in node.define if definition.condition is not None]
+    plain = all(isinstance(found, _PLAIN) for expression in expressions(node.define) for found in expression.walk())
+    kinds = {attribute.name: family(attribute.type) for attribute in node.measures}
+    assigned = [(kinds[name], value) for definition in node.define for name, value in definition.assignments]
+    return not conditions or (
+        plain and all(kind is not None and kind == family(type_of(value, _type)) for kind, value in assigned)
+    )
+
+
+def _type(found: exp.Column) -> str:
+    return str(found.meta.get("type", UNKNOWN))
+
+
+def _one_after_the_other(conditions: Sequence[exp.Expr]) -> exp.Expr:
+    """Whether all hold; one is not asked where one before it does not."""
+    *others, result = conditions
+    for condition in reversed(others):
+        result = exp.Case().when(condition, result).else_(exp.false())
+    return result

@@ -160,6 +160,26 @@ def test_the_one_word_of_a_pattern(pattern: str, word: str | None) -> None:
     assert word_of(compile_automaton(parse_pattern(pattern))) == (word and tuple(word))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_patterns_of_one_word_over_many_events(seed: int) -> None:
+    """More than DuckDB reads at once, some of one instant, by key or not, in pushes that begin anywhere."""
+    random = Random(seed)
+    keys = "PARTITION BY b " if seed % 2 else ""
+    steps = random.choice(((1,), (0, 1, 1, 1), (1,) * 50 + (0,), (0, 1)))
+    found, ts = [], 0
+    for _ in range(6_000):
+        ts += random.choice(steps)
+        found.append(("s", (random.randint(0, 5), f"v{random.randint(0, 4)}", 0.0), ts))
+    texts = [
+        f"SELECT z1, z2 FROM s MATCHING ({keys}PATTERN xyx WITHIN {10 + step} MS MEASURES z1:Integer, z2:Integer "
+        f"DEFINE x AS true DO z1 = a, y AS a - z1 = {step} DO z2 = a)"
+        for step in range(1 + seed // 2)
+    ]
+    first, second = sorted(random.randint(0, len(found)) for _ in range(2))
+    pushes = [found[:first], found[first:second], found[second:]]
+    assert told("duckdb://", texts, pushes) == told("sqlite://", texts, [found])
+
+
 def doubled(count: int) -> str:
     """A MATCHING in which each symbol doubles what the one before assigned."""
     symbols = "abcdefgh"[:count]

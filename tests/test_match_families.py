@@ -198,14 +198,19 @@ def test_what_variables_stand_for_is_written_out_up_to_a_size(count: int, recurs
 
 
 @pytest.mark.parametrize("members", [1, 2])
-def test_a_condition_is_not_asked_where_one_before_it_does_not_hold(members: int) -> None:
-    """A text that is no number is an error; but no run comes to that one."""
+@pytest.mark.parametrize(
+    ("variable", "condition"), [("z1:Double", "CAST(b AS INTEGER) > 1"), ("z1:Decimal(4,2)", "z1 < 9")]
+)
+def test_a_condition_is_not_asked_where_one_before_it_does_not_hold(
+    members: int, variable: str, condition: str
+) -> None:
+    """A text that is no number is an error, and a number of too many digits; but no run comes to these."""
     texts = [
-        f"SELECT z1 FROM s MATCHING (PATTERN xy WITHIN {within} MS MEASURES z1:Double "
-        "DEFINE x AS a = 1 DO z1 = c, y AS CAST(b AS INTEGER) > 1)"
+        f"SELECT z1 FROM s MATCHING (PATTERN xy WITHIN {within} MS MEASURES {variable} "
+        f"DEFINE x AS a = 1 DO z1 = c, y AS {condition})"
         for within in range(5, 5 + members)
     ]
-    values = ((1, "7", 0.0), (1, "8", 3.0), (0, "9", 4.0), (0, "none", 0.0), (0, "7", 5.0))
+    values = ((1, "7", 0.0), (1, "8", 3.0), (0, "9", 4.0), (0, "none", 5_000.0), (0, "7", 5.0))
     events = [("s", value, ts) for ts, value in enumerate(values, 1)]
     expected = [[(2, 0.0), (3, 3.0)]] * members
     assert told("duckdb://", texts, [events]) == expected

@@ -299,13 +299,15 @@ def _id(name: str) -> exp.Identifier:
 
 def _is_plain(node: query.Match) -> bool:
     """Whether no condition can fail, so that it does not matter which is asked first: DuckDB then joins by them."""
-    conditions = [definition.condition for definition in node.define if definition.condition is not None]
     plain = all(isinstance(found, _PLAIN) for expression in expressions(node.define) for found in expression.walk())
-    kinds = {attribute.name: family(attribute.type) for attribute in node.measures}
-    assigned = [(kinds[name], value) for definition in node.define for name, value in definition.assignments]
-    return not conditions or (
-        plain and all(kind is not None and kind == family(type_of(value, _type)) for kind, value in assigned)
-    )
+    kinds = {attribute.name: attribute.type for attribute in node.measures}
+    assigned = [assignment for definition in node.define for assignment in definition.assignments]
+    return plain and all(_fits(type_of(value, _type), kinds[name]) for name, value in assigned)
+
+
+def _fits(given: str, kind: str) -> bool:
+    """Whether every value of one type is one of the other."""
+    return given == kind or (kind == "DOUBLE" and family(given) == "number")
 
 
 def _type(found: exp.Column) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -65,9 +65,9 @@ class Emission:
         return self.render(self.statement)
 
     @functools.cached_property
-    def signature(self) -> tuple[str, ...]:
+    def signature(self) -> Hashable:
         """What it has in common with those that differ in constants alone."""
-        return (signature(self.statement), *self.types)
+        return signature(self.statement), self.types
 
 
 @dataclasses.dataclass

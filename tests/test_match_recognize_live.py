@@ -98,6 +98,22 @@ def test_time_passes_with_the_events_of_other_partitions(live: Watched) -> None:
     assert live.push((40, 1), symbol="B") == [(11, "A", 10.0, 8.0, 9.0, 3)]
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_start_whose_time_is_over_waits_for_those_before_it(live: Watched, at_once: bool) -> None:
+    """NEXT keeps the first start open beyond its time; the next one is told when it is reached, not at a time before."""
+    live.watch(
+        "n",
+        """SELECT * FROM trades MATCH_RECOGNIZE (
+            PARTITION BY symbol MEASURES FIRST(ts) AS first, COUNT(*) AS n AFTER MATCH SKIP TO NEXT ROW
+            PATTERN (C{2,}) WITHIN 9 MS DEFINE C AS price <= NEXT(price))""",
+    )
+    events = [("A", 1, 85), ("A", 1, 86), ("A", 1, 90), ("B", 1, 95), ("A", 3, 112)]
+    pushed = [("trades", [symbol, price], ts) for symbol, price, ts in events]
+    for push in [pushed] if at_once else [[event] for event in pushed]:
+        live.cep.push_all(push)
+    assert live.rest() == [(112, "A", 85, 3), (112, "A", 86, 2)]
+
+
 TIMED_OUT = """SELECT * FROM trades MATCH_RECOGNIZE (
     PARTITION BY symbol
     MEASURES MATCH_NUMBER() AS m, FIRST(price) AS a, LAST(price) AS b, CLASSIFIER() AS c

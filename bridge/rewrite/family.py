@@ -8,7 +8,7 @@ also gives `_query`, the member's number, and groups and partitions by it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -45,12 +45,25 @@ class Family:
     """The columns that are compared for equality, which an index serves."""
 
 
-def signature(statement: exp.Expr) -> str:
+def signature(statement: exp.Expr) -> Hashable:
     """A statement or expression without its constants: equal for those that can be one."""
-    bare = statement.copy()
-    for constant in list(constants(bare)):
-        constant.replace(exp.Placeholder(this=_kind(constant).__name__))
-    return bare.sql(copy=False)
+    found: list[object] = []
+
+    def tell(node: exp.Expr) -> None:
+        if isinstance(node, exp.Literal) and _is_free(node):
+            found.append(_kind(node))
+            return
+        found.append(type(node))
+        for name, value in node.args.items():
+            several = value if isinstance(value, list) else [] if value is None or value is False else [value]
+            if several:
+                found.append(name)
+            for one in several:
+                tell(one) if isinstance(one, exp.Expr) else found.append((one,))
+        found.append(None)
+
+    tell(statement)
+    return tuple(found)
 
 
 def lifted(statements: Sequence[exp.Expr], name: str) -> Family:

@@ -24,7 +24,7 @@ from windows.schema import Schema
 if TYPE_CHECKING:
     from databases import Database
 
-SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:40").split(":")))
+SEEDS = range(*map(int, os.environ.get("CEP_SEEDS", "0:32").split(":")))
 ON_SERVERS = 15
 """So many seeds a server: what is rewritten is the same, and a statement takes longer there."""
 LONG = 10_000

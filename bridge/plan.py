@@ -6,8 +6,8 @@ A step holds a neutral sqlglot statement; its text in the database's SQL is rend
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, Self
 
 from sqlglot import exp
 
@@ -75,6 +75,16 @@ class Purge:
     table: str
     condition: exp.Expr
 
+    @classmethod
+    def beyond(cls, name: str, key: Sequence[str], place: exp.Expr, count: int) -> Self:
+        """The rows of a table, told apart by `key`, whose place (a window function) is above so many."""
+        row = [exp.column(column, quoted=True) for column in key]
+        ranked = exp.select(*row, exp.alias_(place, "_n", quoted=True)).from_(table(name))
+        above = exp.GT(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
+        old = exp.select(*row).from_(exp.Subquery(this=ranked).as_("o", quoted=True)).where(above)
+        sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
+        return cls(name, exp.In(this=sought, query=exp.Subquery(this=old)))
+
     def statement(self) -> exp.Expr:
         return exp.delete(table(self.table), where=self.condition.copy())
 
@@ -125,7 +135,7 @@ class Operator:
     keys: tuple[str, ...] = ()
     origins: Callable[[], list[Origin]] = list
     longest: int = 0
-    members: dict[int, Node] = dataclasses.field(default_factory=dict)
+    members: Mapping[int, Node] = dataclasses.field(default_factory=dict)
     family: object = None
     leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)

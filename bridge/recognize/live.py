@@ -301,10 +301,10 @@ class Live(Continuous):
     # Matches out --------------------------------------------------------------------------------------------------------
 
     def _reports(self, rows: list[Fresh], now: int) -> Iterator[Report]:
-        self._reached = BEGINNING
+        reached = BEGINNING
         for known, moment, key, row in rows:
-            yield from self._passed(known[0])
-            self._reached = known
+            yield from self._passed(known[0], reached)
+            reached = known
             part = self._part(key)
             number = self.store.add(moment, row[self._width + 3], self._values(row))
             part.rows.append(number)
@@ -316,10 +316,10 @@ class Live(Continuous):
             self._await(key, part)
             if part.overdue is not None:
                 yield from self._late(key, part, part.overdue, known)
-        yield from self._passed(now)
+        yield from self._passed(now, reached)
 
-    def _passed(self, now: int) -> Iterator[Report]:
-        """What becomes known by time alone, at the very time; of a start that was reached later, then."""
+    def _passed(self, now: int, reached: Moment) -> Iterator[Report]:
+        """What becomes known by time alone, at the very time; of a start that was `reached` later, then."""
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, _, start, key = heapq.heappop(self._deadlines)
             part = self.parts.get(key)
@@ -328,7 +328,7 @@ class Live(Continuous):
             if part.unseen and part.unseen[0][0] < deadline:
                 part.overdue = deadline  # a row of before waits for a later one
                 continue
-            yield from self._over(key, part, deadline, max((deadline, 0, 0), self._reached))
+            yield from self._over(key, part, deadline, max((deadline, 0, 0), reached))
 
     def _late(self, key: Key, part: Part, deadline: int, known: Moment) -> Iterator[Report]:
         if not part.unseen or part.unseen[0][0] >= deadline:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, as_text, called, named, number, of, over, same, table, zero
+from bridge.flow import Flow, as_text, called, named, number, of, over, same, table, zero
 from bridge.plan import Insert, Purge
-from bridge.rewrite.members import ALIAS, Members, Together, expressions
-from bridge.rewrite.network import Network, add_table, ago, as_inserted
+from bridge.rewrite.members import ALIAS, Members, Together, expressions, instant_before
+from bridge.rewrite.network import add_table, ago, as_inserted
 from bridge.scope import column
 from bridge.types import UNKNOWN, family, type_of
 from nfa.automaton import Automaton
@@ -55,9 +55,10 @@ def word_of(automaton: Automaton) -> tuple[str, ...] | None:
 def is_short(node: query.Match, word: Sequence[str]) -> bool:
     """Whether the conditions stay of a size that can be written, with all that their variables stand for."""
     sizes = {attribute.name: 1 for attribute in node.measures}
+    defined = {definition.symbol: definition for definition in node.define}
     whole = 0
     for symbol in word:
-        for definition in (definition for definition in node.define if definition.symbol == symbol):
+        if definition := defined.get(symbol):
             whole += 0 if definition.condition is None else _size(definition.condition, sizes)
             sizes |= {name: _size(value, sizes) + 1 for name, value in definition.assignments}
     return whole + sum(sizes.values()) <= LARGEST
@@ -75,21 +76,14 @@ class Chain(Together):
     instants of each key, as many as the pattern has symbols, each with the instant before.
     """
 
-    node: query.Match
-    below: Flow
     word: tuple[str, ...]
-    network: Network
 
     def __post_init__(self) -> None:
         make = self.network.name
         self.matches, self.events = make("matches", self.node), make("events", self.node)
-        self.keys = [f"_key{place}" for place in range(len(self.node.partition_by))]
         self.moment = ["ts", "seq", *self.below.order]
-        read = {found.name for value in expressions(self.node.define) for found in value.find_all(exp.Column)}
-        values = [name for name in self.below.names if name in read]
-        self.values = {name: f"_e{place}" for place, name in enumerate(values)}
+        self.values = {name: f"_e{place}" for place, name in enumerate(self.read)}
         self.columns = [*self.moment, *self.keys, *self.values.values()]
-        self.variables = [attribute.name for attribute in self.node.measures]
         self.is_plain = _is_plain(self.node)
         shape = exp.select(*map(column, self.columns), named(zero(), "_before")).from_(_derived(self._arrivals(), "a"))
         add_table(self.operator, self.events, shape)
@@ -98,29 +92,15 @@ class Chain(Together):
         self.operator.inboxes.append(self.matches)
 
     def result(self, node: query.Match, member: int) -> Flow:
-        order = (*self.below.order, "_path")
-        columns = {
-            "ts": column("ts"),
-            "seq": column("seq"),
-            "_expires": exp.Add(this=column("_first"), expression=number(node.within)),
-            **{name: column(name) for name in (*order, *self.variables)},
-        }
-        own = exp.EQ(this=column("_member"), expression=number(member))
-        rows = Selection(table(self.matches), columns, (own,))
-        return Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
+        return self.told(node, member, self.matches, (*self.below.order, "_path"))
 
-    def write(self, members: dict[int, query.Match]) -> None:
+    def write(self, members: Mapping[int, query.Match]) -> None:
         old = exp.LTE(this=column("ts"), expression=ago(max(node.within for node in members.values())))
-        key = [column(name) for name in self.below.key]
-        nth = over(exp.DenseRank(), map(column, self.keys), [exp.Ordered(this=column("ts"), desc=True)])
-        ranked = exp.select(*key, named(nth, "_rank")).from_(table(self.events))
-        passed = exp.select(*key).from_(_derived(ranked, "r"))
-        passed = passed.where(exp.GT(this=column("_rank"), expression=number(len(self.word))))
-        row = exp.Tuple(expressions=key) if len(key) > 1 else key[0]
-        passed_by = exp.In(this=row, query=exp.Subquery(this=passed))
+        place = _from_the_last(map(column, self.keys), column("ts"))
+        passed = Purge.beyond(self.events, self.below.key, place, len(self.word))
         kept = exp.select(*map(column, self.columns), column("_before")).from_(table(self.matches))
         kept = kept.where(exp.Is(this=column("_member"), expression=exp.null()))
-        self.operator.purges = [Purge(self.events, exp.or_(old, passed_by))]
+        self.operator.purges = [Purge(self.events, exp.or_(old, passed.condition))]
         self.operator.steps = [Insert(self.matches, lambda: self._select(members)), Insert(self.events, kept)]
 
     # The events, and how they stand ---------------------------------------------------------------------------------------
@@ -160,10 +140,8 @@ class Chain(Together):
         so_far = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
         keys = [of("r", key) for key in self.keys]
         mine = over(exp.Max(this=new), keys, [of("r", name) for name in self.below.key], so_far)
-        known = exp.Case().when(exp.LT(this=of("l", "ts"), expression=of("r", "ts")), of("l", "ts"))
-        before = exp.Coalesce(this=mine, expressions=[known.else_(of("l", "_before"))])
-        last = over(exp.DenseRank(), keys, [exp.Ordered(this=of("r", "ts"), desc=True)])
-        is_last = exp.LTE(this=last, expression=number(len(self.word)))
+        before = instant_before(mine, "r", "l")
+        is_last = exp.LTE(this=_from_the_last(keys, of("r", "ts")), expression=number(len(self.word)))
         names = [of("r", name) for name in (*self.columns, "_alone")]
         rows = exp.select(*names, named(before, "_before"), named(is_last, "_kept")).from_(called("_row", "r"))
         newest = [named(exp.Max(this=column(name)), name) for name in ("ts", "_before")]
@@ -193,7 +171,7 @@ class Chain(Together):
 
     # The matches ----------------------------------------------------------------------------------------------------------
 
-    def _select(self, nodes: dict[int, query.Match]) -> exp.Query:
+    def _select(self, nodes: Mapping[int, query.Match]) -> exp.Query:
         members = Members.of(nodes, alone=len(nodes) == 1)
         ways = self._by_place(members, called("_row", "r")), self._by_instant(members)
         select = exp.union(*ways, self._last_instants(), distinct=False)
@@ -268,8 +246,9 @@ class Chain(Together):
 
             return expression.transform(meant)
 
+        defined = {definition.symbol: definition for definition in members.define}
         for place, symbol in enumerate(self.word, 1):
-            for definition in (definition for definition in members.define if definition.symbol == symbol):
+            if definition := defined.get(symbol):
                 if definition.condition not in (None, exp.true()):
                     conditions.append(read(definition.condition, place))
                 # All assignments see the values before.
@@ -283,6 +262,13 @@ class Chain(Together):
         rows = exp.select(*nothing, *map(column, [*self.columns, "_before"]))
         rows = rows.select(*(named(exp.null(), name) for name in ("_path", *self.variables)))
         return rows.from_(table("_near")).where(column("_kept"))
+
+
+def _from_the_last(keys: Iterable[exp.Expr], ts: exp.Expr) -> exp.Expr:
+    """The place of a row's instant among those of its key, the newest being the first."""
+    place = over(exp.DenseRank(), keys, [])
+    place.set("order", exp.Order(expressions=[exp.Ordered(this=ts, desc=True)]))
+    return place
 
 
 def _lag(name: str, places: int) -> exp.Expr:

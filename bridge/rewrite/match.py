@@ -9,6 +9,7 @@ the next instant, and the symbol's condition, evaluated by the database over the
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from sqlglot import exp
 
@@ -18,7 +19,7 @@ from bridge.flow import Flow, Need, Selection, called, named, number, of, over, 
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.chain import Chain, is_short, word_of
 from bridge.rewrite.growth import Growth
-from bridge.rewrite.members import Members, Together, expressions, shape
+from bridge.rewrite.members import Members, Together, instant_before, shape
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.scope import column
 from nfa.automaton import Automaton, compile_automaton
@@ -46,9 +47,9 @@ def _begin(family: Operator, node: query.Match, network: Network) -> None:
     automaton = automaton_of(node)
     word = word_of(automaton) if network.database.bulk else None
     if word is not None and is_short(node, word):
-        family.family = Chain(family, node, below, word, network)
+        family.family = Chain(family, node, below, network, word)
     else:
-        family.family = Matching(family, node, below, automaton, network)
+        family.family = Matching(family, node, below, network, automaton)
 
 
 def automaton_of(node: query.Match) -> Automaton:
@@ -68,17 +69,12 @@ class Matching(Together):
     constants, or is the same for all members until now.
     """
 
-    node: query.Match
-    below: Flow
     automaton: Automaton
-    network: Network
 
     def __post_init__(self) -> None:
         make = self.network.name
         self.symbols, self.instants = make("symbols", self.node), make("instants", self.node)
         self.steps, self.runs = make("steps", self.node), make("runs", self.node)
-        self.keys = [f"_key{place}" for place in range(len(self.node.partition_by))]
-        self.variables = [attribute.name for attribute in self.node.measures]
         self.order = self.below.order
         self.alone = True
         """Whether there never was more than one member, so that no run is the same for several."""
@@ -86,7 +82,7 @@ class Matching(Together):
         self.spells_first, self.columns = growth.spells_first, growth.columns
         self._make_tables(growth)
 
-    def write(self, members: dict[int, query.Match]) -> None:
+    def write(self, members: Mapping[int, query.Match]) -> None:
         """Those of many members are not written before the last has come."""
         self.alone = self.alone and len(members) == 1
         self.within = max(node.within for node in members.values())
@@ -99,7 +95,7 @@ class Matching(Together):
             *self._newest_instants(),
         ]
 
-    def _growth(self, nodes: dict[int, query.Match]) -> Growth:
+    def _growth(self, nodes: Mapping[int, query.Match]) -> Growth:
         members = Members.of(nodes, self.alone)
         below = self.below
         return Growth(
@@ -120,8 +116,7 @@ class Matching(Together):
 
     def _arrivals(self) -> Selection:
         keys = dict(zip(self.keys, self.node.partition_by, strict=True))
-        read = {found.name for value in expressions(self.node.define) for found in value.find_all(exp.Column)}
-        names = ("ts", "seq", *self.order, *(name for name in self.below.names if name in read))
+        names = ("ts", "seq", *self.order, *self.read)
         return self.below.arrivals.project({**{name: column(name) for name in names}, **keys})
 
     def _symbols(self) -> exp.Select:
@@ -135,8 +130,7 @@ class Matching(Together):
             keys = (of("a", key) for key in self.keys)
             earlier = over(exp.Max(this=of("a", "ts")), keys, [of("a", "ts")], self._frame())
         last = called(self.instants, "i")
-        known = exp.Case().when(exp.LT(this=of("i", "ts"), expression=of("a", "ts")), of("i", "ts"))
-        before = exp.Coalesce(this=earlier, expressions=[known.else_(of("i", "_before"))])
+        before = instant_before(earlier, "a", "i")
         same_key = [same(of("i", key), of("a", key)) for key in self.keys]
         return (
             exp.select(*(of("a", name) for name in rows.columns), named(before, "_before"))
@@ -183,16 +177,8 @@ class Matching(Together):
     def result(self, node: query.Match, member: int) -> Flow:
         states = [number(state) for state in sorted(self.automaton.accepting)]
         order = (*self.order, *(() if self.spells_first else ("_first_seq",)), "_path", "_letters")
-        columns = {
-            "ts": column("ts"),
-            "seq": column("seq"),
-            "_expires": exp.Add(this=column("_first"), expression=number(node.within)),
-            **{name: column(name) for name in (*order, *self.variables)},
-        }
         accepted = exp.In(this=column("_state"), expressions=states)
-        own = exp.EQ(this=column("_member"), expression=number(member))
-        rows = Selection(table(self.steps), columns, (accepted, own))
-        return Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
+        return self.told(node, member, self.steps, order, [accepted])
 
 
 def _by_place(arrivals: exp.Select) -> exp.Select:

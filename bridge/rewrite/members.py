@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self, cast
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, number, of
+from bridge.flow import Flow, Selection, number, of, table
 from bridge.plan import Operator
 from bridge.rewrite.family import constants, kind_of, signature
+from bridge.rewrite.network import Network
+from bridge.scope import column
 
 ALIAS = "_k"
 """What the table of constants is called."""
@@ -70,17 +72,49 @@ class Members:
 
 @dataclasses.dataclass
 class Together(abc.ABC):
-    """Writes the tables and steps of an operator that serves all members of a family, by their numbers."""
+    """Writes the tables and steps of an operator that serves all members of a family, by their numbers; `node` is the first."""
 
     operator: Operator
+    node: query.Match
+    below: Flow
+    network: Network
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of PARTITION BY."""
+        return [f"_key{place}" for place in range(len(self.node.partition_by))]
+
+    @property
+    def variables(self) -> list[str]:
+        return [attribute.name for attribute in self.node.measures]
+
+    @property
+    def read(self) -> list[str]:
+        """The attributes that DEFINE reads."""
+        read = {found.name for value in expressions(self.node.define) for found in _columns(value)}
+        return [name for name in self.below.names if name in read]
 
     @abc.abstractmethod
-    def write(self, members: dict[int, query.Match]) -> None:
+    def write(self, members: Mapping[int, query.Match]) -> None:
         """The steps and purges, for the members there are now."""
 
     @abc.abstractmethod
     def result(self, node: query.Match, member: int) -> Flow:
         """P5, P6: a member's matches of this push, in the order of their events."""
+
+    def told(
+        self, node: query.Match, member: int, name: str, order: tuple[str, ...], conditions: Sequence[exp.Expr] = ()
+    ) -> Flow:
+        """A member's rows of a table of matches, of which these conditions hold."""
+        columns = {
+            "ts": column("ts"),
+            "seq": column("seq"),
+            "_expires": exp.Add(this=column("_first"), expression=number(node.within)),
+            **{name: column(name) for name in (*order, *self.variables)},
+        }
+        own = exp.EQ(this=column("_member"), expression=number(member))
+        rows = Selection(table(name), columns, (*conditions, own))
+        return Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
 
     def join(self, node: query.Match) -> int:
         """Takes in one more; its number."""
@@ -92,13 +126,19 @@ class Together(abc.ABC):
         self._become({other: node for other, node in self._members.items() if other != member})
 
     @property
-    def _members(self) -> dict[int, query.Match]:
-        return cast("dict[int, query.Match]", self.operator.members)
+    def _members(self) -> Mapping[int, query.Match]:
+        return cast("Mapping[int, query.Match]", self.operator.members)
 
-    def _become(self, members: dict[int, query.Match]) -> None:
-        self.operator.members = {**members}
+    def _become(self, members: Mapping[int, query.Match]) -> None:
+        self.operator.members = members
         if members:
             self.write(members)
+
+
+def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:
+    """P2: the instant before a row's own: that of this push (`here`), else by what is known of the newest one before."""
+    known = exp.Case().when(exp.LT(this=of(last, "ts"), expression=of(row, "ts")), of(last, "ts"))
+    return exp.Coalesce(this=here, expressions=[known.else_(of(last, "_before"))])
 
 
 def shape(node: query.Match) -> tuple[object, ...]:

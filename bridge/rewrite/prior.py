@@ -53,9 +53,4 @@ def _purge(raw: str, keys: list[str], count: int, below: Flow) -> Purge:
     newest = [exp.Ordered(this=column(name), desc=True) for name in below.key]
     place = over(exp.RowNumber(), map(column, keys), [])
     place.set("order", exp.Order(expressions=newest))
-    row = [column(key) for key in below.key]
-    ranked = exp.select(*(key.copy() for key in row), named(place, "_n")).from_(table(raw))
-    old = exp.select(*(key.copy() for key in row)).from_(exp.Subquery(this=ranked).as_("o", quoted=True))
-    old = old.where(exp.GT(this=column("_n"), expression=number(count)))
-    sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
-    return Purge(raw, exp.In(this=sought, query=exp.Subquery(this=old)))
+    return Purge.beyond(raw, below.key, place, count)

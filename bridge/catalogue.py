@@ -111,6 +111,8 @@ class QueryEntry:
     def form(self, push: str, shared: bool) -> str:
         """Which statement reads the results of a push of `few` or `many` events, if it is `shared` with other queries."""
         wanted = "shared" if shared and push == "many" else push
+        if push == "few" and any(operator.is_long for operator in self.operators):
+            wanted = "long" if "long" in self.emissions else push
         return wanted if wanted in self.emissions else "many"
 
     def concerned(self, streams: frozenset[str]) -> bool:

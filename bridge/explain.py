@@ -20,9 +20,10 @@ from bridge.gathering import Gathered
 from bridge.paths import shown
 from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
-from bridge.reports import FEW, Report
+from bridge.reports import BRIEF, FEW, Report
 from bridge.rewrite.match import automaton_of
 from bridge.rewrite.network import CLOCK
+from bridge.rewrite.panes import LONG
 from bridge.single import single
 from bridge.snapshot import Snapshot
 from bridge.variables import SetVariables
@@ -41,12 +42,16 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
     heads = {
         "many": "-- results of this push",
         "shared": "-- the same, where queries that differ in constants alone share it",
+        "brief": f"-- the same, of a push of many events that lasts at most 1/{BRIEF} of the window",
+        "long": f"-- the same, of few events where the window is long: more than {LONG} rows",
         "few": f"-- the same, of a push of at most {FEW} events",
     }
     for form, emission in entry.emissions.items():
         text = database.render(emission.statement, pretty=True)
         lines += ["", heads[form], *_family(entry, form, catalogue), f"{text};"]
     lines += _bound(entry, catalogue, database)
+    for step in (step for operator in entry.operators for step in operator.folds):
+        lines += ["", f"-- panes, every {step.every} events", *_statements([step], database)]
     purges = [step for operator in entry.operators for step in operator.purges]
     if purges:
         lines += ["", "-- purge, now and then", *_statements(purges, database)]

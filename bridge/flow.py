@@ -87,9 +87,10 @@ class Flow:
     then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content;
     `jump` names the columns that tell apart the jumps of one (ts, seq).
     `late`: what an event changes here comes after all that it is told to has seen it.
-    `size` is the one time for which every row is valid, where there is one. `few` and `many`: the same arrivals by a
-    statement that is faster for so many events, where there is one; `shared`: for many, if it tells those of several
-    queries that differ in constants. These are written when somebody wants them.
+    `size` is the one time for which every row is valid, where there is one. `forms`: the same arrivals by statements that
+    are faster for `few` or `many` events, for many if it tells those of several queries that differ in constants
+    (`shared`), or for many within a time that is short beside the `window` (`brief`). They are written when somebody
+    wants them.
     """
 
     names: tuple[str, ...]
@@ -102,9 +103,8 @@ class Flow:
     jump: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     size: int | None = None
-    few: Form | None = None
-    many: Form | None = None
-    shared: Form | None = None
+    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
+    window: int = 0
     late: bool = False
 
     @property
@@ -130,9 +130,7 @@ class Flow:
             arrivals=mapped(self.arrivals),
             content=self.content and mapped(self.content),
             hidden=(),
-            few=_then(self.few, mapped),
-            many=_then(self.many, mapped),
-            shared=_then(self.shared, mapped),
+            forms=_then(self.forms, mapped),
         )
 
     def where(self, condition: exp.Expr) -> Flow:
@@ -143,14 +141,15 @@ class Flow:
             self,
             arrivals=filtered(self.arrivals),
             content=self.content and filtered(self.content),
-            few=_then(self.few, filtered),
-            many=_then(self.many, filtered),
-            shared=_then(self.shared, filtered),
+            forms=_then(self.forms, filtered),
         )
 
 
-def _then(form: Form | None, change: Callable[[Selection], Selection]) -> Form | None:
-    return None if form is None else lambda: change(form())
+def _then(forms: Mapping[str, Form], change: Callable[[Selection], Selection]) -> Mapping[str, Form]:
+    def changed(form: Form) -> Form:
+        return lambda: change(form())
+
+    return {push: changed(form) for push, form in forms.items()}
 
 
 OUT = ("_out_ts", "_out", "_out_place")

@@ -34,11 +34,12 @@ class Table:
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
     def index(self) -> list[exp.Expr]:
+        own = self.name.removeprefix("cep_")
         return [
             exp.Create(
                 kind="INDEX",
                 this=exp.Index(
-                    this=exp.to_identifier(f"{self.name}_{number}", quoted=True),
+                    this=exp.to_identifier(f"cep_index_{own}_{number}", quoted=True),
                     table=table(self.name),
                     params=exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns]),
                 ),
@@ -66,6 +67,29 @@ class Insert:
         names = [exp.to_identifier(name, quoted=True) for name in self.columns]
         select = self.select.copy() if isinstance(self.select, exp.Expr) else self.select()
         return exp.insert(select, table(self.table), columns=names or None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fold(Insert):
+    """Adds what is kept together of rows that have come: housekeeping, too, after so many events."""
+
+    every: int = 1
+
+    def is_due(self, before: int, now: int) -> bool:
+        """Whether it is to be done when so many events have come, and it was done when as many had as `before`."""
+        return now // self.every > before // self.every
+
+
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """Whether a table has more rows than so many."""
+
+    table: str
+    rows: int
+
+    def statement(self) -> exp.Expr:
+        """One row, or none. It reads no more rows than it must."""
+        return exp.select(exp.Literal.number(1)).from_(table(self.table)).limit(1).offset(self.rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +142,8 @@ class Operator:
     inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
     `longest`: the longest of the windows whose rows its table keeps, in milliseconds. `members`: the trees that it serves
     together, by their numbers, and `family` what writes its steps for them; `leave`: what to do when this operator is not
-    needed any more. `probes`: statements that the database reads once, so that what only it knows is wrong at once.
+    needed any more. `folds`: what it keeps together of the rows of a table, as long as that is long, by its `length`.
+    `probes`: statements that the database reads once, so that what only it knows is wrong at once.
     """
 
     title: str
@@ -127,6 +152,9 @@ class Operator:
     tables: list[Table] = dataclasses.field(default_factory=list)
     steps: list[Insert | Purge | Call] = dataclasses.field(default_factory=list)
     purges: list[Purge] = dataclasses.field(default_factory=list)
+    folds: list[Fold] = dataclasses.field(default_factory=list)
+    length: Length | None = None
+    is_long: bool = False
     inboxes: list[str] = dataclasses.field(default_factory=list)
     result: Flow | None = None
     arrivals: Flow | None = None

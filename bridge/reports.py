@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -20,6 +21,9 @@ ARROW_FROM = 1_000
 FEW = 16
 """Events in a push up to which a statement for few events is taken."""
 
+BRIEF = 8
+"""A push is brief beside a window that is so many times as long, at least."""
+
 PUSHES = ("many", "few")
 """What a push is, by its number of events."""
 
@@ -28,6 +32,21 @@ PIECE = 64
 
 Results = list[tuple[QueryEntry, Any]]
 """The rows of each query that has any: tuples, or an Arrow table."""
+
+
+class Brief:
+    """The report of pushes that are brief beside a window of so many milliseconds, made with the first of them."""
+
+    def __init__(self, window: int, make: Callable[[], Report]) -> None:
+        self.window = window
+        self._make = make
+
+    def is_for(self, lasting: int) -> bool:
+        return lasting * BRIEF <= self.window
+
+    @functools.cached_property
+    def report(self) -> Report:
+        return self._make()
 
 
 class Report:
@@ -52,9 +71,15 @@ class Report:
         self.loose = loose
         self.arrow = as_arrow(members[0])
         self.timed, self.sources = members[0].timed, members[0].sources
+        self.brief: Brief | None = None
 
-    def read(self, database: Database, count: int) -> Results:
-        """The results of a push of so many events; many of them as Arrow, where all who take them want them so."""
+    def read(self, database: Database, count: int, lasting: int) -> Results:
+        """The results of a push of so many events within so many milliseconds.
+
+        Many of them are read as Arrow, where all who take them want them so.
+        """
+        if self.brief is not None and self.brief.is_for(lasting):
+            return self.brief.report.read(database, count, lasting)
         rows: Any = self._arrow(database) if self.arrow and count >= ARROW_FROM else None
         if rows is None:
             rows = database.fetch(self.text)
@@ -203,11 +228,14 @@ class Reports:
         gone = {id(report): report for made in before for reports in made.values() for report in reports}
         return [report.table for number, report in gone.items() if report.table is not None and number not in kept]
 
-    def read(self, database: Database, streams: frozenset[str], count: int, final: bool) -> Results:
-        """What a push of so many events into these streams has given, query by query as they were created."""
+    def read(self, database: Database, streams: frozenset[str], count: int, final: bool, lasting: int = 0) -> Results:
+        """What a push of so many events into these streams has given, query by query as they were created.
+
+        `lasting`: so many milliseconds are between the first and the last of them.
+        """
         found: Results = []
         for report in self.concerned(streams, count, final):
-            found += report.read(database, count)
+            found += report.read(database, count, lasting)
         if len(found) > 1:
             found.sort(key=lambda result: result[0].number)
         return found

@@ -15,9 +15,9 @@ from bridge.check import Resolved, streaming, without_types
 from bridge.errors import QueryError
 from bridge.flow import Flow, Form, Selection, ascending, table
 from bridge.intake import Batch
-from bridge.plan import Call, Insert, Operator, Purge, Step, Table
+from bridge.plan import Call, Fold, Insert, Length, Operator, Purge, Step, Table
 from bridge.query import Node, Stream
-from bridge.reports import Report, Reports, Results, loose
+from bridge.reports import Brief, Report, Reports, Results, loose
 from bridge.rewrite import Network
 from bridge.rewrite.family import Family, NotAlike, lifted
 from bridge.rewrite.network import CLOCK
@@ -79,12 +79,13 @@ class Runner:
         """Whether this one has."""
         self._created = 0
         self._texts: dict[str | tuple[str, str], str] = {}
-        self._steps: dict[int, tuple[Step, str]] = {}
+        self._steps: dict[int, tuple[Step | Length, str]] = {}
         self._works: dict[tuple[frozenset[str], bool], Work] = {}
         self._singles = Singles(self.network, self.reports, self.catalogue.streams)
         self._unfilled: Batch | None = None
         """The event of the last push, where it did not go through its inbox."""
         self._serial: bool | None = None
+        self._all_folds: list[Fold] | None = None
         with self.transaction():
             self._create_clock()
 
@@ -236,15 +237,16 @@ class Runner:
         def any_push() -> Selection:
             return flow.arrivals
 
-        few = flow.few or (any_push if flow.many else None)
-        forms = {"many": flow.many or any_push, "shared": flow.shared, "few": few}
+        forms = {"many": any_push, **flow.forms}
+        if flow.forms.keys() & {"many", "long"}:
+            forms.setdefault("few", any_push)
 
         def statement(form: Form) -> exp.Expr:
             rows = exp.Subquery(this=form().select(["ts", "seq", *flow.order, *names]))
             item = rows.as_("r", quoted=True, copy=False)
             return prune(exp.select(*columns).from_(item, copy=False).order_by(*order))
 
-        written = {name: functools.partial(statement, form) for name, form in forms.items() if form is not None}
+        written = {name: functools.partial(statement, form) for name, form in forms.items()}
         return {name: Emission(write, self.database.render, types) for name, write in written.items()}
 
     def _create_tables(self, operator: Operator, done: int) -> None:
@@ -259,7 +261,7 @@ class Runner:
     def _forget_works(self) -> None:
         self._works.clear()
         self._singles.clear()
-        self._serial = None
+        self._serial = self._all_folds = None
 
     def _forget_unused(self) -> list[Operator]:
         return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)
@@ -290,7 +292,12 @@ class Runner:
 
     def _report(self, entry: QueryEntry, form: str) -> Report:
         emission = entry.emissions[form]
-        return Report([entry], emission.statement, emission.text, loose=loose(entry, emission.statement, self.database))
+        report = Report(
+            [entry], emission.statement, emission.text, loose=loose(entry, emission.statement, self.database)
+        )
+        if form == "many" and "brief" in entry.emissions:
+            report.brief = Brief(entry.flow.window, lambda: self._report(entry, "brief"))
+        return report
 
     def _family(self, members: Sequence[QueryEntry], form: str) -> Report:
         """One statement for all members; the database must accept it before it counts."""
@@ -317,7 +324,7 @@ class Runner:
         """One push, all of it or nothing. What is one question alone needs no transaction."""
         self._group_reports(count)
         alone = self._singles.of(batches[0].stream) if count == 1 else None
-        busy = self._filled or self._lent or self._since_purge + count >= PURGE_EVERY
+        busy = self._filled or self._lent or self._since_purge + count >= PURGE_EVERY or self._folds(count)
         if alone is not None and alone.asks_once and not busy:
             return self._take(batches, count, ts, final=False)
         with self.transaction(self._take_back()):
@@ -395,8 +402,11 @@ class Runner:
         if isinstance(work, Single):
             results = work.run(self.database, batches[0].rows[0])
         else:
-            results = self._run(work, streams, count, ts, final)
+            first = min((batch.first for batch in batches), default=ts)
+            results = self._run(work, streams, count, ts, final, ts - first)
         filled.update(work.inboxes)
+        for step in self._folds(count):
+            self.database.execute(self._text(step))
         if due:
             self._purge()
         self._unfilled = batches[0] if alone is not None else None
@@ -417,13 +427,13 @@ class Runner:
                 filled.add(batch.stream.inbox)
         return filled
 
-    def _run(self, work: Work, streams: frozenset[str], count: int, ts: int, final: bool) -> Results:
+    def _run(self, work: Work, streams: frozenset[str], count: int, ts: int, final: bool, lasting: int) -> Results:
         for step in work.steps:
             if isinstance(step, str):
                 self.database.execute(step)
             else:
                 step.run(self.database, ts, self.seq + count, final)
-        return self.reports.read(self.database, streams, count, final)
+        return self.reports.read(self.database, streams, count, final, lasting)
 
     def fill_up(self) -> None:
         """Brings the event of the last push into its inbox, if it went by it: somebody asks for the stream itself."""
@@ -450,11 +460,27 @@ class Runner:
             self._set_clock(self.now, self.now, self.seq)
             self._purge()
 
+    def _folds(self, count: int) -> list[Fold]:
+        """Those that are due with so many more events."""
+        if self._all_folds is None:
+            kept = (operator for operator in self.network.operators if operator.is_long)
+            self._all_folds = [step for operator in kept for step in operator.folds]
+        return [step for step in self._all_folds if step.is_due(self.seq, self.seq + count)]
+
     def _purge(self) -> None:
         for operator in self.network.operators:
             for step in operator.purges:
                 self.database.execute(self._text(step))
                 self._removed = True
+            if operator.length is not None:
+                self._measure(operator, operator.length)
+
+    def _measure(self, operator: Operator, length: Length) -> None:
+        """Other statements are for tables that have become long."""
+        is_long = bool(self.database.fetch(self._text(length)))
+        if is_long != operator.is_long:
+            operator.is_long, self._all_folds = is_long, None
+            self.reports.outdate()
 
     def _create_clock(self) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))
@@ -469,7 +495,7 @@ class Runner:
 
     # Text and transactions --------------------------------------------------------------------------------------------
 
-    def _text(self, step: Step) -> str:
+    def _text(self, step: Step | Length) -> str:
         """A step in the database's SQL, rendered once. The step is kept with its text, so its id stays its own."""
         known = self._steps.get(id(step))
         if known is None:

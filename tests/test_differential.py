@@ -17,8 +17,12 @@ import pytest
 from cases_format import declared
 
 from bridge import reports
+from bridge.rewrite import panes
 from tests.generate import Case, print_case, random_case, shrink
 from tests.reference import Results
+from windows.databases.alchemy import Alchemy
+from windows.databases.postgresql import PostgreSQL
+from windows.databases.sqlite import SQLite
 from windows.schema import Schema
 
 if TYPE_CHECKING:
@@ -63,9 +67,16 @@ def check(seed: int, database: Database) -> None:
 
 def difference(case: Case, database: Database, drive: Any, seed: int) -> tuple[str | None, str]:
     """The kind of difference between the bridge and the reference, and its words; None where there is none."""
-    few = (0, 3, reports.FEW)[seed % 3]
+    few, brief = (0, 3, reports.FEW)[seed % 3], (0, reports.BRIEF)[seed % 2]
     try:
-        with mock.patch.object(reports, "FEW", few):  # statements for many events are tried on few, too
+        with (  # statements for many events are tried on few, too, and panes are short
+            mock.patch.object(reports, "FEW", few),
+            mock.patch.object(reports, "BRIEF", brief),
+            mock.patch.object(panes, "LONG", 2),
+            mock.patch.object(SQLite, "panes", (2, 5, 9)),
+            mock.patch.object(PostgreSQL, "panes", (2, 5)),
+            mock.patch.object(Alchemy, "panes", (3,)),
+        ):
             actual, names = results(case, database, partial(drive, rng=Random(seed)))
     except Exception as error:
         return " ".join([type(error).__name__, *str(error).split()[:2]]), f"{type(error).__name__}: {error}"

@@ -35,13 +35,24 @@ from bridge.rewrite.changes import at_changes
 from bridge.rewrite.counted import can_count, counted, searched
 from bridge.rewrite.frames import aggregates, framed
 from bridge.rewrite.network import Network, as_inserted, clock, derived_content, rewrite
+from bridge.rewrite.panes import Panes, has_panes
 from bridge.rewrite.placed import listed, sought
-from bridge.rewrite.ranged import can_range, ranged
+from bridge.rewrite.ranged import ranged
 from bridge.rewrite.snapshot import at_moments, held, told_anyway
 from bridge.rewrite.stream import pushed_out
 from bridge.scope import column
 from bridge.snapshot import Snapshot
 from windows.window import NEVER
+
+_WHEN = {
+    "": "",
+    "few": "of few events ",
+    "many": "of many events ",
+    "shared": "for several queries ",
+    "brief": "of many in a short time ",
+    "long": "of few by a long window ",
+}
+"""What is said of the forms in `explain`."""
 
 Write = Callable[[], exp.Query]
 """Writes a statement, which is done when somebody wants it."""
@@ -69,7 +80,7 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         if told_anyway(node):
             select = at_moments(operator, node, network)
             forms = {"": (lambda: select, "moments at which it is asked for")}
-        told = (f"of {push} events by {form}" if push else f"by {form}" for push, (_, form) in forms.items())
+        told = (f"{_WHEN[push]}by {form}" for push, (_, form) in forms.items())
         operator.notes.append(f"aggregate {', '.join(told)}")
         selects = {push: write for push, (write, _) in forms.items()}
         jumping = below.counted and below.jumping and not node.every_change
@@ -95,25 +106,42 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         single: tuple[Write, str] = (lambda: rows, "row numbers")
     else:
         single = (lambda: joined(node, below, network), "join of arrivals and window")
+    panes = Panes.of(node, below, network) if not by_number and has_panes(node, below, network) else None
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
     if network.database.frames and not nth and below.size is not None and not below.timed and not node.on_change:
-        forms: dict[str, tuple[Write, str]] = {
+        return {
             "": (lambda: framed(node, below), "window frames, as its rows expire in order"),
+            **({} if panes is None else _beside_frames(node, below, panes, network)),
             "few": single,
         }
-        if network.database.asof and can_count(node, below) and not below.counted:
-            in_order = as_inserted(node.input, network)
-            forms["many"] = (lambda: sought(node, below, in_order)), "their places among the rows"
-            forms["shared"] = (lambda: listed(node, below, in_order)), "a list of these places"
-        return forms
+    if panes is not None:
+        return {"": single, **_of_panes(panes, network)}
     if by_number and (found := searched(node, below, network)) is not None:
         return {"": single, "many": (lambda: found, "places in a sorted array")}
-    if can_range(node, below):
-        return {
-            "": single,
-            "many": (lambda: ranged(node, below), "two window frames, of the instants before and its own"),
-        }
     return {"": single}
+
+
+def _of_panes(panes: Panes, network: Network) -> dict[str, tuple[Write, str]]:
+    """What is faster than a join with all rows: of few events where the window is long, and of many."""
+    forms: dict[str, tuple[Write, str]] = {}
+    if network.database.seeks:
+        forms["long"] = (panes.joined, "join of arrivals and panes")
+    if panes.parts.are_exact:
+        forms["many"] = (lambda: ranged(*panes.in_parts()), "two window frames, of the instants before and its own")
+        forms["brief"] = (lambda: ranged(*panes.shortened()), "the same, over what enters and leaves, and panes")
+    return forms
+
+
+def _beside_frames(node: query.Aggregate, below: Flow, panes: Panes, network: Network) -> dict[str, tuple[Write, str]]:
+    """What is faster than frames over all rows: of a push that is brief, and COUNT(*)."""
+    if not (network.database.asof and can_count(node, below)):
+        return {"brief": (lambda: framed(*panes.shortened()), "window frames over what enters and leaves, and one row")}
+    in_order = as_inserted(node.input, network)
+    return {
+        "many": (lambda: sought(node, below, in_order), "their places among the rows"),
+        "shared": (lambda: listed(node, below, in_order), "a list of these places"),
+        "brief": (lambda: sought(node, below, in_order, panes), "their places among those that enter and leave"),
+    }
 
 
 def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, Write], kept: Sequence[str]) -> Flow:
@@ -128,15 +156,7 @@ def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, Write], kept
 
     forms = {push: form(write) for push, write in selects.items()}
     timed = below.timed or node.on_change or node.every_change
-    return Flow(
-        names,
-        forms[""](),
-        order=order,
-        timed=timed,
-        few=forms.get("few"),
-        many=forms.get("many"),
-        shared=forms.get("shared"),
-    )
+    return Flow(names, forms.pop("")(), order=order, timed=timed, forms=forms, window=below.size or 0)
 
 
 @derived_content.register

@@ -17,6 +17,7 @@ from bridge.flow import (
     INSERTED,
     OUT,
     Flow,
+    Form,
     Need,
     Selection,
     named,
@@ -111,10 +112,10 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
         union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
-    few = None if indexed else lambda: joined(by_time=True)
+    forms: dict[str, Form] = {} if indexed else {"few": lambda: joined(by_time=True)}
     timed = any(part.flow.timed for part in parts if part.flow)
     hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
-    return Flow(names, joined(indexed), order=order, timed=timed, hidden=hidden, few=few)
+    return Flow(names, joined(indexed), order=order, timed=timed, hidden=hidden, forms=forms)
 
 
 def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> dict[str, tuple[str, str]]:

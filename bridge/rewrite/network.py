@@ -269,7 +269,7 @@ class Network:
         operator.inboxes.append(inbox)
         operator.steps.append(Insert(inbox, rows.select()))
         arrivals = Selection.of(table(inbox), rows.columns)
-        return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), few=None, many=None)
+        return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), forms={})
 
     def _window(self, operator: Operator, node: Node, arrivals: Flow) -> Flow:
         """W5: a table of the results that are still valid, by the expiry each row brings along."""

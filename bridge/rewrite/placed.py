@@ -11,9 +11,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, named, number, numbered, of, over
+from bridge.flow import Flow, named, number, numbered, of, over, whole
 from bridge.rewrite.counted import of_arrivals, told
 from bridge.rewrite.frames import arrived
+from bridge.rewrite.panes import Panes
 from bridge.scope import column
 
 SPARSE = 4
@@ -22,9 +23,16 @@ SPARSE = 4
 _PLACE, _NEXT, _SINCE, _COUNTS, _BEGIN = "_at", "_next", "_since", "_counts", "_begin"
 
 
-def sought(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Select:
-    """The arrivals with their counts, by the newest row that has left; `in_order`: the rows stand in their order."""
-    return _sought(node, below, _rows(node, below, in_order))
+def sought(node: query.Aggregate, below: Flow, in_order: bool, panes: Panes | None = None) -> exp.Select:
+    """The arrivals with their counts, by the newest row that has left; `in_order`: the rows stand in their order.
+
+    With `panes` the rows that are in the windows of all arrivals get no place, but are counted together.
+    """
+    if panes is None:
+        return _sought(node, below, _rows(node, below, in_order))
+    names = _columns(node)
+    rows = _placed(panes.edges({name: column(name) for name in names}), in_order)
+    return _sought(node, below, rows, panes.staying())
 
 
 def listed(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Query:
@@ -37,10 +45,17 @@ def listed(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Query:
 
 
 def _rows(node: query.Aggregate, below: Flow, in_order: bool) -> exp.Select:
-    """All rows that are there, each with its place and the time of the next one, and what is told of those that arrive."""
+    """All rows that are there, with what is told of those that arrive."""
     assert below.content is not None
-    names = dict.fromkeys(("ts", "seq", *of_arrivals(node)))
-    rows = below.content.project({name: column(name) for name in names}).select()
+    return _placed(below.content.project({name: column(name) for name in _columns(node)}).select(), in_order)
+
+
+def _columns(node: query.Aggregate) -> list[str]:
+    return list(dict.fromkeys(("ts", "seq", *of_arrivals(node))))
+
+
+def _placed(rows: exp.Query, in_order: bool) -> exp.Select:
+    """Rows, each with its place and the time of the next one."""
     order = [] if in_order else [column("seq")]
     following = named(over(exp.Lead(this=column("ts")), [], order), _NEXT)
     return exp.select(*_names(rows), named(numbered([], order), _PLACE), following).from_(_called(rows, "m"))
@@ -52,12 +67,14 @@ def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
     return exp.select(*_names(rows)).from_(_called(rows, "w")).where(exp.paren(of_all))
 
 
-def _sought(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select:
+def _sought(node: query.Aggregate, below: Flow, rows: exp.Select, others: exp.Expr | None = None) -> exp.Select:
+    """`others`: how many more rows each window has than these."""
     later = exp.GT(this=column(_NEXT), expression=column("ts"))
     last = exp.select(column("ts"), column(_PLACE)).from_(_called(rows, "n"))
     last = last.where(exp.or_(later, exp.Is(this=column(_NEXT), expression=exp.null())))
     left = exp.LTE(this=of("d", "ts"), expression=of("t", _SINCE))
-    select = _told(node, below, rows, exp.Coalesce(this=of("d", _PLACE), expressions=[number(0)]))
+    gone: exp.Expr = exp.Coalesce(this=of("d", _PLACE), expressions=[number(0)])
+    select = _told(node, below, rows, gone if others is None else exp.Sub(this=gone, expression=others))
     select.append("joins", exp.Join(this=_called(last, "d"), method="ASOF", side="LEFT", on=left))
     return select
 
@@ -78,7 +95,7 @@ def _told(node: query.Aggregate, below: Flow, rows: exp.Select, gone: exp.Expr) 
     names = [name for name in _names(rows) if name.name != _NEXT]
     arrivals = exp.select(*names, since).from_(_called(rows, "n"))
     arrivals = arrivals.where(arrived(below))
-    return told(node, below.size, arrivals, exp.paren(exp.Sub(this=of("t", _PLACE), expression=gone)))
+    return told(node, below.size, arrivals, exp.paren(exp.Sub(this=of("t", _PLACE), expression=whole(gone))))
 
 
 def _counts(rows: exp.Select) -> exp.Select:
@@ -98,7 +115,7 @@ def _counts(rows: exp.Select) -> exp.Select:
     return exp.select(named(counts, _COUNTS), named(exp.Min(this=column("ts")), _BEGIN)).from_(_called(totals, "k"))
 
 
-def _names(rows: exp.Select) -> list[exp.Column]:
+def _names(rows: exp.Query) -> list[exp.Column]:
     return [column(name) for name in rows.named_selects]
 
 

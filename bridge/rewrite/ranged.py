@@ -2,7 +2,8 @@
 
 RANGE frames over ts also count the rows of the same ts that come later, which a row does not see (O2). So one frame
 takes the instants before, up to the window's length back, and another the rows of the same instant that have come.
-Only what is exact when put together from two parts is: counts, sums of whole numbers, the least and the greatest.
+Only for what is exact when put together from two parts, and when values are taken out of a sum again as some databases
+do in a frame that moves: counts, sums of whole numbers, the least and the greatest.
 """
 
 from __future__ import annotations
@@ -13,29 +14,11 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import Flow, named, over
-from bridge.rewrite.frames import aggregates, arrived, listed, near
-from bridge.rewrite.sides import is_whole, terms
+from bridge.rewrite.frames import arrived, listed, near
 from bridge.scope import column
-from windows.window import NEVER
 
 Frames = tuple[Callable[[exp.Expr], exp.Expr], Callable[[exp.Expr], exp.Expr]]
 """What makes of an aggregate that over the instants before, and that over the instant itself."""
-
-
-def can_range(node: query.Aggregate, below: Flow) -> bool:
-    """Whether the rows expire in the order they came, and all aggregates can be put together from two parts."""
-    if below.size in (None, NEVER) or below.timed or below.order or below.counted or node.on_change:
-        return False
-    return all(map(_has_parts, aggregates(node)))
-
-
-def _has_parts(call: exp.Expr) -> bool:
-    argument = call.this
-    if isinstance(argument, exp.Distinct):
-        return False
-    if isinstance(call, exp.Sum):
-        return all(is_whole(term) for _, term in terms(argument))
-    return isinstance(call, (exp.Count, exp.Min, exp.Max)) and not call.expressions
 
 
 def ranged(node: query.Aggregate, below: Flow) -> exp.Select:

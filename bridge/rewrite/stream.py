@@ -65,8 +65,7 @@ def with_expiry(below: Flow, node: query.Window) -> Flow:
         size=size_of(node),
         counted=False,
         jumping=False,
-        few=None,
-        many=None,
+        forms={},
     )
 
 

@@ -61,6 +61,10 @@ class Database(abc.ABC):
     """Whether it has ASOF JOIN, and lists whose values are read by their places."""
     bulk: ClassVar[bool] = False
     """Whether it is for many events at once, so that a statement had better seek more than write rows of no use."""
+    panes: ClassVar[tuple[int, ...]] = ()
+    """Of how many rows an aggregate is kept, and of how many each longer level: rather than read them all again."""
+    seeks: ClassVar[bool] = False
+    """Whether an index serves a range whose bounds are of another table's row, so that panes are for few events, too."""
     indexes: ClassVar[bool] = True
     """Whether it profits from indexes on window tables."""
     folds: ClassVar[bool] = False

@@ -46,6 +46,8 @@ class PostgreSQL(Alchemy):
 
     dialect: ClassVar[str] = "postgres"
     folds: ClassVar[bool] = True
+    panes: ClassVar[tuple[int, ...]] = (64, 4_096)
+    seeks: ClassVar[bool] = True
     arrow_types: ClassVar[dict[int, str]] = {
         16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
         1043: "string", 3802: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",
@@ -202,6 +204,8 @@ class PostgreSQL(Alchemy):
         self.execute("ROLLBACK")
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Join) and node.meta.get("in_turn"):
+            _look_up(node)
         change = _CHANGES.get(type(node))
         changed = change(node, self) if change is not None else node
         return super().adapt(node) if changed is node else changed
@@ -343,6 +347,25 @@ def _text(data: bytes | str) -> str:
 def _refuse_nul(rows: Sequence[Row]) -> None:
     for value in (value for row in rows for value in row if isinstance(value, str) and "\0" in value):
         raise TypeMismatch(f"{value!r}: PostgreSQL's texts hold no NUL: leave it out, or use DuckDB") from None
+
+
+def _look_up(join: exp.Join) -> None:
+    """A join, in place, as a sub-query for each row before: OFFSET keeps its conditions together.
+
+    No index serves IS NOT DISTINCT FROM.
+    """
+    item = join.this
+    found = exp.select("*").from_(item.copy()).where(join.args["on"].transform(_equal_or_null)).offset(0)
+    join.set("this", exp.Lateral(this=exp.Subquery(this=found), alias=item.args["alias"].copy()))
+    join.set("kind", "CROSS")
+    join.set("on", None)
+
+
+def _equal_or_null(node: exp.Expr) -> exp.Expr:
+    if not isinstance(node, exp.NullSafeEQ):
+        return node
+    nulls = (exp.Is(this=side.copy(), expression=exp.null()) for side in (node.left, node.right))
+    return exp.paren(exp.or_(exp.EQ(this=node.left, expression=node.right), exp.and_(*nulls)))
 
 
 def _quoted(text: str) -> str:

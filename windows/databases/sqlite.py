@@ -34,6 +34,8 @@ class SQLite(Alchemy):
     dialect: ClassVar[str] = "sqlite"
     chunk: ClassVar[int] = 1_000
     covering: ClassVar[bool] = True
+    panes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
+    seeks: ClassVar[bool] = True
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
@@ -116,6 +118,8 @@ class SQLite(Alchemy):
         return super().render(_flat(statement) if _depth(statement) > DEEP else statement, pretty)
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Join) and node.meta.get("in_turn"):
+            node.set("kind", "CROSS")  # which keeps the order, for lack of numbers by which it would be found
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
             kind = node.to.this
             if kind == exp.DataType.Type.DATE:

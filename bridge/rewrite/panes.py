@@ -1,0 +1,308 @@
+"""Aggregates of long sliding windows, put together from panes: aggregates of some rows each, which are kept.
+
+No row is aggregated again for each event ("No Pane, No Gain": Li, Maier, Tufte, Papadimos and Tucker 2005; theirs are of
+equal times, these of equal numbers of rows, so that their cost does not depend on how fast events come). Panes have
+levels: the rows themselves, panes of so many rows, panes of so many of those. What a window holds is the panes that lie in
+it whole, and where a pane has begun to leave, what it was made of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.flow import Flow, Selection, named, number, of, over, same, table, whole, with_columns, zero
+from bridge.plan import Fold, Length, Operator, Purge
+from bridge.rewrite.network import Network, add_table, ago
+from bridge.rewrite.parts import Parts, keys_of
+from bridge.scope import column
+from windows.window import NEVER
+
+_LAST, _UNTIL, _ROWS = "_last", "_until", "_rows"
+"""Of a pane's rows: the time of the last one (`ts` is that of the first), its number, and how many they are."""
+
+LONG = 512
+"""Rows in a window from which on panes are faster than to read them all."""
+
+_OLD = -(2**60)
+"""The time before every event."""
+
+
+def has_panes(node: query.Aggregate, below: Flow, network: Network) -> bool:
+    """Whether it is over a sliding window of time whose rows stay as they are, and all it tells can be made of parts."""
+    if not (network.database.panes or network.database.bulk) or below.size in (None, 1, NEVER):
+        return False
+    if below.timed or below.order or below.counted or below.late or node.on_change or node.every_change:
+        return False
+    parts = Parts.of(node) if _is_steady(node) else None
+    return parts is not None and (parts.are_exact or network.database.bulk or network.database.seeks)
+
+
+def _is_steady(node: query.Aggregate) -> bool:
+    """Whether it reads one window, and no table whose rows may change between a row and the pane it gets into."""
+    below, read = node.input, [*node.columns, *node.group_by]
+    while isinstance(below, (query.Filter, query.Map)):
+        read += [below.condition] if isinstance(below, query.Filter) else below.columns
+        below = below.input
+    return isinstance(below, query.Window) and not any(value.find(exp.Query, exp.Table) for value in read)
+
+
+@dataclasses.dataclass(frozen=True)
+class Panes:
+    """An aggregate, and its `levels`: each a selection of panes, the first one of the rows themselves."""
+
+    node: query.Aggregate
+    below: Flow
+    parts: Parts
+    levels: Sequence[Selection]
+
+    @classmethod
+    def of(cls, node: query.Aggregate, below: Flow, network: Network) -> Panes:
+        """Those of an aggregate that `has_panes`; aggregates that differ in their windows' lengths alone share them."""
+        parts = Parts.of(node)
+        assert parts is not None and below.content is not None and below.size is not None
+        columns = {
+            "ts": column("ts"), _LAST: column("ts"), _UNTIL: column("seq"), _ROWS: exp.cast(number(1), "BIGINT"),
+            **keys_of(node), **dict(parts.of_rows()),
+        }  # fmt: skip
+        rows = below.content.project(columns)
+
+        def build(operator: Operator) -> None:
+            level = rows
+            for _ in network.database.panes:
+                name = network.name("panes", node.input)
+                level = _add_level(operator, name, level, parts, list(keys_of(node)))
+
+        kept = ("Panes", _without_window(node.input), node.group_by, tuple(parts.kept.items()))
+        if not network.database.panes:
+            return cls(node, below, parts, [rows])
+        operator = network.operator(node.input, build, "Panes", key=kept)
+        levels = [rows, *(Selection.of(table(made.name), columns) for made in operator.tables)]
+        if below.size > operator.longest:
+            operator.longest = below.size
+            operator.folds = [
+                _fold(levels, place, count, below.size, parts, list(keys_of(node)))
+                for place, count in enumerate(network.database.panes)
+            ]
+            operator.length = Length(cast("exp.Table", rows.source).name, LONG)
+            operator.purges = [_purge(level, below.size) for level in levels[1:]]
+        return cls(node, below, parts, levels)
+
+    # Of few events --------------------------------------------------------------------------------------------------------
+
+    def joined(self) -> exp.Select:
+        """Each arrival with the panes of its window and group, which are then put together."""
+        keys = keys_of(self.node)
+        system = {name: column(name) for name in ("ts", "seq", "_expires")}
+        arrivals = self.below.arrivals.project({**system, **keys, **self.parts.own})
+        carried = [*system, *keys, *self.parts.own]
+        panes = exp.Subquery(this=self._panes(exp.Subquery(this=arrivals.select()), carried))
+        select = exp.select(*map(column, (*system, *keys)), *(part.copy() for part in self.parts.columns))
+        return select.from_(panes.as_("p", quoted=True)).group_by(*map(column, carried))
+
+    # Of many events -------------------------------------------------------------------------------------------------------
+
+    def in_parts(self) -> tuple[query.Aggregate, Flow]:
+        """The aggregate over the parts that the rows of its window are."""
+        assert self.below.content is not None
+        return self._over(self.below.content.project(self._values()))
+
+    def shortened(self) -> tuple[query.Aggregate, Flow]:
+        """The aggregate over fewer rows than its window has: those that are in the windows of all arrivals are one row."""
+        keys, values = keys_of(self.node), self._values()
+        staying = exp.select(
+            named(exp.Min(this=column("ts")), "ts"), named(exp.Min(this=column(_UNTIL)), "seq"), named(zero(), "_expires"),
+            *map(column, keys), *self.parts.of_parts(), *(named(exp.null(), name) for name in self.parts.own),
+        )  # fmt: skip
+        staying = staying.from_(self._staying().as_("p", quoted=True))
+        staying = staying.group_by(of("p", "seq"), *map(column, keys))  # not of nothing, which would be a row
+        rows = Selection.of(exp.Subquery(this=exp.union(self.edges(values), staying, distinct=False)), values)
+        return self._over(rows)
+
+    def _values(self) -> dict[str, exp.Expr]:
+        """The columns of the rows of the window, as parts."""
+        system: dict[str, exp.Expr] = {name: column(name) for name in ("ts", "seq", "_expires")}
+        return {**system, **keys_of(self.node), **dict(self.parts.of_rows()), **self.parts.own}
+
+    def _over(self, rows: Selection) -> tuple[query.Aggregate, Flow]:
+        flow = Flow((*self.parts.kept, *self.parts.own), self.below.arrivals, rows, size=self.below.size)
+        columns = tuple(part.copy() for part in self.parts.columns)
+        by = tuple(column(name) for name in keys_of(self.node))
+        return dataclasses.replace(self.node, columns=columns, group_by=by), flow
+
+    def edges(self, values: Mapping[str, exp.Expr]) -> exp.Query:
+        """The rows that are not in the windows of all arrivals, in their order: those that leave some, and the arrivals."""
+        assert self.below.content is not None and self.below.size is not None
+        rows = self.below.content.project(values)
+        ts, seq, size = rows.columns["ts"], rows.columns["seq"], number(self.below.size)
+        first, last, since = self._arrived("ts"), self._arrived("ts", exp.Max), self._arrived("seq")
+        leaving = rows.select().where(
+            exp.GT(this=ts.copy(), expression=exp.Sub(this=first, expression=size)),
+            exp.LTE(this=ts.copy(), expression=exp.Sub(this=last, expression=size.copy())),
+            exp.LT(this=seq.copy(), expression=since),
+        )
+        arrived = rows.select().where(
+            exp.GTE(this=ts.copy(), expression=first.copy()), exp.GTE(this=seq.copy(), expression=since.copy())
+        )
+        return exp.union(leaving, arrived, distinct=False)
+
+    def staying(self) -> exp.Expr:
+        """Of one aggregate without groups, that of all rows that are in the windows of all arrivals; 0 for none."""
+        (total,) = self.parts.of_parts()
+        select = exp.select(total).from_(self._staying().as_("p", quoted=True))
+        return exp.Coalesce(this=exp.Subquery(this=select), expressions=[number(0)])
+
+    def _staying(self) -> exp.Subquery:
+        """The panes that are in the windows of all arrivals, of their groups."""
+        keys = list(keys_of(self.node))
+        newest = named(self._arrived("ts", exp.Max), "ts")
+        before = named(exp.Sub(this=self._arrived("seq"), expression=number(1)), "seq")
+        moments = exp.select(newest, before, *map(column, keys))
+        if keys:
+            groups = self.below.arrivals.project(keys_of(self.node)).select().distinct()
+            moments = moments.from_(exp.Subquery(this=groups).as_("g", quoted=True))
+        return exp.Subquery(this=self._panes(exp.Subquery(this=moments), ["seq", *keys], ("ts", _UNTIL)))
+
+    def _arrived(self, name: str, function: type[exp.AggFunc] = exp.Min) -> exp.Expr:
+        """The least, or the greatest, of a column of the arrivals."""
+        arrivals = exp.Subquery(this=self.below.arrivals.select([name])).as_("n", quoted=True)
+        return exp.Subquery(this=exp.select(function(this=column(name))).from_(arrivals))
+
+    # The panes of a window ------------------------------------------------------------------------------------------------
+
+    def _panes(self, moments: exp.Subquery, carried: Sequence[str], told: Sequence[str] = ()) -> exp.Query:
+        """For each of the moments `t` the panes of its window; columns of `t` are `carried`, and of the panes `told`."""
+        start = exp.select(*(of("t", name) for name in carried)).from_(moments.as_("t", quoted=True))
+        selects = [
+            found.select(*(named(self._of(level, name), name) for name in (*told, *self.parts.kept)))
+            for level in range(len(self.levels))
+            for found in self._in_window(level, start)
+        ]
+        return exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
+
+    def _in_window(self, level: int, start: exp.Select) -> Iterator[exp.Select]:
+        """The panes of a level that are told as they are; of the rows those that came before the moment."""
+        before = exp.LTE(this=self._of(0, _UNTIL), expression=of("t", "seq"))
+        within = exp.GT(this=self._of(level, "ts"), expression=self._since())
+        for found in self._begun(level, start):
+            yield found.where(within if level else before)
+
+    def _begun(self, level: int, start: exp.Select) -> Iterator[exp.Select]:
+        """Those of a level that are in the window, or begin to leave it, and in no pane that is in it whole.
+
+        They have come after all panes of the level above, or have gone into one that has begun to leave.
+        """
+        in_window = exp.GT(this=self._of(level, _LAST), expression=self._since())
+        if level + 1 == len(self.levels):
+            yield self._joined(start, level, in_window)
+            return
+        above = level + 1
+        begun = exp.Add(this=self._since(), expression=number(1))
+        after = exp.Greatest(this=begun, expressions=[_newest(self.levels[above], _LAST, _OLD)])
+        yield self._joined(
+            start,
+            level,
+            exp.GTE(this=self._of(level, _LAST), expression=after),
+            exp.GT(this=self._of(level, _UNTIL), expression=_newest(self.levels[above], _UNTIL, 0)),
+        )
+        leaving = exp.LTE(this=self._of(above, "ts"), expression=self._since())
+        inside = [exp.LTE(this=self._of(level, name), expression=self._of(above, name)) for name in (_LAST, _UNTIL)]
+        for opened in self._begun(above, start):
+            yield self._joined(opened.where(leaving), level, in_window, *inside)
+
+    def _joined(self, found: exp.Select, level: int, *conditions: exp.Expr) -> exp.Select:
+        """With the panes of a level for which this is true, and which are of the same group."""
+        rows = self.levels[level]
+        of_group = [self._grouped(level, key) for key in keys_of(self.node)]
+        on = exp.and_(*of_group, *conditions, *rows.conditions_of(_alias(level)))
+        joined = found.join(rows.item(_alias(level)), on=on)
+        joined.args["joins"][-1].meta["in_turn"] = True
+        return joined
+
+    def _grouped(self, level: int, key: str) -> exp.Expr:
+        """No index has the rows by group, and none is to be made for it."""
+        mine, its = self._of(level, key), of("t", key)
+        return same(mine, its) if level else exp.Not(this=exp.paren(exp.NullSafeNEQ(this=whole(mine), expression=its)))
+
+    def _of(self, level: int, name: str) -> exp.Expr:
+        return self.levels[level].value(column(name), _alias(level))
+
+    def _since(self) -> exp.Expr:
+        assert self.below.size is not None
+        return exp.Sub(this=of("t", "ts"), expression=number(self.below.size))
+
+
+def _alias(level: int) -> str:
+    return f"x{level}"
+
+
+def _without_window(node: query.Node) -> query.Node:
+    """The tree without its window: what enters it."""
+    if isinstance(node, query.Window):
+        return node.input
+    assert isinstance(node, (query.Filter, query.Map))
+    return dataclasses.replace(node, input=_without_window(node.input))
+
+
+# The levels -----------------------------------------------------------------------------------------------------------
+
+
+def _newest(level: Selection, name: str, otherwise: int) -> exp.Expr:
+    """The greatest of a column of a level."""
+    newest = exp.Subquery(this=exp.select(exp.Max(this=column(name))).from_(level.source.copy()))
+    return exp.Coalesce(this=newest, expressions=[number(otherwise)])
+
+
+def _add_level(operator: Operator, name: str, below: Selection, parts: Parts, keys: Sequence[str]) -> Selection:
+    """Makes the table of the panes that are made of those of the level `below`."""
+    columns = ["ts", _LAST, _UNTIL, _ROWS, *keys, *parts.kept]
+    panes = _together(below.select(), keys, parts)
+    add_table(operator, name, panes, tuple(dict.fromkeys([(*keys, _LAST), (_LAST,), (_UNTIL,)])))
+    return Selection.of(table(name), columns)
+
+
+def _together(rows: exp.Select, keys: Sequence[str], parts: Parts, by: Sequence[str] = ()) -> exp.Select:
+    """Panes made of rows or of panes."""
+    edges = {"ts": exp.Min(this=column("ts")), _LAST: exp.Max(this=column(_LAST)), _UNTIL: exp.Max(this=column(_UNTIL))}
+    made = exp.select(
+        *(named(exp.cast(edge, "BIGINT"), name) for name, edge in edges.items()),
+        named(exp.cast(exp.Sum(this=column(_ROWS)), "BIGINT"), _ROWS),
+        *map(column, keys),
+        *parts.of_parts(),
+    )
+    made = made.from_(exp.Subquery(this=rows).as_("r", quoted=True))
+    return made.group_by(*map(column, (*by, *keys))) if keys or by else made
+
+
+def _fold(levels: Sequence[Selection], place: int, count: int, size: int, parts: Parts, keys: Sequence[str]) -> Fold:
+    """Makes panes of the level above of what is in none yet, if that is `count` rows at least and a window may hold it."""
+    below, above, rows = levels[place], levels[place + 1], levels[0]
+    now = exp.Subquery(this=Selection(rows.source, {"ts": exp.Max(this=rows.columns["ts"].copy())}).select())
+    in_window = exp.Sub(this=now, expression=number(size - 1))
+    after = exp.Greatest(this=_newest(above, _LAST, _OLD), expressions=[in_window])
+    fresh = below.select().where(
+        exp.GTE(this=below.columns[_LAST].copy(), expression=after),
+        exp.GT(this=below.columns[_UNTIL].copy(), expression=_newest(above, _UNTIL, 0)),
+    )
+    up_to_it = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+    counted = with_columns(
+        fresh,
+        _at=over(exp.Sum(this=column(_ROWS)), [], [column(_UNTIL)], up_to_it),
+        _all=over(exp.Sum(this=column(_ROWS)), [], []),
+    )
+    pane = exp.Sub(this=column("_at"), expression=exp.paren(exp.Mod(this=column("_at"), expression=number(count))))
+    enough = exp.GTE(this=column("_all"), expression=number(count))
+    panes = _together(with_columns(counted, _pane=pane).where(enough), keys, parts, ["_pane"])
+    return Fold(cast("exp.Table", above.source).name, panes, every=count)
+
+
+def _purge(level: Selection, size: int) -> Purge:
+    """Panes that have left all windows; but the newest one stays, as it says what is in a pane."""
+    gone = exp.LTE(this=column(_LAST), expression=ago(size))
+    newest = exp.Subquery(this=exp.select(exp.Max(this=column(_UNTIL))).from_(level.source.copy()))
+    older = exp.LT(this=column(_UNTIL), expression=newest)
+    return Purge(cast("exp.Table", level.source).name, exp.and_(gone, older))

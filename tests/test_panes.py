@@ -1,0 +1,137 @@
+"""Aggregates put together from panes give what those over all rows give: on every database, however events are pushed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+import bridge
+from bridge import reports, runner
+from bridge.rewrite import panes
+from tests.test_differential import same_rows
+from windows.databases.alchemy import Alchemy
+from windows.databases.mysql import MySQL
+from windows.databases.postgresql import PostgreSQL
+from windows.databases.sqlite import SQLite
+
+if TYPE_CHECKING:
+    from databases import Database
+
+QUERIES = (
+    "SELECT MAX(a) AS m, COUNT(*) AS n FROM s WINDOW(RANGE {w} MS)",
+    "SELECT b, MIN(c) AS low, COUNT(c) AS n, AVG(a) AS v, SUM(a) AS t FROM s WINDOW(RANGE {w} MS) GROUP BY b",
+    "SELECT b, SUM(c) AS t, AVG(c) + 1 AS v FROM s WINDOW(RANGE {w} MS) WHERE a > 2 GROUP BY b HAVING COUNT(*) > 1",
+    "SELECT COUNT(*) AS n FROM s WINDOW(RANGE {w} MS) WHERE a > 2",
+    "SELECT a % 3 AS k, MIN(d) AS low, LAST(c) AS newest FROM s WINDOW(RANGE {w} MS) GROUP BY a % 3",
+)
+WINDOWS = (3, 20)
+SIZES = ((1,), (2, 5), (4, 9, 20))
+"""How many rows panes have, level by level."""
+
+Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]
+
+
+@contextlib.contextmanager
+def short(sizes: tuple[int, ...], brief: int) -> Iterator[None]:
+    """Panes of so few rows that a few events make many; without sizes there are none."""
+    with contextlib.ExitStack() as patched:
+        for kind in (Alchemy, SQLite, PostgreSQL, MySQL):
+            patched.enter_context(mock.patch.object(kind, "panes", sizes))
+        patched.enter_context(mock.patch.object(panes, "LONG", 2))
+        patched.enter_context(mock.patch.object(runner, "PURGE_EVERY", 6))
+        patched.enter_context(mock.patch.object(reports, "BRIEF", brief))
+        yield
+
+
+def history(seed: int) -> list[tuple[tuple[Any, ...], int]]:
+    """Events with ties, gaps, keys and values that are NULL."""
+    rng, ts, events = Random(seed), 0, []
+    for _ in range(70):
+        ts += rng.choice([0, 0, 1, 1, 2, 5, 30 if rng.random() < 0.1 else 1])
+        values = [None, *range(8)], [None, 1, 2], [None, 0.5, 1.25, 3.0], [None, "x", "y"]
+        events.append((tuple(map(rng.choice, values)), ts))
+    return events
+
+
+def told(database: Database, events: list[tuple[tuple[Any, ...], int]], sizes: list[int]) -> Rows:
+    """The results of all queries, the events pushed so many at a time."""
+    rows: Rows = {}
+    with database.connect() as cep:
+        cep.register_stream("s", "a INTEGER, b INTEGER, c DOUBLE, d VARCHAR")
+        for place, text in enumerate(QUERIES):
+            for window in WINDOWS:
+                name = f"q{place}_{window}"
+                cep.create_query(name, text.format(w=window))
+                found = rows[name] = []
+                cep.add_output_processor(
+                    name, lambda event, found=found: found.append((event.timestamp, tuple(event.payload.values())))
+                )
+        for size in sizes:
+            cep.push_events("s", events[:size])
+            events = events[size:]
+        cep.push_events("s", events)
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_panes_make_no_difference(seed: int, database: Database):
+    events, rng = history(seed), Random(seed)
+    with short((), reports.BRIEF):
+        expected = told(database, events, [1] * len(events))
+    pushes = [1] * len(events), [rng.choice([1, 2, 3, 17, 30]) for _ in events]
+    with short(SIZES[seed % len(SIZES)], brief=(0, 1)[seed % 2]):
+        for sizes in pushes:
+            actual = told(database, events, sizes)
+            assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
+
+
+def test_a_window_that_has_become_long_is_read_by_panes():
+    """And by all of its rows again when few are left."""
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("q", "SELECT MAX(a) AS m FROM s WINDOW(RANGE 5 S)")
+        found: list[int] = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload["m"]))
+        entry = cep._runner.catalogue.query_entry("q")
+
+        def by_panes(first: int, count: int, step: int) -> bool:
+            for place in range(count):
+                cep.push_event("s", [place % 700], first + place * step)
+            (report,) = cep._runner.reports.of("few")
+            return "cep_panes_s_3" in report.text
+
+        assert not by_panes(0, 900, 1)
+        assert by_panes(1_000, 1_200, 1)
+        ((kept,),) = cep.database.fetch('SELECT COUNT(*) FROM "cep_panes_s"')
+        assert kept > 10
+        assert not by_panes(10_000, 2_000, 100)
+        assert entry.form("few", shared=False) == "few"
+    assert found[899] == found[1_500] == 699
+    assert found[-50:] == [max(range(place - 49, place + 1)) % 700 for place in range(550, 600)]
+
+
+def test_aggregates_over_windows_of_many_lengths_share_panes():
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "a INTEGER, b INTEGER")
+        for seconds in (5, 60, 30):
+            cep.create_query(f"q{seconds}", f"SELECT b, MAX(a) AS m FROM s WINDOW(RANGE {seconds} S) GROUP BY b")
+        names = [operator.title for operator in cep._runner.network.operators]
+        assert names.count("Panes") == 1
+        (operator,) = (operator for operator in cep._runner.network.operators if operator.title == "Panes")
+        assert operator.longest == 60_000
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["COUNT(DISTINCT a) AS n", "STDDEV(a) AS d", "FIRST(a) AS f", "LAST(a, 1) AS l"],
+)
+def test_what_has_no_parts_has_no_panes(columns: str):
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("q", f"SELECT {columns} FROM s WINDOW(RANGE 5 S)")
+        assert "cep_panes" not in cep.explain("q")

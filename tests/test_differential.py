@@ -20,7 +20,6 @@ from bridge import reports
 from bridge.rewrite import panes
 from tests.generate import Case, print_case, random_case, shrink
 from tests.reference import Results
-from windows.databases.alchemy import Alchemy
 from windows.databases.postgresql import PostgreSQL
 from windows.databases.sqlite import SQLite
 from windows.schema import Schema
@@ -75,7 +74,6 @@ def difference(case: Case, database: Database, drive: Any, seed: int) -> tuple[s
             mock.patch.object(panes, "LONG", 2),
             mock.patch.object(SQLite, "panes", (2, 5, 9)),
             mock.patch.object(PostgreSQL, "panes", (2, 5)),
-            mock.patch.object(Alchemy, "panes", (3,)),
         ):
             actual, names = results(case, database, partial(drive, rng=Random(seed)))
     except Exception as error:

@@ -14,8 +14,6 @@ import bridge
 from bridge import reports, runner
 from bridge.rewrite import panes
 from tests.test_differential import same_rows
-from windows.databases.alchemy import Alchemy
-from windows.databases.mysql import MySQL
 from windows.databases.postgresql import PostgreSQL
 from windows.databases.sqlite import SQLite
 
@@ -40,7 +38,7 @@ Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]
 def short(sizes: tuple[int, ...], brief: int) -> Iterator[None]:
     """Panes of so few rows that a few events make many; without sizes there are none."""
     with contextlib.ExitStack() as patched:
-        for kind in (Alchemy, SQLite, PostgreSQL, MySQL):
+        for kind in (SQLite, PostgreSQL):
             patched.enter_context(mock.patch.object(kind, "panes", sizes))
         patched.enter_context(mock.patch.object(panes, "LONG", 2))
         patched.enter_context(mock.patch.object(runner, "PURGE_EVERY", 6))

@@ -124,7 +124,7 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
 def _of_panes(panes: Panes, network: Network) -> dict[str, tuple[Write, str]]:
     """What is faster than a join with all rows: of few events where the window is long, and of many."""
     forms: dict[str, tuple[Write, str]] = {}
-    if network.database.seeks:
+    if network.database.panes:
         forms["long"] = (panes.joined, "join of arrivals and panes")
     if panes.parts.are_exact:
         forms["many"] = (lambda: ranged(*panes.in_parts()), "two window frames, of the instants before and its own")

@@ -34,12 +34,12 @@ _OLD = -(2**60)
 
 def has_panes(node: query.Aggregate, below: Flow, network: Network) -> bool:
     """Whether it is over a sliding window of time whose rows stay as they are, and all it tells can be made of parts."""
-    if not (network.database.panes or network.database.bulk) or below.size in (None, 1, NEVER):
+    if below.size in (None, 1, NEVER) or node.on_change or node.every_change:
         return False
-    if below.timed or below.order or below.counted or below.late or node.on_change or node.every_change:
+    if below.timed or below.order or below.counted or below.late:
         return False
     parts = Parts.of(node) if _is_steady(node) else None
-    return parts is not None and (parts.are_exact or network.database.bulk or network.database.seeks)
+    return parts is not None and (parts.are_exact or network.database.bulk or bool(network.database.panes))
 
 
 def _is_steady(node: query.Aggregate) -> bool:
@@ -53,7 +53,10 @@ def _is_steady(node: query.Aggregate) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Panes:
-    """An aggregate, and its `levels`: each a selection of panes, the first one of the rows themselves."""
+    """An aggregate, and its `levels`: each a selection of panes, the first one of the rows themselves.
+
+    Where the database keeps no panes, the rows are the only level.
+    """
 
     node: query.Aggregate
     below: Flow
@@ -77,9 +80,9 @@ class Panes:
                 name = network.name("panes", node.input)
                 level = _add_level(operator, name, level, parts, list(keys_of(node)))
 
-        kept = ("Panes", _without_window(node.input), node.group_by, tuple(parts.kept.items()))
         if not network.database.panes:
             return cls(node, below, parts, [rows])
+        kept = ("Panes", _without_window(node.input), node.group_by, tuple(parts.kept.items()))
         operator = network.operator(node.input, build, "Panes", key=kept)
         levels = [rows, *(Selection.of(table(made.name), columns) for made in operator.tables)]
         if below.size > operator.longest:
@@ -224,7 +227,7 @@ class Panes:
         return joined
 
     def _grouped(self, level: int, key: str) -> exp.Expr:
-        """No index has the rows by group, and none is to be made for it."""
+        """Whether it is of the moment's group. No index has the rows by group, and SQLite is not to make one for it."""
         mine, its = self._of(level, key), of("t", key)
         return same(mine, its) if level else exp.Not(this=exp.paren(exp.NullSafeNEQ(this=whole(mine), expression=its)))
 

@@ -29,8 +29,6 @@ _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
 class Alchemy(Database):
     """A database by its SQLAlchemy URL or engine."""
 
-    panes: ClassVar[tuple[int, ...]] = (1_024,)
-
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         if not hasattr(type(self), "dialect"):

@@ -62,9 +62,8 @@ class Database(abc.ABC):
     bulk: ClassVar[bool] = False
     """Whether it is for many events at once, so that a statement had better seek more than write rows of no use."""
     panes: ClassVar[tuple[int, ...]] = ()
-    """Of how many rows an aggregate is kept, and of how many each longer level: rather than read them all again."""
-    seeks: ClassVar[bool] = False
-    """Whether an index serves a range whose bounds are of another table's row, so that panes are for few events, too."""
+    """Of how many rows it keeps aggregates, and of how many each longer level, where an index serves a range whose bounds are
+    another row's: rather than read them all again."""
     indexes: ClassVar[bool] = True
     """Whether it profits from indexes on window tables."""
     folds: ClassVar[bool] = False

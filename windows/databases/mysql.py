@@ -167,8 +167,6 @@ class MySQL(Alchemy):
         return [name for (name,) in rows]
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Join) and node.meta.get("in_turn"):
-            node.set("kind", "STRAIGHT_JOIN")
         change = _CHANGES.get(type(node))
         changed = change(node, self) if change is not None else node
         return super().adapt(node) if changed is node else changed

@@ -47,7 +47,6 @@ class PostgreSQL(Alchemy):
     dialect: ClassVar[str] = "postgres"
     folds: ClassVar[bool] = True
     panes: ClassVar[tuple[int, ...]] = (64, 4_096)
-    seeks: ClassVar[bool] = True
     arrow_types: ClassVar[dict[int, str]] = {
         16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
         1043: "string", 3802: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",

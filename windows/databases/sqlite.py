@@ -35,7 +35,6 @@ class SQLite(Alchemy):
     chunk: ClassVar[int] = 1_000
     covering: ClassVar[bool] = True
     panes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
-    seeks: ClassVar[bool] = True
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)

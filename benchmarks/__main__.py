@@ -105,12 +105,22 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
 @click.option(
     "--drive", multiple=True, type=click.IntRange(1), default=(1, 1_000), show_default=True, help="Events at a time."
 )
+@click.option(
+    "--of",
+    multiple=True,
+    type=click.Choice(["history", "window", "results"]),
+    default=("history", "window", "results"),
+    show_default=True,
+    help="What grows.",
+)
 @click.option("--events", default=1_000_000, show_default=True, help="How long histories and how large windows get.")
 @click.option("--seconds", default=1.0, show_default=True, help="For each point.")
 @click.option(
     "--plot", type=click.Path(path_type=pathlib.Path), help="Draw the costs into this file (needs matplotlib)."
 )
-def scaling(database: str, drive: tuple[int, ...], events: int, seconds: float, plot: pathlib.Path | None) -> None:
+def scaling(
+    database: str, drive: tuple[int, ...], of: tuple[str, ...], events: int, seconds: float, plot: pathlib.Path | None
+) -> None:
     """What an event costs over the length of the history, an aggregate's window, and a correlation's results."""
     from benchmarks import scaling as growth
 
@@ -120,7 +130,7 @@ def scaling(database: str, drive: tuple[int, ...], events: int, seconds: float, 
     points = []
     click.echo(growth.HEAD)
     for scale in scales:
-        for point in growth.measure(scale):
+        for point in growth.measure(scale, of):
             click.echo(growth.row(point))
             points.append(point)
     if plot is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,9 @@ class Scale:
         return Point(grows, line, self.drive, size, 1e6 / rate(session, self.drive, self.seconds))
 
 
-def measure(scale: Scale) -> Iterator[Point]:
-    """The points of all three, line by line."""
-    return itertools.chain(history(scale), window(scale), results(scale))
+def measure(scale: Scale, of: Sequence[str]) -> Iterator[Point]:
+    """The points of those of `KINDS` that are asked for, line by line."""
+    return itertools.chain.from_iterable(KINDS[kind](scale) for kind in of)
 
 
 def history(scale: Scale) -> Iterator[Point]:
@@ -87,6 +87,10 @@ def results(scale: Scale) -> Iterator[Point]:
         with _opened(scale, _correlation(alike)) as session:
             _fill(session, WARM)
             yield scale.point(RESULTS, "⋈", 500 / alike, session)
+
+
+KINDS = {"history": history, "window": window, "results": results}
+"""What may grow."""
 
 
 def _aggregation(aggregate: str, size: int) -> Workload:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
@@ -88,7 +88,7 @@ def statement(node: Node) -> str:
         case Map(below, columns):
             return _select(below, columns)
         case Filter(below, condition):
-            return f"SELECT * FROM {_item(below)} WHERE {scalar(condition)}"
+            return f"SELECT * FROM {_apart(below, [condition])} WHERE {scalar(condition)}"
         case Correlate():
             return f"SELECT * FROM {_inputs(node)}"
     return f"SELECT * FROM {_item(node)}"
@@ -112,7 +112,7 @@ def _branch(node: Node) -> str:
 
 def _aggregate(node: Aggregate) -> str:
     known = any(part.find(exp.AggFunc) for part in (*node.columns, *filter(None, [node.having])))
-    text = _select(node.input, node.columns)
+    text = _select(node.input, node.columns, [*node.group_by, *filter(None, [node.having])])
     if node.group_by or not known:
         text += f" GROUP BY {_scalars(node.group_by) or '()'}"
     if node.having is not None:
@@ -120,18 +120,26 @@ def _aggregate(node: Aggregate) -> str:
     return text + (" EMIT ON EVERY CHANGE" if node.every_change else " EMIT ON CHANGE" if node.on_change else "")
 
 
-def _select(node: Node, columns: Iterable[exp.Expr]) -> str:
-    return f"SELECT {_scalars(columns)} FROM {_source(node)}"
+def _select(node: Node, columns: Iterable[exp.Expr], others: Iterable[exp.Expr] = ()) -> str:
+    return f"SELECT {_scalars(columns)} FROM {_source(node, [*columns, *others])}"
 
 
-def _source(node: Node) -> str:
-    """What stands after FROM: the inputs and, if `node` filters, WHERE."""
+def _source(node: Node, read: Sequence[exp.Expr]) -> str:
+    """What stands after FROM: the inputs and, if `node` filters, WHERE; `read` is what else names columns of it."""
     match node:
         case Correlate():
             return _inputs(node)
         case Filter(below, condition):
-            return f"{_item(below)} WHERE {scalar(condition)}"
-    return _item(node)
+            return f"{_apart(below, [*read, condition])} WHERE {scalar(condition)}"
+    return _apart(node, read)
+
+
+def _apart(node: Node, read: Sequence[exp.Expr]) -> str:
+    """An item of FROM, under another name where a part `s.a` of a column `s` would else be read as column `a` of this one."""
+    own = (source_name(node) or "").lower()
+    bases = (dot.this for expression in read for dot in expression.find_all(exp.Dot))
+    is_taken = any(isinstance(base, exp.Column) and not base.table and base.name.lower() == own for base in bases)
+    return f"{_item(node)} AS {name(own + '_')}" if is_taken else _item(node)
 
 
 def _inputs(node: Correlate) -> str:

@@ -712,6 +712,20 @@ def test_any_tree_comes_back(tree: Node) -> None:
     assert parse(text) == tree, text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM s t WHERE s.a = 1",
+        "SELECT s.a AS x FROM s t",
+        "SELECT s.a, COUNT(*) AS n FROM s WINDOW(RANGE 5 S) AS t GROUP BY s.a",
+        "SELECT * FROM s t WHERE s.a = 1",
+    ],
+)
+def test_a_part_of_a_column_that_is_called_as_the_stream_stays_one(text: str) -> None:
+    tree = parse(text)
+    assert parse(statement(tree)) == tree
+
+
 # Damaged queries are refused, never misread --------------------------------------------------------------------------
 
 VALID = [text for text, _ in SAID] + [SIGMA, JOIN.format(count=1), ALPHA.format(count=1), RHO.format(count=1)]

@@ -21,6 +21,9 @@ from bridge.bench.plot import pyplot
 from bridge.cli import bench
 from bridge.errors import BridgeError
 
+GROWING = ("history", "window", "results")
+"""What `scaling` may let grow."""
+
 PROGRAMS = pathlib.Path(__file__).parent
 OPTIONS = (
     click.Option(["--flink"], envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink."),
@@ -108,8 +111,8 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
 @click.option(
     "--of",
     multiple=True,
-    type=click.Choice(["history", "window", "results"]),
-    default=("history", "window", "results"),
+    type=click.Choice(GROWING),
+    default=GROWING,
     show_default=True,
     help="What grows.",
 )

@@ -74,8 +74,8 @@ class Emission:
 class QueryEntry:
     """A continuous query: its resolved tree, the flow of its results, and how they are read.
 
-    `emissions`: the statement that reads them of `many` events, and where there are others, that for `few`, and that for
-    many which several queries share. `number` counts the queries as they come.
+    `emissions`: the statement that reads them of `many` events, and where there are others, those of the flow's forms.
+    `number` counts the queries as they come.
     """
 
     name: str
@@ -111,8 +111,8 @@ class QueryEntry:
     def form(self, push: str, shared: bool) -> str:
         """Which statement reads the results of a push of `few` or `many` events, if it is `shared` with other queries."""
         wanted = "shared" if shared and push == "many" else push
-        if push == "few" and any(operator.is_long for operator in self.operators):
-            wanted = "long" if "long" in self.emissions else push
+        if push == "few" and "long" in self.emissions and any(operator.is_long for operator in self.operators):
+            wanted = "long"
         return wanted if wanted in self.emissions else "many"
 
     def concerned(self, streams: frozenset[str]) -> bool:

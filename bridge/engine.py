@@ -32,11 +32,11 @@ from bridge.named import NamedWindows
 from bridge.notation import notation
 from bridge.refusal import refusal
 from bridge.reports import Results
-from bridge.runner import BEGINNING, Runner
+from bridge.runner import Runner
 from bridge.stores.outbox import Letter
 from windows.databases import Database, Refused
 from windows.schema import Schema, TypeMismatch
-from windows.window import NEVER
+from windows.window import BEGINNING, NEVER
 
 if TYPE_CHECKING:
     from bridge.drawing import Drawing

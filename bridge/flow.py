@@ -89,8 +89,8 @@ class Flow:
     `late`: what an event changes here comes after all that it is told to has seen it.
     `size` is the one time for which every row is valid, where there is one. `forms`: the same arrivals by statements that
     are faster for `few` or `many` events, for many if it tells those of several queries that differ in constants
-    (`shared`), or for many within a time that is short beside the `window` (`brief`). They are written when somebody
-    wants them.
+    (`shared`), for many within a time that is short beside the `window` (`brief`), or for few where that holds many rows
+    (`long`). They are written when somebody wants them.
     """
 
     names: tuple[str, ...]
@@ -308,6 +308,11 @@ def over(
         order=exp.Order(expressions=ordered) if ordered else None,
         spec=spec,
     )
+
+
+def so_far() -> exp.WindowSpec:
+    """The frame of a row and all before it."""
+    return exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
 
 
 SHIFT = 2 * 10**18

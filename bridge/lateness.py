@@ -15,7 +15,8 @@ from typing import Any
 from bridge.catalogue import StreamEntry
 from bridge.delivery import LateEvent
 from bridge.intake import Batch
-from bridge.runner import BEGINNING, Runner
+from bridge.runner import Runner
+from windows.window import BEGINNING
 
 LATE_EVENTS = "late_events"
 _COLUMNS = (

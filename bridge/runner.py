@@ -27,6 +27,7 @@ from bridge.single import Single, Singles
 from bridge.stores.order import conflicts, uses, written
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
+from windows.window import BEGINNING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,9 +42,6 @@ TIDY_EVERY, TIDY_PUSHES = 200_000, 10
 """Events, and pushes at least, between two times that the database may tidy up behind all the rows that came and went."""
 
 NOTHING: Mapping[str, Any] = {}
-
-BEGINNING = -(2**60)
-"""The time before every event."""
 
 
 class Work(NamedTuple):
@@ -395,14 +393,13 @@ class Runner:
         filled = set() if alone is not None else self._fill(batches)
         due = self._since_purge + count >= PURGE_EVERY
         work = alone or self._work(streams, final)
+        first = min((batch.first for batch in batches), default=ts)
         if due or not batches or work.timed:
             # Time begins with the first event, or with the first moment that one is told of.
-            first = min((batch.first for batch in batches), default=ts) if self.now == BEGINNING else self.now
-            self._set_clock(first, ts, self.seq + count)
+            self._set_clock(first if self.now == BEGINNING else self.now, ts, self.seq + count)
         if isinstance(work, Single):
             results = work.run(self.database, batches[0].rows[0])
         else:
-            first = min((batch.first for batch in batches), default=ts)
             results = self._run(work, streams, count, ts, final, ts - first)
         filled.update(work.inboxes)
         for step in self._folds(count):
@@ -472,15 +469,19 @@ class Runner:
             for step in operator.purges:
                 self.database.execute(self._text(step))
                 self._removed = True
-            if operator.length is not None:
-                self._measure(operator, operator.length)
+        self._measure()
 
-    def _measure(self, operator: Operator, length: Length) -> None:
+    def _measure(self) -> None:
         """Other statements are for tables that have become long."""
-        is_long = bool(self.database.fetch(self._text(length)))
-        if is_long != operator.is_long:
-            operator.is_long, self._all_folds = is_long, None
-            self.reports.outdate()
+        found: dict[Length, bool] = {}
+        for operator in self.network.operators:
+            if (length := operator.length) is None:
+                continue
+            if length not in found:
+                found[length] = bool(self.database.fetch(self._text(length)))
+            if found[length] != operator.is_long:
+                operator.is_long, self._all_folds = found[length], None
+                self.reports.outdate()
 
     def _create_clock(self) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))

@@ -120,7 +120,7 @@ def _aggregate(node: Aggregate) -> str:
     return text + (" EMIT ON EVERY CHANGE" if node.every_change else " EMIT ON CHANGE" if node.on_change else "")
 
 
-def _select(node: Node, columns: Iterable[exp.Expr], others: Iterable[exp.Expr] = ()) -> str:
+def _select(node: Node, columns: Sequence[exp.Expr], others: Sequence[exp.Expr] = ()) -> str:
     return f"SELECT {_scalars(columns)} FROM {_source(node, [*columns, *others])}"
 
 

@@ -133,3 +133,28 @@ def test_what_has_no_parts_has_no_panes(columns: str):
         cep.register_stream("s", "a INTEGER")
         cep.create_query("q", f"SELECT {columns} FROM s WINDOW(RANGE 5 S)")
         assert "cep_panes" not in cep.explain("q")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT MAX(a) AS m FROM (SELECT a FROM s WINDOW(RANGE 5 S) UNION ALL SELECT a FROM t WINDOW(RANGE 5 S))",
+        "SELECT MAX(a) AS m FROM s WINDOW(NOW)",
+    ],
+)
+def test_many_events_go_by_frames_where_no_panes_are_kept(text: str):
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.register_stream("t", "a INTEGER")
+        cep.create_query("q", text)
+        entry = cep._runner.catalogue.query_entry("q")
+        assert " OVER (" in entry.emissions["many"].text
+        assert "long" not in entry.emissions
+        assert "cep_panes" not in cep.explain("q")
+
+
+def test_counts_of_one_instant_share_their_statement():
+    with bridge.connect() as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("q", "SELECT COUNT(*) AS n FROM s WINDOW(NOW)")
+        assert "shared" in cep._runner.catalogue.query_entry("q").emissions

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
+BEGINNING = -(2**60)
+"""The time before every event."""
+
 NEVER = 2**63 - 1
 """The `_expires` and `_out` of a row that nothing has pushed out yet."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from bridge.flow import table
+from bridge.flow import so_far, table
 from bridge.recognize.arrow import Array, Bools, Ints, ranges, taken
 from bridge.recognize.lending import lent
 from bridge.recognize.members import ABSENT, Members
@@ -189,6 +189,5 @@ def _once(source: exp.Expr, call: exp.Expr, condition: exp.Expr | None) -> tuple
 
 def _over(call: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
     order = exp.Order(expressions=[exp.Ordered(this=column("_member"))])
-    frame = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
     ranked = isinstance(call, exp.RowNumber)
-    return exp.Window(this=call, partition_by=keys, order=order, spec=None if ranked else frame)
+    return exp.Window(this=call, partition_by=keys, order=order, spec=None if ranked else so_far())

@@ -33,9 +33,9 @@ from bridge.plan import Operator
 from bridge.rewrite.aggregation import Aggregation, guarded
 from bridge.rewrite.changes import at_changes
 from bridge.rewrite.counted import can_count, counted, searched
-from bridge.rewrite.frames import aggregates, framed
+from bridge.rewrite.frames import aggregates, framed, keys_of
 from bridge.rewrite.network import Network, as_inserted, clock, derived_content, rewrite
-from bridge.rewrite.panes import Panes, has_panes
+from bridge.rewrite.panes import Panes
 from bridge.rewrite.placed import listed, sought
 from bridge.rewrite.ranged import ranged
 from bridge.rewrite.snapshot import at_moments, held, told_anyway
@@ -106,7 +106,7 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         single: tuple[Write, str] = (lambda: rows, "row numbers")
     else:
         single = (lambda: joined(node, below, network), "join of arrivals and window")
-    panes = Panes.of(node, below, network) if not by_number and has_panes(node, below, network) else None
+    panes = None if by_number else Panes.of(node, below, network)
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
     if network.database.frames and not nth and below.size is not None and not below.timed and not node.on_change:
         return {
@@ -115,16 +115,16 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
             "few": single,
         }
     if panes is not None:
-        return {"": single, **_of_panes(panes, network)}
+        return {"": single, **_of_panes(panes)}
     if by_number and (found := searched(node, below, network)) is not None:
         return {"": single, "many": (lambda: found, "places in a sorted array")}
     return {"": single}
 
 
-def _of_panes(panes: Panes, network: Network) -> dict[str, tuple[Write, str]]:
+def _of_panes(panes: Panes) -> dict[str, tuple[Write, str]]:
     """What is faster than a join with all rows: of few events where the window is long, and of many."""
     forms: dict[str, tuple[Write, str]] = {}
-    if network.database.panes:
+    if panes.are_kept:
         forms["long"] = (panes.joined, "join of arrivals and panes")
     if panes.parts.are_exact:
         forms["many"] = (lambda: ranged(*panes.in_parts()), "two window frames, of the instants before and its own")
@@ -214,7 +214,7 @@ def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
 
 def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
     """What makes the aggregate report: the arrivals, with `on_change` also each expiry of the groups it changes."""
-    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    keys = keys_of(node)
     order = ("_place",) if below.order or node.on_change else ()
     names = {"ts": column("ts"), "seq": column("seq"), "_expires": column("_expires")}
     place = {"_place": column("_place") if below.order else number(0)} if order else {}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, as_text, called, named, number, of, over, same, table, zero
+from bridge.flow import Flow, as_text, called, named, number, of, over, same, so_far, table, zero
 from bridge.plan import Insert, Purge
 from bridge.rewrite.members import ALIAS, Members, Together, expressions, instant_before
 from bridge.rewrite.network import add_table, ago, as_inserted
@@ -137,9 +137,8 @@ class Chain(Together):
         Among them are all of each key's first instant and its last ones.
         """
         new = exp.Case().when(exp.LT(this=of("r", "ts_1"), expression=of("r", "ts")), of("r", "ts_1"))
-        so_far = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
         keys = [of("r", key) for key in self.keys]
-        mine = over(exp.Max(this=new), keys, [of("r", name) for name in self.below.key], so_far)
+        mine = over(exp.Max(this=new), keys, [of("r", name) for name in self.below.key], so_far())
         before = instant_before(mine, "r", "l")
         is_last = exp.LTE(this=_from_the_last(keys, of("r", "ts")), expression=number(len(self.word)))
         names = [of("r", name) for name in (*self.columns, "_alone")]

@@ -30,6 +30,7 @@ from bridge.flow import (
 )
 from bridge.query import Node
 from bridge.rewrite.aggregation import Aggregation, guarded
+from bridge.rewrite.frames import keys_of
 from bridge.rewrite.network import Network, clock
 from bridge.scope import column
 from windows.window import NEVER
@@ -69,7 +70,7 @@ def told_at(node: query.Aggregate, below: Flow, network: Network, told: exp.Sele
 def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     """The moments with the groups they change; `_age` orders these by the rows that enter, then by those that leave."""
     assert below.content is not None
-    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    keys = keys_of(node)
     age = as_text(column(name) for name in ("ts", "seq", *below.order))
     last = joined_text([exp.Literal.string("9"), age.copy()])  # after every age: numbers as text begin with less
     entering = _told(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)

@@ -19,7 +19,7 @@ from windows.window import NEVER
 def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     """`agg OVER (PARTITION BY group ORDER BY seq ROWS BETWEEN _back PRECEDING AND CURRENT ROW)` of the arrivals."""
     assert below.content is not None and below.size is not None
-    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    keys = keys_of(node)
     rows = below.content.project(
         {**{name: column(name) for name in ("ts", "seq", "_expires", *below.order, *below.names)}, **keys}
     ).select()
@@ -59,7 +59,7 @@ def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Ex
 
 def arrived(below: Flow) -> exp.Expr:
     """Whether a row of the window has come with this push."""
-    return exp.GTE(this=column("seq"), expression=_first_arrival("seq", below))
+    return exp.GTE(this=column("seq"), expression=first_arrival("seq", below))
 
 
 def near(below: Flow) -> list[exp.Expr]:
@@ -67,14 +67,23 @@ def near(below: Flow) -> list[exp.Expr]:
     assert below.size is not None
     if below.size == NEVER:
         return []
-    since = exp.Sub(this=_first_arrival("ts", below), expression=number(below.size))
+    since = exp.Sub(this=first_arrival("ts", below), expression=number(below.size))
     return [exp.GT(this=column("ts"), expression=since)]
 
 
-def _first_arrival(name: str, below: Flow) -> exp.Expr:
+def first_arrival(name: str, below: Flow) -> exp.Expr:
     """The least `ts` or `seq` of the arrivals."""
+    return _of_arrivals(exp.Min(this=column(name)), name, below)
+
+
+def last_arrival(below: Flow) -> exp.Expr:
+    """The greatest `ts` of the arrivals."""
+    return _of_arrivals(exp.Max(this=column("ts")), "ts", below)
+
+
+def _of_arrivals(value: exp.Expr, name: str, below: Flow) -> exp.Expr:
     arrivals = exp.Subquery(this=below.arrivals.select([name])).as_("n", quoted=True)
-    return exp.Subquery(this=exp.select(exp.Min(this=column(name))).from_(arrivals))
+    return exp.Subquery(this=exp.select(value).from_(arrivals))
 
 
 def _over(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
@@ -101,6 +110,11 @@ def offset_of(call: exp.Expr) -> int:
     away = call.args.get("offset" if isinstance(call, exp.NthValue) else "expression")
     away = away if isinstance(call, (exp.First, exp.Last, exp.NthValue)) else None
     return 0 if away is None else int(away.name)
+
+
+def keys_of(node: query.Aggregate) -> dict[str, exp.Expr]:
+    """What it groups by, by the names of the columns that hold it."""
+    return {f"_key{place}": key for place, key in enumerate(node.group_by)}
 
 
 def aggregates(node: query.Aggregate) -> list[exp.Expr]:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, called, named, number, of, over, same, table
+from bridge.flow import Flow, Need, Selection, called, named, number, of, over, same, so_far, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.chain import Chain, is_short, word_of
 from bridge.rewrite.growth import Growth
@@ -190,6 +190,5 @@ def _by_place(arrivals: exp.Select) -> exp.Select:
     each = exp.select(*names, named(exp.Window(this=exp.Lag(this=column("ts"))), "_last"))
     each = each.from_(exp.Subquery(this=arrivals).as_("b", quoted=True))
     followed = exp.Case().when(exp.LT(this=column("_last"), expression=column("ts")), column("_last"))
-    so_far = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
-    earlier = exp.Window(this=exp.Max(this=followed), spec=so_far)
+    earlier = exp.Window(this=exp.Max(this=followed), spec=so_far())
     return exp.select(*names, named(earlier, "_earlier")).from_(exp.Subquery(this=each).as_("c", quoted=True))

@@ -15,31 +15,20 @@ from typing import cast
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, named, number, of, over, same, table, whole, with_columns, zero
+from bridge.flow import Flow, Selection, named, number, of, over, same, so_far, table, whole, with_columns, zero
 from bridge.plan import Fold, Length, Operator, Purge
+from bridge.rewrite.frames import first_arrival, keys_of, last_arrival
 from bridge.rewrite.network import Network, add_table, ago
-from bridge.rewrite.parts import Parts, keys_of
+from bridge.rewrite.parts import Parts
 from bridge.scope import column
-from windows.window import NEVER
+from windows.databases.base import IN_TURN
+from windows.window import BEGINNING, NEVER
 
 _LAST, _UNTIL, _ROWS = "_last", "_until", "_rows"
 """Of a pane's rows: the time of the last one (`ts` is that of the first), its number, and how many they are."""
 
 LONG = 512
 """Rows in a window from which on panes are faster than to read them all."""
-
-_OLD = -(2**60)
-"""The time before every event."""
-
-
-def has_panes(node: query.Aggregate, below: Flow, network: Network) -> bool:
-    """Whether it is over a sliding window of time whose rows stay as they are, and all it tells can be made of parts."""
-    if below.size in (None, 1, NEVER) or node.on_change or node.every_change:
-        return False
-    if below.timed or below.order or below.counted or below.late:
-        return False
-    parts = Parts.of(node) if _is_steady(node) else None
-    return parts is not None and (parts.are_exact or network.database.bulk or bool(network.database.panes))
 
 
 def _is_steady(node: query.Aggregate) -> bool:
@@ -55,7 +44,7 @@ def _is_steady(node: query.Aggregate) -> bool:
 class Panes:
     """An aggregate, and its `levels`: each a selection of panes, the first one of the rows themselves.
 
-    Where the database keeps no panes, the rows are the only level.
+    Where no panes are kept, the rows are the only level.
     """
 
     node: query.Aggregate
@@ -64,24 +53,33 @@ class Panes:
     levels: Sequence[Selection]
 
     @classmethod
-    def of(cls, node: query.Aggregate, below: Flow, network: Network) -> Panes:
-        """Those of an aggregate that `has_panes`; aggregates that differ in their windows' lengths alone share them."""
+    def of(cls, node: query.Aggregate, below: Flow, network: Network) -> Panes | None:
+        """Those of an aggregate over a sliding window of time; None where what it tells cannot be made of parts.
+
+        Aggregates that differ in their windows' lengths alone share them.
+        """
+        if below.size in (None, NEVER) or below.timed or below.order or below.counted or node.on_change:
+            return None
         parts = Parts.of(node)
-        assert parts is not None and below.content is not None and below.size is not None
+        counts = network.database.panes if below.size != 1 and _is_steady(node) else ()
+        if parts is None or not (parts.are_exact or network.database.bulk or counts):
+            return None
+        assert below.content is not None and below.size is not None
         columns = {
             "ts": column("ts"), _LAST: column("ts"), _UNTIL: column("seq"), _ROWS: exp.cast(number(1), "BIGINT"),
             **keys_of(node), **dict(parts.of_rows()),
         }  # fmt: skip
         rows = below.content.project(columns)
 
+        if not counts:
+            return cls(node, below, parts, [rows])
+
         def build(operator: Operator) -> None:
             level = rows
-            for _ in network.database.panes:
+            for _ in counts:
                 name = network.name("panes", node.input)
                 level = _add_level(operator, name, level, parts, list(keys_of(node)))
 
-        if not network.database.panes:
-            return cls(node, below, parts, [rows])
         kept = ("Panes", _without_window(node.input), node.group_by, tuple(parts.kept.items()))
         operator = network.operator(node.input, build, "Panes", key=kept)
         levels = [rows, *(Selection.of(table(made.name), columns) for made in operator.tables)]
@@ -89,11 +87,15 @@ class Panes:
             operator.longest = below.size
             operator.folds = [
                 _fold(levels, place, count, below.size, parts, list(keys_of(node)))
-                for place, count in enumerate(network.database.panes)
+                for place, count in enumerate(counts)
             ]
             operator.length = Length(cast("exp.Table", rows.source).name, LONG)
             operator.purges = [_purge(level, below.size) for level in levels[1:]]
         return cls(node, below, parts, levels)
+
+    @property
+    def are_kept(self) -> bool:
+        return len(self.levels) > 1
 
     # Of few events --------------------------------------------------------------------------------------------------------
 
@@ -142,7 +144,11 @@ class Panes:
         assert self.below.content is not None and self.below.size is not None
         rows = self.below.content.project(values)
         ts, seq, size = rows.columns["ts"], rows.columns["seq"], number(self.below.size)
-        first, last, since = self._arrived("ts"), self._arrived("ts", exp.Max), self._arrived("seq")
+        first, last, since = (
+            first_arrival("ts", self.below),
+            last_arrival(self.below),
+            first_arrival("seq", self.below),
+        )
         leaving = rows.select().where(
             exp.GT(this=ts.copy(), expression=exp.Sub(this=first, expression=size)),
             exp.LTE(this=ts.copy(), expression=exp.Sub(this=last, expression=size.copy())),
@@ -162,18 +168,13 @@ class Panes:
     def _staying(self) -> exp.Subquery:
         """The panes that are in the windows of all arrivals, of their groups."""
         keys = list(keys_of(self.node))
-        newest = named(self._arrived("ts", exp.Max), "ts")
-        before = named(exp.Sub(this=self._arrived("seq"), expression=number(1)), "seq")
+        newest = named(last_arrival(self.below), "ts")
+        before = named(exp.Sub(this=first_arrival("seq", self.below), expression=number(1)), "seq")
         moments = exp.select(newest, before, *map(column, keys))
         if keys:
             groups = self.below.arrivals.project(keys_of(self.node)).select().distinct()
             moments = moments.from_(exp.Subquery(this=groups).as_("g", quoted=True))
         return exp.Subquery(this=self._panes(exp.Subquery(this=moments), ["seq", *keys], ("ts", _UNTIL)))
-
-    def _arrived(self, name: str, function: type[exp.AggFunc] = exp.Min) -> exp.Expr:
-        """The least, or the greatest, of a column of the arrivals."""
-        arrivals = exp.Subquery(this=self.below.arrivals.select([name])).as_("n", quoted=True)
-        return exp.Subquery(this=exp.select(function(this=column(name))).from_(arrivals))
 
     # The panes of a window ------------------------------------------------------------------------------------------------
 
@@ -205,7 +206,7 @@ class Panes:
             return
         above = level + 1
         begun = exp.Add(this=self._since(), expression=number(1))
-        after = exp.Greatest(this=begun, expressions=[_newest(self.levels[above], _LAST, _OLD)])
+        after = exp.Greatest(this=begun, expressions=[_newest(self.levels[above], _LAST, BEGINNING)])
         yield self._joined(
             start,
             level,
@@ -223,7 +224,7 @@ class Panes:
         of_group = [self._grouped(level, key) for key in keys_of(self.node)]
         on = exp.and_(*of_group, *conditions, *rows.conditions_of(_alias(level)))
         joined = found.join(rows.item(_alias(level)), on=on)
-        joined.args["joins"][-1].meta["in_turn"] = True
+        joined.args["joins"][-1].meta[IN_TURN] = True
         return joined
 
     def _grouped(self, level: int, key: str) -> exp.Expr:
@@ -283,24 +284,29 @@ def _together(rows: exp.Select, keys: Sequence[str], parts: Parts, by: Sequence[
 
 def _fold(levels: Sequence[Selection], place: int, count: int, size: int, parts: Parts, keys: Sequence[str]) -> Fold:
     """Makes panes of the level above of what is in none yet, if that is `count` rows at least and a window may hold it."""
+    table_above = cast("exp.Table", levels[place + 1].source).name
+    return Fold(table_above, lambda: _folded(levels, place, count, size, parts, keys), every=count)
+
+
+def _folded(
+    levels: Sequence[Selection], place: int, count: int, size: int, parts: Parts, keys: Sequence[str]
+) -> exp.Select:
     below, above, rows = levels[place], levels[place + 1], levels[0]
     now = exp.Subquery(this=Selection(rows.source, {"ts": exp.Max(this=rows.columns["ts"].copy())}).select())
     in_window = exp.Sub(this=now, expression=number(size - 1))
-    after = exp.Greatest(this=_newest(above, _LAST, _OLD), expressions=[in_window])
+    after = exp.Greatest(this=_newest(above, _LAST, BEGINNING), expressions=[in_window])
     fresh = below.select().where(
         exp.GTE(this=below.columns[_LAST].copy(), expression=after),
         exp.GT(this=below.columns[_UNTIL].copy(), expression=_newest(above, _UNTIL, 0)),
     )
-    up_to_it = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
     counted = with_columns(
         fresh,
-        _at=over(exp.Sum(this=column(_ROWS)), [], [column(_UNTIL)], up_to_it),
+        _at=over(exp.Sum(this=column(_ROWS)), [], [column(_UNTIL)], so_far()),
         _all=over(exp.Sum(this=column(_ROWS)), [], []),
     )
     pane = exp.Sub(this=column("_at"), expression=exp.paren(exp.Mod(this=column("_at"), expression=number(count))))
     enough = exp.GTE(this=column("_all"), expression=number(count))
-    panes = _together(with_columns(counted, _pane=pane).where(enough), keys, parts, ["_pane"])
-    return Fold(cast("exp.Table", above.source).name, panes, every=count)
+    return _together(with_columns(counted, _pane=pane).where(enough), keys, parts, ["_pane"])
 
 
 def _purge(level: Selection, size: int) -> Purge:

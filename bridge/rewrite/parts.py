@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import named
-from bridge.rewrite.frames import aggregates, listed, offset_of
+from bridge.rewrite.frames import aggregates, keys_of, listed, offset_of
 from bridge.rewrite.sides import is_whole, terms
 from bridge.scope import column
 
@@ -73,11 +73,6 @@ class Parts:
         """The columns of several parts together."""
         for name, call in self.kept.items():
             yield named(together(call, name), name)
-
-
-def keys_of(node: query.Aggregate) -> dict[str, exp.Expr]:
-    """What it groups by, by the names of the columns that hold it."""
-    return {f"_key{place}": key for place, key in enumerate(node.group_by)}
 
 
 def together(call: exp.AggFunc, name: str) -> exp.Expr:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, named, number, numbered, of, over, whole
+from bridge.flow import Flow, named, number, numbered, of, over, so_far, whole
 from bridge.rewrite.counted import of_arrivals, told
 from bridge.rewrite.frames import arrived
 from bridge.rewrite.panes import Panes
@@ -107,8 +107,7 @@ def _counts(rows: exp.Select) -> exp.Select:
     same = of("r", "ts").eq(of("i", "ts"))
     each = exp.select(of("i", "ts"), of("r", "_rows")).from_(_called(moments.from_(_called(rows, "e")), "i"))
     each = each.join(_called(of_each.from_(_called(rows, "g")), "r"), on=same, join_type="left")
-    up_to_it = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
-    total = exp.cast(over(exp.Sum(this=column("_rows")), [], [column("ts")], up_to_it), "BIGINT")
+    total = exp.cast(over(exp.Sum(this=column("_rows")), [], [column("ts")], so_far()), "BIGINT")
     totals = exp.select(column("ts"), named(total, "_rows")).from_(_called(each, "j"))
     in_time = exp.Order(this=column("_rows"), expressions=[exp.Ordered(this=column("ts"))])
     counts = exp.Anonymous(this="LIST", expressions=[in_time])

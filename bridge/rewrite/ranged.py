@@ -13,8 +13,8 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, named, over
-from bridge.rewrite.frames import arrived, listed, near
+from bridge.flow import Flow, named, over, so_far
+from bridge.rewrite.frames import arrived, keys_of, listed, near
 from bridge.scope import column
 
 Frames = tuple[Callable[[exp.Expr], exp.Expr], Callable[[exp.Expr], exp.Expr]]
@@ -24,7 +24,7 @@ Frames = tuple[Callable[[exp.Expr], exp.Expr], Callable[[exp.Expr], exp.Expr]]
 def ranged(node: query.Aggregate, below: Flow) -> exp.Select:
     """The arrivals with their aggregates over the rows of their windows."""
     assert below.content is not None and below.size is not None
-    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    keys = keys_of(node)
     names = ("ts", "seq", "_expires", *below.names)
     rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
     partition: list[exp.Expr] = [column(name) for name in keys]
@@ -44,10 +44,9 @@ def _frames(keys: list[exp.Expr], size: int) -> Frames:
     before = exp.WindowSpec(
         kind="RANGE", start=_fixed(size - 1), start_side="PRECEDING", end=_fixed(1), end_side="PRECEDING"
     )
-    same = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
     return (
         lambda call: over(call.copy(), keys, [column("ts")], before.copy()) if size > 1 else exp.null(),
-        lambda call: over(call.copy(), [*keys, column("ts")], [column("seq")], same.copy()),
+        lambda call: over(call.copy(), [*keys, column("ts")], [column("seq")], so_far()),
     )
 
 

@@ -26,6 +26,7 @@ from bridge.flow import (
 )
 from bridge.plan import Insert, Operator
 from bridge.rewrite.changes import told_at
+from bridge.rewrite.frames import keys_of
 from bridge.rewrite.jumping import first_time, number_rows, replaced_by_next
 from bridge.rewrite.leaving import placed
 from bridge.rewrite.network import CLOCK, Network, add_table, arrived, derived_content, rewrite
@@ -99,7 +100,7 @@ def at_moments(operator: Operator, node: query.Aggregate, network: Network) -> e
 def _groups(operator: Operator, node: query.Aggregate, network: Network, below: Flow) -> str:
     """A table of the groups there have been, each with its first row's moment."""
     known = network.name("groups", node)
-    keys = {f"_key{place}": key for place, key in enumerate(node.group_by)}
+    keys = keys_of(node)
     order = [column(name) for name in ("ts", "seq", *below.order)]
     own = {"ts": column("ts"), "seq": column("seq"), **keys}
     rows = below.arrivals.project({**own, "_age": as_text(order), "_n": numbered(keys.values(), order)})

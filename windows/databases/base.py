@@ -43,6 +43,10 @@ class Elements(NamedTuple):
     place: exp.Expr
 
 
+IN_TURN = "in_turn"
+"""Marks a join of few rows with what an index finds for each of them, which no database sees where rows come and go."""
+
+
 class Database(abc.ABC):
     """One connection to one database, used by one bridge.
 

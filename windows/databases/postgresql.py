@@ -14,7 +14,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, spelled, take_doubles, typed
-from windows.databases.base import Elements, Refused, Row, schema_of, table_of
+from windows.databases.base import IN_TURN, Elements, Refused, Row, schema_of, table_of
 from windows.databases.columns import array_of, gathered
 from windows.made import FieldValue
 from windows.parts import Part, call
@@ -203,7 +203,7 @@ class PostgreSQL(Alchemy):
         self.execute("ROLLBACK")
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Join) and node.meta.get("in_turn"):
+        if isinstance(node, exp.Join) and node.meta.get(IN_TURN):
             _look_up(node)
         change = _CHANGES.get(type(node))
         changed = change(node, self) if change is not None else node

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
-from windows.databases.base import Convert, Elements, scale_of, schema_of
+from windows.databases.base import IN_TURN, Convert, Elements, scale_of, schema_of
 from windows.made import FieldValue, json_text, or_null, truth_text
 from windows.parts import Part, call, json_path
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
@@ -117,7 +117,7 @@ class SQLite(Alchemy):
         return super().render(_flat(statement) if _depth(statement) > DEEP else statement, pretty)
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Join) and node.meta.get("in_turn"):
+        if isinstance(node, exp.Join) and node.meta.get(IN_TURN):
             node.set("kind", "CROSS")  # which keeps the order, for lack of numbers by which it would be found
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
             kind = node.to.this

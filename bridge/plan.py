@@ -62,10 +62,18 @@ class Insert:
     select: exp.Expr | Callable[[], exp.Expr]
     columns: tuple[str, ...] = ()
     """Where it is a table of the user's, the columns that get the SELECT's, in their order."""
+    alone: Callable[[], exp.Expr] | None = None
+    """What writes a simpler SELECT for the push of a single event, where there is one."""
 
     def statement(self) -> exp.Expr:
+        return self._of(self.select.copy() if isinstance(self.select, exp.Expr) else self.select())
+
+    def statement_alone(self) -> exp.Expr:
+        """That for the push of a single event."""
+        return self.statement() if self.alone is None else self._of(self.alone())
+
+    def _of(self, select: exp.Expr) -> exp.Expr:
         names = [exp.to_identifier(name, quoted=True) for name in self.columns]
-        select = self.select.copy() if isinstance(self.select, exp.Expr) else self.select()
         return exp.insert(select, table(self.table), columns=names or None)
 
 
@@ -143,7 +151,8 @@ class Operator:
     `longest`: the longest of the windows whose rows its table keeps, in milliseconds. `members`: the trees that it serves
     together, by their numbers, and `family` what writes its steps for them; `leave`: what to do when this operator is not
     needed any more. `folds`: what it keeps together of the rows of a table, as long as that is long, by its `length`.
-    `probes`: statements that the database reads once, so that what only it knows is wrong at once.
+    `settings` writes what sets its tables of constants anew, before the next push. `probes`: statements that the database
+    reads once, so that what only it knows is wrong at once.
     """
 
     title: str
@@ -165,6 +174,7 @@ class Operator:
     longest: int = 0
     members: Mapping[int, Node] = dataclasses.field(default_factory=dict)
     family: object = None
+    settings: Callable[[], Sequence[exp.Expr]] | None = None
     leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
     probes: list[exp.Query] = dataclasses.field(default_factory=list)

@@ -83,6 +83,8 @@ class Runner:
         self._unfilled: Batch | None = None
         """The event of the last push, where it did not go through its inbox."""
         self._serial: bool | None = None
+        self._is_set = True
+        """Whether the tables of constants are those of the queries there are."""
         self._all_folds: list[Fold] | None = None
         with self.transaction():
             self._create_clock()
@@ -257,6 +259,7 @@ class Runner:
             self.database.fetch(self.database.render(operator.probes.pop()))
 
     def _forget_works(self) -> None:
+        self._is_set = False
         self._works.clear()
         self._singles.clear()
         self._serial = self._all_folds = None
@@ -272,8 +275,21 @@ class Runner:
 
     def _group_reports(self, count: int | None) -> None:
         """For a push of so many events, or any: what reports is settled before it begins."""
+        if not self._is_set:
+            self._set_constants()
         for push in self.reports.before(None if self._one_by_one() else count):
             self._regroup(push)
+
+    def _set_constants(self) -> None:
+        """Queries have come or gone since the last push: those that differ in constants are told apart by a table."""
+        changed = [operator for operator in self.network.operators if operator.settings is not None]
+        if changed:
+            with self.transaction():
+                for statement in (one for operator in changed if operator.settings for one in operator.settings()):
+                    self.database.execute(self.database.render(statement))
+        for operator in changed:
+            operator.settings = None
+        self._is_set = True
 
     def _regroup(self, push: str) -> None:
         """Queries that differ in constants alone report by one statement, where the database can."""

@@ -19,6 +19,7 @@ from bridge.plan import Insert, Operator, Purge
 from bridge.reports import Report, Reports, Results
 from bridge.rewrite import Network
 from bridge.rewrite.emptied import without_empty
+from bridge.rewrite.inlined import inlined
 from bridge.rewrite.pruned import prune
 from windows.databases import Database
 from windows.schema import Attribute
@@ -118,7 +119,7 @@ def single(
         return None
     binding = _Binding(stream.inbox, values, database)
     try:
-        statements = [_filled(step.statement(), empty) for step in steps if isinstance(step, (Insert, Purge))]
+        statements = [_filled(step, empty) for step in steps if isinstance(step, (Insert, Purge))]
         written = [binding.bound(statement) for statement in statements if statement is not None]
         asked = [(report, without_empty(_of_one_moment(report), empty)) for report in reports]
         read = [(report, binding.bound(statement)) for report, statement in asked if statement is not None]
@@ -141,14 +142,15 @@ def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | No
     }
 
 
-def _filled(step: exp.Expr, empty: Collection[str]) -> exp.Expr | None:
+def _filled(step: Insert | Purge, empty: Collection[str]) -> exp.Expr | None:
     """The statement of a step; None where it inserts nothing."""
-    if not isinstance(step, exp.Insert):
-        return step
-    rows = without_empty(step.expression, empty)
+    if isinstance(step, Purge):
+        return step.statement()
+    statement = step.statement_alone()
+    rows = without_empty(statement.expression, empty)
     if rows is not None:
-        step.set("expression", rows)
-    return step if rows is not None else None
+        statement.set("expression", rows)
+    return statement if rows is not None else None
 
 
 def _of_one_moment(report: Report) -> exp.Expr:
@@ -176,6 +178,8 @@ class _Binding:
         places = [found for found in statement.find_all(exp.Table) if found.name == self.inbox and not found.db]
         for found in places:
             found.replace(self._row(found.alias or self.inbox))
+        if places and self.database.inlines:
+            inlined(statement)
         for select in statement.find_all(exp.Select) if places else ():
             if not isinstance(select.parent, (exp.Subquery, exp.Union)):
                 prune(select)

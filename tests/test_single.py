@@ -7,11 +7,13 @@ import decimal
 import re
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pytest
 import sqlglot
 
 import bridge
 from bridge.rewrite.emptied import without_empty
+from bridge.rewrite.inlined import inlined
 
 if TYPE_CHECKING:
     from databases import Database
@@ -116,6 +118,47 @@ def test_explain_says_which_events_are_bound(database: Database) -> None:
 def test_what_an_empty_table_gives(query: str, kept: str | None) -> None:
     found = without_empty(sqlglot.parse_one(query), {"e"})
     assert (found and found.sql()) == kept
+
+
+ROW = "(SELECT 7 AS ts, 2 AS a, 'x' AS b) AS t"
+
+
+@pytest.mark.parametrize(
+    ("query", "goes"),
+    [
+        (f"SELECT t.ts, w.a AS v FROM {ROW} JOIN w ON w.ts < t.ts AND w.a = t.a", True),
+        (f"SELECT ts FROM {ROW} WHERE a > 1", True),
+        ("SELECT t.ts FROM (SELECT 7 AS ts WHERE 1 > 2) AS t JOIN w ON TRUE", True),
+        ("SELECT r.ts, r.n FROM (SELECT ts, ts - a AS n FROM (SELECT 7 AS ts, 2 AS a) AS s) AS r JOIN w ON w.ts = r.n", True),
+        (f"SELECT w.ts FROM w CROSS JOIN {ROW} LEFT JOIN w AS v ON v.ts = t.a WHERE w.ts < t.ts", True),
+        (f"SELECT w.ts FROM w LEFT JOIN {ROW} ON t.ts = w.ts", False),
+        (f"SELECT t.ts, w.a FROM {ROW} LEFT JOIN w ON t.ts = w.ts", False),
+        (f"SELECT t.ts, COUNT(*) AS n, MAX(w.a) FROM {ROW} JOIN w ON w.ts < t.ts GROUP BY t.ts, t.a", True),
+        (f"SELECT t.ts, COUNT(*) AS n FROM {ROW} JOIN w ON w.ts > t.ts GROUP BY t.ts HAVING MAX(t.a) < 9", True),
+        (f"SELECT w.a, t.ts, COUNT(*) AS n FROM {ROW} JOIN w ON TRUE GROUP BY w.a, t.ts ORDER BY t.ts, w.a", True),
+        (f"SELECT t.ts, COUNT(*) AS n FROM {ROW} JOIN w ON TRUE GROUP BY 1", False),
+        (f"SELECT COUNT(*) AS n FROM {ROW} WHERE t.a > 2", True),
+        (f"SELECT (SELECT COUNT(*) FROM w WHERE w.ts < t.ts) AS n FROM {ROW}", True),
+        (f"SELECT (SELECT MAX(t.a) FROM w AS t) AS n, t.ts FROM {ROW}", True),
+        (f"SELECT (SELECT COUNT(*) FROM w WHERE w.ts < b.s) AS n FROM (SELECT ts AS s FROM {ROW}) AS b", True),
+        ("SELECT (SELECT COUNT(*) FROM w WHERE w.ts < s) AS n FROM (SELECT 7 AS s) AS t", False),
+        (f"SELECT (SELECT MAX(a) FROM w) AS n, ts FROM {ROW}", False),
+        (f"SELECT * FROM {ROW} JOIN w ON w.ts < t.ts", False),
+        (f"SELECT CAST(t.b AS INTEGER) AS n FROM {ROW} WHERE t.a > 2", False),
+        (f"SELECT CAST(t.b AS VARCHAR) AS n FROM {ROW} WHERE t.a > 1", True),
+        (f"SELECT t.ts FROM {ROW} WHERE CASE WHEN t.a > 2 THEN CAST(t.b AS INTEGER) > 1 ELSE FALSE END", False),
+        (f"SELECT DISTINCT t.ts FROM {ROW} JOIN w ON TRUE UNION ALL SELECT a FROM {ROW}", True),
+        ("SELECT e.n, w.a FROM (SELECT (SELECT MAX(m.ts) FROM w AS m) AS n) AS e JOIN w ON w.ts = e.n", False),
+        ("SELECT w.a FROM (SELECT (SELECT MAX(m.ts) FROM w AS m) AS n) AS e JOIN w ON w.ts = e.n", True),
+    ],
+)  # fmt: skip
+def test_values_stand_in_place_of_a_row(query: str, goes: bool) -> None:
+    written = inlined(sqlglot.parse_one(query, dialect="duckdb")).sql("duckdb")
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE w AS FROM (VALUES (1, 1), (5, 2), (6, NULL)) AS v(ts, a)")
+        found, expected = (connection.execute(text).fetchall() for text in (written, query))
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    assert ("(SELECT 7" not in written and " AS e " not in written) == goes
 
 
 def test_a_stream_is_asked_for_its_newest_event(database: Database) -> None:

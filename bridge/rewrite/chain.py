@@ -17,7 +17,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.flow import Flow, as_text, called, named, number, of, over, same, so_far, table, zero
 from bridge.plan import Insert, Purge
-from bridge.rewrite.members import ALIAS, Members, Together, expressions, instant_before
+from bridge.rewrite.members import Members, Together, expressions, instant_before
 from bridge.rewrite.network import add_table, ago, as_inserted
 from bridge.scope import column
 from bridge.types import UNKNOWN, family, type_of
@@ -87,7 +87,7 @@ class Chain(Together):
         self.is_plain = _is_plain(self.node)
         shape = exp.select(*map(column, self.columns), named(zero(), "_before")).from_(_derived(self._arrivals(), "a"))
         add_table(self.operator, self.events, shape)
-        own = Members.of({1: self.node}, alone=True)
+        own = Members.of({1: self.node})
         add_table(self.operator, self.matches, self._by_place(own, _derived(self._rows(), "r")))
         self.operator.inboxes.append(self.matches)
 
@@ -101,7 +101,11 @@ class Chain(Together):
         kept = exp.select(*map(column, self.columns), column("_before")).from_(table(self.matches))
         kept = kept.where(exp.Is(this=column("_member"), expression=exp.null()))
         self.operator.purges = [Purge(self.events, exp.or_(old, passed.condition))]
-        self.operator.steps = [Insert(self.matches, lambda: self._select(members)), Insert(self.events, kept)]
+        found, seen = Insert(self.matches, lambda: self._select(members)), Insert(self.events, kept)
+        if not self.below.timed:  # else an event may bring results of several instants
+            found = dataclasses.replace(found, alone=lambda: self._select_alone(members))
+            seen = dataclasses.replace(seen, alone=self._newest)
+        self.operator.steps = [found, seen]
 
     # The events, and how they stand ---------------------------------------------------------------------------------------
 
@@ -171,16 +175,29 @@ class Chain(Together):
     # The matches ----------------------------------------------------------------------------------------------------------
 
     def _select(self, nodes: Mapping[int, query.Match]) -> exp.Query:
-        members = Members.of(nodes, alone=len(nodes) == 1)
-        ways = self._by_place(members, called("_row", "r")), self._by_instant(members)
-        select = exp.union(*ways, self._last_instants(), distinct=False)
+        members = Members.of(nodes, self._constants if len(nodes) > 1 else "")
+        others = exp.Not(this=of(f"e{len(self.word)}", "_alone"))
+        by_place = self._by_place(members, called("_row", "r"))
+        by_instant = self._by_instant(members, table("_near"), table("_all"), others)
+        select = exp.union(by_place, by_instant, self._last_instants(), distinct=False)
         parts = {"_row": self._rows(), "_near": self._near(), "_all": self._all()}
         for name, part in parts.items():
             select = select.with_(_id(name), as_=part, materialized=True, copy=False)
-        if not members.alone:
-            alias = exp.TableAlias(this=_id("_constants"), columns=[_id(name) for name in members.names])
-            select = select.with_(alias, as_=members.values(), copy=False)
         return select
+
+    def _select_alone(self, nodes: Mapping[int, query.Match]) -> exp.Query:
+        """The same of a push with events of one instant: those before it came with earlier pushes."""
+        members = Members.of(nodes, self._constants if len(nodes) > 1 else "")
+        return self._by_instant(members, exp.Subquery(this=self._newest()), table(self.events))
+
+    def _newest(self) -> exp.Select:
+        """This push's events, all of one instant, each with the instant before it."""
+        is_before = exp.LT(this=of("l", "ts"), expression=of("r", "ts"))
+        time = exp.Case().when(is_before, of("l", "ts")).else_(of("l", "_before"))
+        before = exp.select(exp.Max(this=time)).from_(called(self.events, "l"))
+        before = before.where(self._one_key("l", "r")) if self.keys else before
+        names = [of("r", name) for name in self.columns]
+        return exp.select(*names, named(exp.Subquery(this=before), "_before")).from_(_derived(self._arrivals(), "r"))
 
     def _by_place(self, members: Members, rows: exp.Expr) -> exp.Select:
         """Those of events that are alone at their instants, all of this push."""
@@ -192,28 +209,32 @@ class Chain(Together):
         path = exp.cast(exp.Literal.string(""), "VARCHAR")
         return self._matches(exp.select().from_(rows), members, at, path, of("r", "_alone"))
 
-    def _by_instant(self, members: Members) -> exp.Select:
-        """Those of other events of this push: at each instant any of its events."""
+    def _by_instant(
+        self, members: Members, new: exp.Expr, known: exp.Expr, condition: exp.Expr | None = None
+    ) -> exp.Select:
+        """Those of other events, the `new` ones: at each instant before any of its events, which are `known`."""
 
         def at(place: int, name: str) -> exp.Expr:
             return of(f"e{place}", name)
 
         final = len(self.word)
-        rows = exp.select().from_(called("_near", f"e{final}"))
+        rows = exp.select().from_(exp.alias_(new, f"e{final}", table=True, quoted=True))
         for place in range(final - 1, 0, -1):
             mine, its = f"e{place}", f"e{place + 1}"
             on = self._one_key(mine, its, of(mine, "ts").eq(of(its, "_before")))
-            rows = rows.join(called("_all", mine), on=on)
+            rows = rows.join(exp.alias_(known, mine, table=True, quoted=True), on=on)
         path = as_text(at(place, name) for place in range(1, final + 1) for name in self.below.key)
-        return self._matches(rows, members, at, path, exp.Not(this=at(final, "_alone")))
+        return self._matches(rows, members, at, path, condition)
 
-    def _matches(self, rows: exp.Select, members: Members, at: At, path: exp.Expr, condition: exp.Expr) -> exp.Select:
+    def _matches(
+        self, rows: exp.Select, members: Members, at: At, path: exp.Expr, condition: exp.Expr | None
+    ) -> exp.Select:
         constants = members.own()
         held, variables = self._read(members, at)
         final = len(self.word)
         age = exp.paren(exp.Sub(this=at(final, "ts"), expression=at(1, "ts")))
         young = exp.LT(this=age, expression=constants["_within"].copy())
-        rows = rows.select(
+        rows = members.joined(rows).select(
             named(constants["_member"].copy(), "_member"),
             named(at(1, "ts"), "_first"),
             *(at(final, name) for name in self.columns),
@@ -221,9 +242,7 @@ class Chain(Together):
             named(path, "_path"),
             *(named(value, name) for name, value in variables.items()),
         )
-        if not members.alone:
-            rows = rows.join(called("_constants", ALIAS), join_type="cross")
-        conditions = [condition, young, *held]
+        conditions = [*([] if condition is None else [condition]), young, *held]
         return rows.where(*conditions) if self.is_plain else rows.where(_one_after_the_other(conditions))
 
     def _read(self, members: Members, at: At) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:

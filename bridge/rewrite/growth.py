@@ -80,8 +80,6 @@ class Growth:
         names = [*self.columns, "_new"]
         body = exp.union(exp.select(*map(column, names)).from_(table("_begin")), self._growth(), distinct=False)
         parts = {"_move": (["_from", "_symbol", "_to"], self._moves())}
-        if not self.members.alone:
-            parts["_constants"] = (self.members.names, self.members.values())
         if self._common:
             parts["_common"] = (names, exp.union(self._alive(common=True), *self._common_begun(), distinct=False))
         parts |= {"_begin": (names, self._begin()), "_run": (names, body)}
@@ -134,7 +132,7 @@ class Growth:
         for transition in self.automaton.transitions:
             if transition[0] in states:
                 taking = Taking("r", self.members.of_table(ALIAS), transition)
-                grown = self._next(taking, "_common").join(called("_constants", ALIAS), join_type="cross")
+                grown = self.members.joined(self._next(taking, "_common"))
                 yield grown.where(of("r", "_state").eq(number(transition[0])), self._young(taking), self._holds(taking))
 
     # Those of each member -----------------------------------------------------------------------------------------------
@@ -163,9 +161,9 @@ class Growth:
         """The runs that begin with an event, for each member; `common` are the symbols that begin one for all."""
         taking = Taking(None, self.members.own())
         begun = self._step(taking).from_(called(self.symbols, "e")).join(called("_move", "m"), join_type="cross")
-        if not self.members.alone:
-            begun = begun.join(called("_constants", ALIAS), join_type="cross")
-        begun = begun.where(exp.EQ(this=of("m", "_from"), expression=number(0)), self._holds(taking))
+        begun = self.members.joined(begun).where(
+            exp.EQ(this=of("m", "_from"), expression=number(0)), self._holds(taking)
+        )
         others = [number(self._number(symbol)) for symbol in common]
         return begun.where(exp.Not(this=exp.In(this=of("m", "_symbol"), expressions=others))) if others else begun
 

@@ -76,15 +76,12 @@ class Matching(Together):
         self.symbols, self.instants = make("symbols", self.node), make("instants", self.node)
         self.steps, self.runs = make("steps", self.node), make("runs", self.node)
         self.order = self.below.order
-        self.alone = True
-        """Whether there never was more than one member, so that no run is the same for several."""
         growth = self._growth({1: self.node})
         self.spells_first, self.columns = growth.spells_first, growth.columns
         self._make_tables(growth)
 
     def write(self, members: Mapping[int, query.Match]) -> None:
         """Those of many members are not written before the last has come."""
-        self.alone = self.alone and len(members) == 1
         self.within = max(node.within for node in members.values())
         old = exp.LTE(this=column("ts"), expression=ago(self.within))
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
@@ -96,7 +93,7 @@ class Matching(Together):
         ]
 
     def _growth(self, nodes: Mapping[int, query.Match]) -> Growth:
-        members = Members.of(nodes, self.alone)
+        members = Members.of(nodes, self._constants)
         below = self.below
         return Growth(
             self.node, self.automaton, members, self.network, self.symbols, self.runs, below.key, self.order, self.keys

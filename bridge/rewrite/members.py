@@ -10,10 +10,10 @@ from typing import Self, cast
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, number, of, table
+from bridge.flow import Flow, Selection, called, named, number, of, table
 from bridge.plan import Operator
 from bridge.rewrite.family import constants, kind_of, signature
-from bridge.rewrite.network import Network
+from bridge.rewrite.network import Network, add_table
 from bridge.scope import column
 
 ALIAS = "_k"
@@ -33,15 +33,19 @@ class Members:
     define: tuple[query.Definition, ...]
     kinds: tuple[str, ...]
     """The types of the constants."""
-    alone: bool
-    """Whether there is one member, and never was another."""
+    table: str
+    """That of the constants; nothing where there is one member, and never was another."""
 
     @classmethod
-    def of(cls, nodes: Mapping[int, query.Match], alone: bool) -> Self:
+    def of(cls, nodes: Mapping[int, query.Match], table: str = "") -> Self:
         """Those of these numbers, one at least."""
         some = next(iter(nodes.values()))
         kinds = tuple(map(kind_of, _constants_of(some)))
-        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, alone)
+        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, table)
+
+    @property
+    def alone(self) -> bool:
+        return not self.table
 
     @property
     def names(self) -> list[str]:
@@ -51,6 +55,14 @@ class Members:
     def values(self) -> exp.Values:
         """The rows as a table."""
         return exp.Values(expressions=[exp.Tuple(expressions=[v.copy() for v in row.values()]) for row in self.rows])
+
+    def shape(self) -> exp.Select:
+        """A row, for the types of the columns."""
+        return exp.select(*(named(value, name) for name, value in self.of_none().items()))
+
+    def joined(self, rows: exp.Select) -> exp.Select:
+        """Rows with the constants of each member."""
+        return rows if self.alone else rows.join(called(self.table, ALIAS), join_type="cross")
 
     def own(self) -> Row:
         """The constants of the one member, or those of the table."""
@@ -78,6 +90,7 @@ class Together(abc.ABC):
     node: query.Match
     below: Flow
     network: Network
+    constants: str = dataclasses.field(default="", init=False)
 
     @property
     def keys(self) -> list[str]:
@@ -131,8 +144,20 @@ class Together(abc.ABC):
 
     def _become(self, members: Mapping[int, query.Match]) -> None:
         self.operator.members = members
-        if members:
-            self.write(members)
+        if not members:
+            return
+        if len(members) > 1 and not self._constants:
+            self.constants = self.network.name("constants", self.node)
+            add_table(self.operator, self.constants, Members.of(members).shape())
+        if name := self._constants:
+            rows = Members.of(members)
+            self.operator.settings = lambda: [exp.delete(table(name)), exp.insert(rows.values(), table(name))]
+        self.write(members)
+
+    @property
+    def _constants(self) -> str:
+        """The table of the members' constants, once there has been more than one."""
+        return self.constants if any(made.name == self.constants for made in self.operator.tables) else ""
 
 
 def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:

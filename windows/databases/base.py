@@ -72,6 +72,8 @@ class Database(abc.ABC):
     """Whether it profits from indexes on window tables."""
     folds: ClassVar[bool] = False
     """Whether it computes with the values of a statement before it asks the conditions, so that `1 / a … WHERE a <> 0` fails."""
+    inlines: ClassVar[bool] = False
+    """Whether conditions with the values of an event are faster than a join with a row of them."""
     ordered: ClassVar[bool] = False
     """Whether a table's rows are read, and counted by OVER (), in the order in which they were inserted."""
     lends: ClassVar[bool] = False

@@ -111,9 +111,19 @@ class QueryEntry:
     def form(self, push: str, shared: bool) -> str:
         """Which statement reads the results of a push of `few` or `many` events, if it is `shared` with other queries."""
         wanted = "shared" if shared and push == "many" else push
-        if push == "few" and "long" in self.emissions and any(operator.is_long for operator in self.operators):
+        if push == "few" and "long" in self.emissions and self._is_long:
             wanted = "long"
         return wanted if wanted in self.emissions else "many"
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether a push that is brief beside its window has a statement of its own now: panes may be read by it."""
+        return "brief" in self.emissions and ("long" not in self.emissions or self._is_long)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether there are panes of all tables that are to have them."""
+        return all(operator.is_long for operator in self.operators if operator.length is not None)
 
     def concerned(self, streams: frozenset[str]) -> bool:
         return self.timed or not self.sources.isdisjoint(streams)

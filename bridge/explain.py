@@ -152,6 +152,8 @@ def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Itera
         yield f"CREATE TABLE {database.render(table(stream.inbox))} ({', '.join(quoted)});"
     for operator in entry.operators:
         for made in operator.tables:
+            if made.is_late:
+                yield "-- when the window has become long:"
             yield database.render(made.create(), pretty=True) + ";"
             if database.indexes:
                 yield from (database.render(index) + ";" for index in made.index())
@@ -167,6 +169,11 @@ def _operator(number: int, operator: Operator, database: Database) -> Iterator[s
     yield f"-- {number}. {operator.title}{notes}, {when}"
     yield from (f"{database.render(exp.delete(table(inbox)))};" for inbox in operator.inboxes)
     yield from _statements(operator.steps, database)
+    alone = [step for step in operator.steps if isinstance(step, Insert) and step.alone is not None]
+    if alone:
+        yield "--\n-- in place of these into the same tables, of an event that is pushed alone"
+        for step in alone:
+            yield from _commented(f"{database.render(step.statement_alone(), pretty=True)};")
 
 
 def _statements(steps: Sequence[Step | Call], database: Database) -> Iterator[str]:

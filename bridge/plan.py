@@ -23,6 +23,8 @@ class Table:
     name: str
     like: exp.Query
     indexes: tuple[tuple[str, ...], ...] = ()
+    is_late: bool = False
+    """Whether it is made only when its operator has become long."""
 
     def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""

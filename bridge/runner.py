@@ -32,9 +32,6 @@ from windows.window import BEGINNING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PURGE_EVERY = 1_000
-"""Events between two purges: often enough to keep windows small, rarely enough to cost nothing."""
-
 LENT_FROM = 1_000
 """Rows of an Arrow table from which on it is not copied into an inbox, where the database can read it as it is."""
 
@@ -163,8 +160,9 @@ class Runner:
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), 0))
         emissions = self._emissions(flow, resolved.visible)
-        # A name or type that only the database knows is wrong here, not at an event.
-        self.database.fetch(emissions["many"].text)
+        # A name or type that only the database knows is wrong here, not at an event; any form of the statement has it.
+        usual = "few" if "few" in emissions and not self.database.bulk else "many"
+        self.database.fetch(emissions[usual].text)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
         in_arrow = all(self.database.in_arrow(field.type) for field in resolved.visible)
@@ -185,7 +183,8 @@ class Runner:
             gone += self.network.keep_derived(used)
             self._filled = self._filled - set(gone)
             for name in gone:
-                self._drop(name)
+                if name in self._tables:
+                    self._drop(name)
 
     def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
@@ -251,12 +250,20 @@ class Runner:
 
     def _create_tables(self, operator: Operator, done: int) -> None:
         for made in operator.tables[done:]:
-            self.database.execute(self.database.render(made.create()))
-            self._tables.append(made.name)
-            for index in made.index() if self.database.indexes else []:
-                self.database.execute(self.database.render(index))
+            if not made.is_late:
+                self._make(made)
         while operator.probes:
             self.database.fetch(self.database.render(operator.probes.pop()))
+
+    def _make(self, made: Table) -> None:
+        self.database.execute(self.database.render(made.create()))
+        self._tables.append(made.name)
+        for index in made.index() if self.database.indexes else []:
+            self.database.execute(self.database.render(index))
+
+    def _missing(self, operator: Operator) -> dict[str, Table]:
+        """The tables of an operator that are not made yet."""
+        return {made.name: made for made in operator.tables if made.is_late and made.name not in self._tables}
 
     def _forget_works(self) -> None:
         self._is_set = False
@@ -309,7 +316,7 @@ class Runner:
         report = Report(
             [entry], emission.statement, emission.text, loose=loose(entry, emission.statement, self.database)
         )
-        if form == "many" and "brief" in entry.emissions:
+        if form == "many" and entry.is_brief:
             report.brief = Brief(entry.flow.window, lambda: self._report(entry, "brief"))
         return report
 
@@ -338,7 +345,9 @@ class Runner:
         """One push, all of it or nothing. What is one question alone needs no transaction."""
         self._group_reports(count)
         alone = self._singles.of(batches[0].stream) if count == 1 else None
-        busy = self._filled or self._lent or self._since_purge + count >= PURGE_EVERY or self._folds(count)
+        busy = (
+            self._filled or self._lent or self._since_purge + count >= self.database.purge_every or self._folds(count)
+        )
         if alone is not None and alone.asks_once and not busy:
             return self._take(batches, count, ts, final=False)
         with self.transaction(self._take_back()):
@@ -407,7 +416,7 @@ class Runner:
         streams = frozenset(batch.stream.name.lower() for batch in batches)
         alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
         filled = set() if alone is not None else self._fill(batches)
-        due = self._since_purge + count >= PURGE_EVERY
+        due = self._since_purge + count >= self.database.purge_every
         work = alone or self._work(streams, final)
         first = min((batch.first for batch in batches), default=ts)
         if due or not batches or work.timed:
@@ -482,9 +491,11 @@ class Runner:
 
     def _purge(self) -> None:
         for operator in self.network.operators:
+            missing = self._missing(operator)
             for step in operator.purges:
-                self.database.execute(self._text(step))
-                self._removed = True
+                if step.table not in missing:
+                    self.database.execute(self._text(step))
+                    self._removed = True
         self._measure()
 
     def _measure(self) -> None:
@@ -496,8 +507,13 @@ class Runner:
             if length not in found:
                 found[length] = bool(self.database.fetch(self._text(length)))
             if found[length] != operator.is_long:
-                operator.is_long, self._all_folds = found[length], None
-                self.reports.outdate()
+                for made in self._missing(operator).values():
+                    self._make(made)
+                self._take_as(operator, is_long=found[length])
+
+    def _take_as(self, operator: Operator, is_long: bool) -> None:
+        operator.is_long, self._all_folds = is_long, None
+        self.reports.outdate()
 
     def _create_clock(self) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))
@@ -541,6 +557,8 @@ class Runner:
         except BaseException:
             self._filled, self._unfilled, self._since_purge, self.seq, self.now, self._tables = remembered
             for operator in self.network.operators:
+                if operator.is_long and self._missing(operator):  # they were to be made by what has failed
+                    self._take_as(operator, is_long=False)
                 for step in operator.steps:
                     if not isinstance(step, (Insert, Purge)):
                         step.forget()

@@ -11,9 +11,10 @@ from unittest import mock
 import pytest
 
 import bridge
-from bridge import reports, runner
+from bridge import reports
 from bridge.rewrite import panes
 from tests.test_differential import same_rows
+from windows.databases import Refused
 from windows.databases.postgresql import PostgreSQL
 from windows.databases.sqlite import SQLite
 
@@ -40,8 +41,8 @@ def short(sizes: tuple[int, ...], brief: int) -> Iterator[None]:
     with contextlib.ExitStack() as patched:
         for kind in (SQLite, PostgreSQL):
             patched.enter_context(mock.patch.object(kind, "panes", sizes))
+            patched.enter_context(mock.patch.object(kind, "purge_every", 6))
         patched.enter_context(mock.patch.object(panes, "LONG", 2))
-        patched.enter_context(mock.patch.object(runner, "PURGE_EVERY", 6))
         patched.enter_context(mock.patch.object(reports, "BRIEF", brief))
         yield
 
@@ -158,3 +159,29 @@ def test_counts_of_one_instant_share_their_statement():
         cep.register_stream("s", "a INTEGER")
         cep.create_query("q", "SELECT COUNT(*) AS n FROM s WINDOW(NOW)")
         assert "shared" in cep._runner.catalogue.query_entry("q").emissions
+
+
+def test_tables_of_panes_are_made_when_a_window_has_become_long(database: Database, monkeypatch: pytest.MonkeyPatch):
+    """And again where the push that was to make them failed; a query that goes before has none to remove."""
+    with database.connect() as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("other", "SELECT MAX(a) AS m FROM s WINDOW(RANGE 5 S) WHERE a > 3")
+        cep.create_query("q", "SELECT MAX(a) AS m FROM s WINDOW(RANGE 5 S)")
+        found: list[int] = []
+        cep.add_output_processor("q", lambda event: found.append(event.payload["m"]))
+
+        def tables() -> list[str]:
+            return [name for name in cep.database.table_names() if name.startswith("cep_panes")]
+
+        cep.remove_query("other")
+        cep.push_events("s", [([place % 700], place) for place in range(900)])
+        assert tables() == []
+        with monkeypatch.context() as patched:
+            patched.setattr(cep.database, "commit", mock.Mock(side_effect=Refused("the disk is full")))
+            with pytest.raises(bridge.DatabaseError, match="the disk is full"):
+                cep.push_events("s", [([place % 700], place) for place in range(900, 1_800)])
+        assert tables() == []
+        for place in range(900, 1_100):
+            cep.push_event("s", [place % 700], place)
+        assert len(tables()) == len(cep.database.panes)
+    assert found == [min(place, 699) for place in range(1_100)]

@@ -91,14 +91,13 @@ def _can_go(select: exp.Select, item: exp.Expr) -> bool:
     own = item.parent if isinstance(item.parent, exp.Join) else None
     if (own or next(iter(joins), exp.Join())).side:  # it, or what would be the first item instead, may be missing
         return False
+    if select.args.get("distinct") or any(each.is_star for each in select.expressions):
+        return False
     group, order = select.args.get("group"), select.args.get("order")
-    if group is not None and any(value for part, value in group.args.items() if part != "expressions"):
+    if group is not None and (select.args.get("limit") or group.args.keys() - {"expressions"}):
         return False
     terms = [*(group.expressions if group else ()), *(term.this for term in (order.expressions if order else ()))]
-    if any(isinstance(term, exp.Literal) for term in terms):  # the number of a column
-        return False
-    distinct = select.args.get("distinct")
-    return not (distinct and distinct.args.get("on")) and not any(each.is_star for each in select.expressions)
+    return not any(isinstance(term, exp.Literal) for term in terms)  # the number of a column
 
 
 def _may_fail(column: exp.Column, columns: Sequence[exp.Column], values: Mapping[str, exp.Expr]) -> bool:
@@ -188,7 +187,9 @@ def _without_values(select: exp.Select) -> None:
         return
     kept = [term for term in group.expressions if not _is_value(term)]
     select.set("group", exp.Group(expressions=kept) if kept else None)
-    if not kept:
+    if not kept and not any(each.find(exp.AggFunc) for each in (*select.expressions, *select.find_all(exp.Having))):
+        select.limit(1, copy=False)
+    elif not kept:
         some = exp.GT(this=exp.Count(this=exp.Star()), expression=number(0))
         select.having(some, copy=False)
 

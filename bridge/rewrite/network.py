@@ -409,8 +409,10 @@ def is_jumping(window: query.Window) -> bool:
     return isinstance(window.extent, Batch) or getattr(window.extent, "slide", None) is not None
 
 
-def add_table(operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = ()) -> None:
-    operator.tables.append(Table(name, like, indexes))
+def add_table(
+    operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = (), is_late: bool = False
+) -> None:
+    operator.tables.append(Table(name, like, indexes, is_late))
 
 
 def indexed_by(time: str, rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:

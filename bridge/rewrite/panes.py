@@ -265,7 +265,7 @@ def _add_level(operator: Operator, name: str, below: Selection, parts: Parts, ke
     """Makes the table of the panes that are made of those of the level `below`."""
     columns = ["ts", _LAST, _UNTIL, _ROWS, *keys, *parts.kept]
     panes = _together(below.select(), keys, parts)
-    add_table(operator, name, panes, tuple(dict.fromkeys([(*keys, _LAST), (_LAST,), (_UNTIL,)])))
+    add_table(operator, name, panes, tuple(dict.fromkeys([(*keys, _LAST), (_LAST,), (_UNTIL,)])), is_late=True)
     return Selection.of(table(name), columns)
 
 

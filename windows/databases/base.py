@@ -74,6 +74,8 @@ class Database(abc.ABC):
     """Whether it computes with the values of a statement before it asks the conditions, so that `1 / a … WHERE a <> 0` fails."""
     inlines: ClassVar[bool] = False
     """Whether conditions with the values of an event are faster than a join with a row of them."""
+    purge_every: ClassVar[int] = 1_000
+    """Events between two purges: often enough to keep windows small, rarely enough to cost nothing."""
     ordered: ClassVar[bool] = False
     """Whether a table's rows are read, and counted by OVER (), in the order in which they were inserted."""
     lends: ClassVar[bool] = False

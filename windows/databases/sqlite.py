@@ -32,6 +32,7 @@ class SQLite(Alchemy):
     """SQLite, the fastest back end for event-at-a-time work."""
 
     dialect: ClassVar[str] = "sqlite"
+    inlines: ClassVar[bool] = True
     chunk: ClassVar[int] = 1_000
     covering: ClassVar[bool] = True
     panes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)

@@ -153,8 +153,8 @@ class Operator:
     `longest`: the longest of the windows whose rows its table keeps, in milliseconds. `members`: the trees that it serves
     together, by their numbers, and `family` what writes its steps for them; `leave`: what to do when this operator is not
     needed any more. `folds`: what it keeps together of the rows of a table, as long as that is long, by its `length`.
-    `settings` writes what sets its tables of constants anew, before the next push. `probes`: statements that the database
-    reads once, so that what only it knows is wrong at once.
+    `constants` is the table of the members' constants, once there are several, and `settings` writes what sets it anew
+    before the next push. `probes`: statements that the database reads once, so that what only it knows is wrong at once.
     """
 
     title: str
@@ -176,6 +176,7 @@ class Operator:
     longest: int = 0
     members: Mapping[int, Node] = dataclasses.field(default_factory=dict)
     family: object = None
+    constants: str = ""
     settings: Callable[[], Sequence[exp.Expr]] | None = None
     leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)

@@ -190,6 +190,17 @@ def test_nothing_is_left_of_a_query_that_is_refused_halfway(cep: Bridge) -> None
     cep.push_event("s", [1], 1)
 
 
+def test_what_has_expired_is_removed_every_so_many_events(cep: Bridge) -> None:
+    cep.register_stream("s", "a INTEGER")
+    cep.create_query("q", "SELECT MAX(a) AS m FROM s WINDOW(RANGE 5 MS)")
+    every = cep.database.purge_every
+    for begin in range(0, 3 * every, 8):
+        cep.push_events("s", [([ts], ts) for ts in range(begin, begin + 8)])
+        ((rows,),) = cep.database.fetch("SELECT COUNT(*) FROM cep_window_s")
+        assert rows < every + 16
+    assert every == (64 if cep.database.dialect == "mariadb" else 1_000)
+
+
 def test_an_error_in_a_push_is_told_and_the_next_push_goes_on(cep: Bridge) -> None:
     rows: list[Any] = []
     cep.create_query("q", "SELECT a * a AS square FROM s[a: BIGINT]")

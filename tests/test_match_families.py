@@ -137,6 +137,31 @@ def test_the_others_leave_while_runs_are_the_same_for_all(database: Database, le
     assert found == [(2, 5), (3, 5 + left)]
 
 
+def test_the_table_of_constants_has_those_of_the_queries_there_are(database: Database) -> None:
+    """Not that of one that was refused, nor of one that has gone."""
+    with database.connect() as cep:
+        cep.register_stream("s", SCHEMA)
+        told: dict[int, list[int]] = {step: [] for step in range(3)}
+
+        def constants(ts: int) -> list[int]:
+            cep.push_event("s", (0, "", 0.0), ts)
+            (name,) = (name for name in cep.database.table_names() if name.startswith("cep_constants"))
+            return sorted(int(row[0]) for row in cep.database.fetch(f"SELECT _k1 FROM {name}"))
+
+        for step in range(3):
+            cep.create_query(f"q{step}", pair(step))
+            cep.add_output_processor(f"q{step}", lambda event, step=step: told[step].append(event.timestamp))
+            with pytest.raises(bridge.QueryError, match="database refuses"):
+                cep.create_query("wrong", f"SELECT NO_SUCH_FUNCTION(z1) AS x FROM ({pair(3)})")
+        assert constants(1) == [0, 1, 2]
+        cep.remove_query("q1")
+        assert constants(2) == [0, 2]
+        cep.remove_query("q0")
+        assert constants(3) == [2]
+        cep.push_event("s", (2, "", 0.0), 4)
+    assert told == {0: [2], 1: [], 2: [4]}
+
+
 def test_constants_in_the_first_symbol_begin_runs_of_their_own(database: Database) -> None:
     with database.connect() as cep:
         cep.register_stream("s", SCHEMA)

@@ -175,7 +175,7 @@ class Chain(Together):
     # The matches ----------------------------------------------------------------------------------------------------------
 
     def _select(self, nodes: Mapping[int, query.Match]) -> exp.Query:
-        members = Members.of(nodes, self._constants if len(nodes) > 1 else "")
+        members = Members.of(nodes, self.operator.constants if len(nodes) > 1 else "")
         others = exp.Not(this=of(f"e{len(self.word)}", "_alone"))
         by_place = self._by_place(members, called("_row", "r"))
         by_instant = self._by_instant(members, table("_near"), table("_all"), others)
@@ -187,7 +187,7 @@ class Chain(Together):
 
     def _select_alone(self, nodes: Mapping[int, query.Match]) -> exp.Query:
         """The same of a push with events of one instant: those before it came with earlier pushes."""
-        members = Members.of(nodes, self._constants if len(nodes) > 1 else "")
+        members = Members.of(nodes, self.operator.constants if len(nodes) > 1 else "")
         return self._by_instant(members, exp.Subquery(this=self._newest()), table(self.events))
 
     def _newest(self) -> exp.Select:

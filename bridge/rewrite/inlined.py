@@ -115,10 +115,10 @@ def _may_fail(column: exp.Column, columns: Sequence[exp.Column], values: Mapping
     return False
 
 
-def _is_safe(cast: exp.Cast, values: Mapping[str, exp.Expr]) -> bool:
+def _is_safe(call: exp.Cast, values: Mapping[str, exp.Expr]) -> bool:
     """Whether every value can be cast: to a text, or to the type it has."""
-    value = values[cast.this.name] if isinstance(cast.this, exp.Column) else cast.this
-    return cast.to.is_type(*exp.DataType.TEXT_TYPES) or (isinstance(value, exp.Cast) and value.to == cast.to)
+    value = values[call.this.name] if isinstance(call.this, exp.Column) else call.this
+    return call.to.is_type(*exp.DataType.TEXT_TYPES) or (isinstance(value, exp.Cast) and value.to == call.to)
 
 
 def _fit(values: Mapping[str, exp.Expr], columns: Sequence[exp.Column]) -> bool:

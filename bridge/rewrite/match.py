@@ -93,7 +93,7 @@ class Matching(Together):
         ]
 
     def _growth(self, nodes: Mapping[int, query.Match]) -> Growth:
-        members = Members.of(nodes, self._constants)
+        members = Members.of(nodes, self.operator.constants)
         below = self.below
         return Growth(
             self.node, self.automaton, members, self.network, self.symbols, self.runs, below.key, self.order, self.keys

@@ -90,7 +90,6 @@ class Together(abc.ABC):
     node: query.Match
     below: Flow
     network: Network
-    constants: str = dataclasses.field(default="", init=False)
 
     @property
     def keys(self) -> list[str]:
@@ -146,18 +145,13 @@ class Together(abc.ABC):
         self.operator.members = members
         if not members:
             return
-        if len(members) > 1 and not self._constants:
-            self.constants = self.network.name("constants", self.node)
-            add_table(self.operator, self.constants, Members.of(members).shape())
-        if name := self._constants:
+        if len(members) > 1 and not self.operator.constants:
+            self.operator.constants = self.network.name("constants", self.node)
+            add_table(self.operator, self.operator.constants, Members.of(members).shape())
+        if name := self.operator.constants:
             rows = Members.of(members)
             self.operator.settings = lambda: [exp.delete(table(name)), exp.insert(rows.values(), table(name))]
         self.write(members)
-
-    @property
-    def _constants(self) -> str:
-        """The table of the members' constants, once there has been more than one."""
-        return self.constants if any(made.name == self.constants for made in self.operator.tables) else ""
 
 
 def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:

@@ -152,6 +152,12 @@ def _then(forms: Mapping[str, Form], change: Callable[[Selection], Selection]) -
     return {push: changed(form) for push, form in forms.items()}
 
 
+PLAIN = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
+    exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Between, exp.Add, exp.Sub, exp.Neg,
+)  # fmt: skip
+"""What no value fails on."""
+
 OUT = ("_out_ts", "_out", "_out_place")
 """Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
 

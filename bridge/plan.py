@@ -177,7 +177,7 @@ class Operator:
     members: Mapping[int, Node] = dataclasses.field(default_factory=dict)
     family: object = None
     constants: str = ""
-    settings: Callable[[], Sequence[exp.Expr]] | None = None
+    settings: Callable[[], Sequence[exp.Expr]] = list
     leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
     probes: list[exp.Query] = dataclasses.field(default_factory=list)

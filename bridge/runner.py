@@ -289,13 +289,13 @@ class Runner:
 
     def _set_constants(self) -> None:
         """Queries have come or gone since the last push: those that differ in constants are told apart by a table."""
-        changed = [operator for operator in self.network.operators if operator.settings is not None]
-        if changed:
+        statements = [one for operator in self.network.operators for one in operator.settings()]
+        if statements:
             with self.transaction():
-                for statement in (one for operator in changed if operator.settings for one in operator.settings()):
+                for statement in statements:
                     self.database.execute(self.database.render(statement))
-        for operator in changed:
-            operator.settings = None
+        for operator in self.network.operators:
+            operator.settings = list
         self._is_set = True
 
     def _regroup(self, push: str) -> None:
@@ -345,9 +345,7 @@ class Runner:
         """One push, all of it or nothing. What is one question alone needs no transaction."""
         self._group_reports(count)
         alone = self._singles.of(batches[0].stream) if count == 1 else None
-        busy = (
-            self._filled or self._lent or self._since_purge + count >= self.database.purge_every or self._folds(count)
-        )
+        busy = self._filled or self._lent or self._is_due(count) or self._folds(count)
         if alone is not None and alone.asks_once and not busy:
             return self._take(batches, count, ts, final=False)
         with self.transaction(self._take_back()):
@@ -416,7 +414,7 @@ class Runner:
         streams = frozenset(batch.stream.name.lower() for batch in batches)
         alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
         filled = set() if alone is not None else self._fill(batches)
-        due = self._since_purge + count >= self.database.purge_every
+        due = self._is_due(count)
         work = alone or self._work(streams, final)
         first = min((batch.first for batch in batches), default=ts)
         if due or not batches or work.timed:
@@ -475,6 +473,10 @@ class Runner:
                 any(operator.timed for operator in self.network.operators),
             )
         return known
+
+    def _is_due(self, count: int) -> bool:
+        """Whether what has expired is to be removed with so many more events."""
+        return self._since_purge + count >= self.database.purge_every
 
     def purge(self) -> None:
         """Removes what has expired from all tables."""

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, as_text, called, named, number, of, over, same, so_far, table, zero
+from bridge.flow import PLAIN, Flow, as_text, called, named, number, of, over, same, so_far, table, zero
 from bridge.plan import Insert, Purge
-from bridge.rewrite.members import Members, Together, expressions, instant_before
+from bridge.rewrite.members import Members, Together, expressions, instant_before, instant_known
 from bridge.rewrite.network import add_table, ago, as_inserted
 from bridge.scope import column
 from bridge.types import UNKNOWN, family, type_of
@@ -31,12 +31,6 @@ LARGEST = 400
 
 At = Callable[[int, str], exp.Expr]
 """A column of the event at a place of the pattern, from 1."""
-
-_PLAIN = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
-    exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Between, exp.Add, exp.Sub, exp.Neg,
-)  # fmt: skip
-"""What no value fails on."""
 
 
 def word_of(automaton: Automaton) -> tuple[str, ...] | None:
@@ -175,7 +169,7 @@ class Chain(Together):
     # The matches ----------------------------------------------------------------------------------------------------------
 
     def _select(self, nodes: Mapping[int, query.Match]) -> exp.Query:
-        members = Members.of(nodes, self.operator.constants if len(nodes) > 1 else "")
+        members = self._members_of(nodes)
         others = exp.Not(this=of(f"e{len(self.word)}", "_alone"))
         by_place = self._by_place(members, called("_row", "r"))
         by_instant = self._by_instant(members, table("_near"), table("_all"), others)
@@ -187,14 +181,14 @@ class Chain(Together):
 
     def _select_alone(self, nodes: Mapping[int, query.Match]) -> exp.Query:
         """The same of a push with events of one instant: those before it came with earlier pushes."""
-        members = Members.of(nodes, self.operator.constants if len(nodes) > 1 else "")
-        return self._by_instant(members, exp.Subquery(this=self._newest()), table(self.events))
+        return self._by_instant(self._members_of(nodes), exp.Subquery(this=self._newest()), table(self.events))
+
+    def _members_of(self, nodes: Mapping[int, query.Match]) -> Members:
+        return Members.of(nodes, self.operator.constants if len(nodes) > 1 else "")
 
     def _newest(self) -> exp.Select:
         """This push's events, all of one instant, each with the instant before it."""
-        is_before = exp.LT(this=of("l", "ts"), expression=of("r", "ts"))
-        time = exp.Case().when(is_before, of("l", "ts")).else_(of("l", "_before"))
-        before = exp.select(exp.Max(this=time)).from_(called(self.events, "l"))
+        before = exp.select(exp.Max(this=instant_known("r", "l"))).from_(called(self.events, "l"))
         before = before.where(self._one_key("l", "r")) if self.keys else before
         names = [of("r", name) for name in self.columns]
         return exp.select(*names, named(exp.Subquery(this=before), "_before")).from_(_derived(self._arrivals(), "r"))
@@ -209,9 +203,7 @@ class Chain(Together):
         path = exp.cast(exp.Literal.string(""), "VARCHAR")
         return self._matches(exp.select().from_(rows), members, at, path, of("r", "_alone"))
 
-    def _by_instant(
-        self, members: Members, new: exp.Expr, known: exp.Expr, condition: exp.Expr | None = None
-    ) -> exp.Select:
+    def _by_instant(self, members: Members, new: exp.Expr, known: exp.Expr, *conditions: exp.Expr) -> exp.Select:
         """Those of other events, the `new` ones: at each instant before any of its events, which are `known`."""
 
         def at(place: int, name: str) -> exp.Expr:
@@ -224,11 +216,9 @@ class Chain(Together):
             on = self._one_key(mine, its, of(mine, "ts").eq(of(its, "_before")))
             rows = rows.join(exp.alias_(known, mine, table=True, quoted=True), on=on)
         path = as_text(at(place, name) for place in range(1, final + 1) for name in self.below.key)
-        return self._matches(rows, members, at, path, condition)
+        return self._matches(rows, members, at, path, *conditions)
 
-    def _matches(
-        self, rows: exp.Select, members: Members, at: At, path: exp.Expr, condition: exp.Expr | None
-    ) -> exp.Select:
+    def _matches(self, rows: exp.Select, members: Members, at: At, path: exp.Expr, *conditions: exp.Expr) -> exp.Select:
         constants = members.own()
         held, variables = self._read(members, at)
         final = len(self.word)
@@ -242,7 +232,7 @@ class Chain(Together):
             named(path, "_path"),
             *(named(value, name) for name, value in variables.items()),
         )
-        conditions = [*([] if condition is None else [condition]), young, *held]
+        conditions = (*conditions, young, *held)
         return rows.where(*conditions) if self.is_plain else rows.where(_one_after_the_other(conditions))
 
     def _read(self, members: Members, at: At) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
@@ -303,7 +293,7 @@ def _id(name: str) -> exp.Identifier:
 
 def _is_plain(node: query.Match) -> bool:
     """Whether no condition can fail, so that it does not matter which is asked first: DuckDB then joins by them."""
-    plain = all(isinstance(found, _PLAIN) for expression in expressions(node.define) for found in expression.walk())
+    plain = all(isinstance(found, PLAIN) for expression in expressions(node.define) for found in expression.walk())
     kinds = {attribute.name: attribute.type for attribute in node.measures}
     assigned = [assignment for definition in node.define for assignment in definition.assignments]
     return plain and all(_fits(type_of(value, _type), kinds[name]) for name, value in assigned)

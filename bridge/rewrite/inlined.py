@@ -12,7 +12,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from bridge.flow import items, named, number, whole
+from bridge.flow import PLAIN, items, named, number, whole
 
 _ROW_ONLY = {"expressions", "where", "kind", "hint", "operation_modifiers"}
 """The parts that the SELECT of a row may have."""
@@ -24,8 +24,8 @@ _SIMPLE = (
 """What may be computed as often as it is read."""
 
 _UNFAILING = (
-    *_SIMPLE, exp.Alias, exp.And, exp.Between, exp.Case, exp.Coalesce, exp.Column, exp.EQ, exp.GT, exp.GTE, exp.If, exp.In,
-    exp.Is, exp.LT, exp.LTE, exp.Like, exp.Lower, exp.NEQ, exp.Not, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Or, exp.Upper,
+    *PLAIN, *_SIMPLE, exp.Alias, exp.Case, exp.Coalesce, exp.If, exp.In, exp.Like, exp.Lower, exp.NullSafeEQ,
+    exp.NullSafeNEQ, exp.Upper,
 )  # fmt: skip
 """What no value fails on, but for casts."""
 

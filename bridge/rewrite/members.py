@@ -156,8 +156,13 @@ class Together(abc.ABC):
 
 def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:
     """P2: the instant before a row's own: that of this push (`here`), else by what is known of the newest one before."""
+    return exp.Coalesce(this=here, expressions=[instant_known(row, last)])
+
+
+def instant_known(row: str, last: str) -> exp.Expr:
+    """The same where no event of this push stands before it."""
     known = exp.Case().when(exp.LT(this=of(last, "ts"), expression=of(row, "ts")), of(last, "ts"))
-    return exp.Coalesce(this=here, expressions=[known.else_(of(last, "_before"))])
+    return known.else_(of(last, "_before"))
 
 
 def shape(node: query.Match) -> tuple[object, ...]:

@@ -46,9 +46,7 @@ class MySQL(Alchemy):
 
     dialect: ClassVar[str] = "mariadb"
     chunk: ClassVar[int] = 1_000
-    purge_every: ClassVar[int] = (
-        64  # a bound that is another row's value is no range of an index: it is read from its begin
-    )
+    purge_every: ClassVar[int] = 64  # an index is read from its begin where the bound is another row's value
     arrow_types: ClassVar[dict[int, str]] = {
         1: "int8", 2: "int16", 3: "int32", 4: "float", 5: "double", 8: "int64", 9: "int32", 10: "date32",
         12: "timestamp[us]", 15: "string", 246: "decimal", 249: "string", 250: "string", 251: "string", 252: "string",

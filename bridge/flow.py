@@ -174,13 +174,13 @@ def qualified(expression: exp.Expr, alias: str | None) -> exp.Expr:
     """The expression with its columns (in place) called `alias.column`."""
     if alias is not None:
         for node in expression.find_all(exp.Column):
-            node.set("table", exp.to_identifier(alias, quoted=True))
+            node.set("table", identifier(alias))
     return expression
 
 
 def of(alias: str, name: str) -> exp.Column:
     """The column `alias.name`."""
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+    return exp.column(identifier(name), table=identifier(alias))
 
 
 def named(value: exp.Expr, name: str) -> exp.Expr:
@@ -190,8 +190,18 @@ def named(value: exp.Expr, name: str) -> exp.Expr:
     return exp.alias_(value, name, quoted=True)
 
 
+def identifier(name: str) -> exp.Identifier:
+    """A name as it is written: quoted, so that no letter of it is changed."""
+    return exp.to_identifier(name, quoted=True)
+
+
 def table(name: str) -> exp.Table:
-    return exp.to_table(exp.Table(this=exp.to_identifier(name, quoted=True)))
+    return exp.to_table(exp.Table(this=identifier(name)))
+
+
+def derived(rows: exp.Query, alias: str) -> exp.Expr:
+    """A query as a derived table, as this in FROM."""
+    return exp.Subquery(this=rows).as_(alias, quoted=True)
 
 
 def called(name: str, alias: str) -> exp.Expr:
@@ -357,5 +367,5 @@ def floor(ts: exp.Expr, step: int) -> exp.Expr:
 
 def with_columns(source: exp.Expr, **columns: exp.Expr) -> exp.Select:
     """All columns of a table or a statement, and more."""
-    item = exp.Subquery(this=source).as_("q", quoted=True) if isinstance(source, exp.Select) else source
+    item = derived(source, "q") if isinstance(source, exp.Select) else source
     return exp.select("*", *(named(value, name) for name, value in columns.items())).from_(item)

@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 from sqlglot import exp
 
-from bridge.flow import Flow, table
+from bridge.flow import Flow, derived, identifier, table
 from bridge.query import Node
 from windows.databases import Database
 
@@ -29,9 +29,7 @@ class Table:
     def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""
         shape = (
-            exp.select(*map(_shaped, self.like.named_selects))
-            .from_(exp.Subquery(this=self.like.copy()).as_("q", quoted=True))
-            .where(exp.false())
+            exp.select(*map(_shaped, self.like.named_selects)).from_(derived(self.like.copy(), "q")).where(exp.false())
         )
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
@@ -41,7 +39,7 @@ class Table:
             exp.Create(
                 kind="INDEX",
                 this=exp.Index(
-                    this=exp.to_identifier(f"cep_index_{own}_{number}", quoted=True),
+                    this=identifier(f"cep_index_{own}_{number}"),
                     table=table(self.name),
                     params=exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns]),
                 ),
@@ -75,7 +73,7 @@ class Insert:
         return self.statement() if self.alone is None else self._of(self.alone())
 
     def _of(self, select: exp.Expr) -> exp.Expr:
-        names = [exp.to_identifier(name, quoted=True) for name in self.columns]
+        names = [identifier(name) for name in self.columns]
         return exp.insert(select, table(self.table), columns=names or None)
 
 
@@ -104,7 +102,7 @@ class Length:
 
 @dataclasses.dataclass(frozen=True)
 class Purge:
-    """Removes rows that can take part in nothing any more: housekeeping, right at any time (DESIGN)."""
+    """Removes rows that can take part in nothing any more: housekeeping, right at any time."""
 
     table: str
     condition: exp.Expr
@@ -115,7 +113,7 @@ class Purge:
         row = [exp.column(column, quoted=True) for column in key]
         ranked = exp.select(*row, exp.alias_(place, "_n", quoted=True)).from_(table(name))
         above = exp.GT(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
-        old = exp.select(*row).from_(exp.Subquery(this=ranked).as_("o", quoted=True)).where(above)
+        old = exp.select(*row).from_(derived(ranked, "o")).where(above)
         sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
         return cls(name, exp.In(this=sought, query=exp.Subquery(this=old)))
 

@@ -1,4 +1,4 @@
-"""Runs the plans in the database: tables that come and go, and one transaction a push (DESIGN, "One event")."""
+"""Runs the plans in the database: tables that come and go, and one transaction a push."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bridge.check import Resolved, streaming, without_types
 from bridge.errors import QueryError
 from bridge.flow import Flow, Form, Selection, ascending, table
 from bridge.intake import Batch
-from bridge.plan import Call, Fold, Insert, Length, Operator, Purge, Step, Table
+from bridge.plan import Call, Insert, Operator, Purge
 from bridge.query import Node, Stream
 from bridge.reports import Brief, Report, Reports, Results, loose
 from bridge.rewrite import Network
@@ -25,6 +25,8 @@ from bridge.rewrite.pruned import prune
 from bridge.scope import Field
 from bridge.single import Single, Singles
 from bridge.stores.order import conflicts, uses, written
+from bridge.tables import Tables
+from bridge.upkeep import Upkeep
 from windows.databases import Database, Refused
 from windows.schema import Attribute, Reader, Schema
 from windows.window import BEGINNING
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
 
 LENT_FROM = 1_000
 """Rows of an Arrow table from which on it is not copied into an inbox, where the database can read it as it is."""
-
-TIDY_EVERY, TIDY_PUSHES = 200_000, 10
-"""Events, and pushes at least, between two times that the database may tidy up behind all the rows that came and went."""
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -63,18 +62,11 @@ class Runner:
         """Tables that queries will write which are still to be created."""
         self.now = BEGINNING
         self.seq = 0
-        self._tables: list[str] = []
+        self._tables = Tables(database)
+        self._upkeep = Upkeep(database, self.network, self._tables, self.reports)
         self._filled: set[str] = set()
         self._lent: dict[str, pa.Table] = {}
-        self._since_purge = 0
-        self._untidy = 0
-        """So many transactions have removed rows since the database tidied up, when `_tidied` events were in."""
-        self._tidied = 0
-        self._removed = False
-        """Whether this one has."""
         self._created = 0
-        self._texts: dict[str | tuple[str, str], str] = {}
-        self._steps: dict[int, tuple[Step | Length, str]] = {}
         self._works: dict[tuple[frozenset[str], bool], Work] = {}
         self._singles = Singles(self.network, self.reports, self.catalogue.streams)
         self._unfilled: Batch | None = None
@@ -82,7 +74,6 @@ class Runner:
         self._serial: bool | None = None
         self._is_set = True
         """Whether the tables of constants are those of the queries there are."""
-        self._all_folds: list[Fold] | None = None
         with self.transaction():
             self._create_clock()
 
@@ -91,7 +82,7 @@ class Runner:
     def add_stream(self, name: str, schema: Schema) -> StreamEntry:
         """Makes the inbox of a stream and enters it in the catalogue."""
         inbox = self.network.name("inbox", Stream(name))
-        self.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._columns(schema)], key="seq")
+        self._tables.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)], key="seq")
         encoders = tuple(self.database.encoder(attribute) for attribute in schema)
         entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders)
         self.catalogue.streams[name.lower()] = entry
@@ -101,8 +92,8 @@ class Runner:
         """Makes the table in which a stream's events wait; gives its quoted name."""
         buffer = self.network.name("buffer", Stream(name))
         schema = self.catalogue.streams[name.lower()].schema
-        self.create(buffer, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._columns(schema)])
-        return self._quoted(buffer)
+        self._tables.create(buffer, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)])
+        return self._tables.quoted(buffer)
 
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
@@ -110,15 +101,13 @@ class Runner:
         self._filled = self._filled - {entry.inbox}
         self._take_back()
         with self.transaction():
-            self._drop(entry.inbox)
+            self._tables.drop(entry.inbox)
 
     def create_state(self, state: StateTable) -> None:
         """Makes a table that statements change."""
-        self.create(state.name, self._columns(state.schema))
-        for index in (
-            Table(state.name, exp.select(), (state.key,)).index() if state.key and self.database.indexes else []
-        ):
-            self.database.execute(self.database.render(index))
+        self._tables.create(state.name, self._tables.columns(state.schema))
+        if state.key:
+            self._tables.index(state.name, state.key)
         if state.row:
             row = exp.Insert(this=table(state.name), expression=exp.select(*(value.copy() for value in state.row)))
             self.database.execute(self.database.render(row))
@@ -183,8 +172,8 @@ class Runner:
             gone += self.network.keep_derived(used)
             self._filled = self._filled - set(gone)
             for name in gone:
-                if name in self._tables:
-                    self._drop(name)
+                if name in self._tables.names:
+                    self._tables.drop(name)
 
     def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
         """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
@@ -195,8 +184,7 @@ class Runner:
         for stream in streams:
             self.catalogue.streams.pop(stream.lower(), None)
         self._forget_unused()
-        self._texts.clear()
-        self._steps.clear()
+        self._tables.forget_texts()
         self._forget_works()
 
     def close(self) -> None:
@@ -208,25 +196,9 @@ class Runner:
             for step in (step for operator in self.network.operators for step in operator.steps):
                 if isinstance(step, Read):
                     step.give_up(self.database)
-            for name in list(self._tables):
-                self._drop(name)
+            for name in list(self._tables.names):
+                self._tables.drop(name)
             self.catalogue.outbox.close()
-
-    def create(self, name: str, columns: Sequence[tuple[str, str]], key: str | None = None) -> None:
-        """Makes a table of these columns, with types in the database's words; where it has indexes, with a key."""
-        definitions = [
-            exp.ColumnDef(this=_id(column), kind=exp.DataType.build(kind, dialect=self.database.dialect, udt=True))
-            for column, kind in columns
-        ]
-        for definition in definitions if self.database.indexes else []:
-            if definition.name == key:  # rows read in its order need no sorting to be grouped by it
-                definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
-        create = exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions))
-        self.database.execute(self.database.render(create))
-        self._tables.append(name)
-
-    def _columns(self, schema: Schema) -> list[tuple[str, str]]:
-        return [(attribute.name, self.database.column_type(attribute)) for attribute in schema]
 
     def _emissions(self, flow: Flow, fields: Sequence[Field]) -> dict[str, Emission]:
         names, types = [field.name for field in fields], tuple(field.type for field in fields)
@@ -251,32 +223,19 @@ class Runner:
     def _create_tables(self, operator: Operator, done: int) -> None:
         for made in operator.tables[done:]:
             if not made.is_late:
-                self._make(made)
+                self._tables.make(made)
         while operator.probes:
             self.database.fetch(self.database.render(operator.probes.pop()))
-
-    def _make(self, made: Table) -> None:
-        self.database.execute(self.database.render(made.create()))
-        self._tables.append(made.name)
-        for index in made.index() if self.database.indexes else []:
-            self.database.execute(self.database.render(index))
-
-    def _missing(self, operator: Operator) -> dict[str, Table]:
-        """The tables of an operator that are not made yet."""
-        return {made.name: made for made in operator.tables if made.is_late and made.name not in self._tables}
 
     def _forget_works(self) -> None:
         self._is_set = False
         self._works.clear()
         self._singles.clear()
-        self._serial = self._all_folds = None
+        self._serial = None
+        self._upkeep.forget()
 
     def _forget_unused(self) -> list[Operator]:
         return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)
-
-    def _drop(self, name: str) -> None:
-        self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE", exists=True)))
-        self._tables.remove(name)
 
     # Reports ----------------------------------------------------------------------------------------------------------
 
@@ -303,7 +262,7 @@ class Runner:
         self._singles.clear()
         for name in self.reports.regroup(push, self.catalogue.queries.values(), self._reports):
             with self.transaction():
-                self._drop(name)
+                self._tables.drop(name)
 
     def _reports(self, members: Sequence[QueryEntry], push: str) -> list[Report]:
         if len(members) > 1:
@@ -332,12 +291,10 @@ class Runner:
 
     def _create_constants(self, name: str, family: Family) -> None:
         kinds = [(column, self.database.column_type(Attribute(column, kind))) for column, kind in family.columns]
-        self.create(name, kinds, key=family.columns[0][0])
-        self.database.insert(self._quoted(name), len(family.columns), family.rows)
+        self._tables.create(name, kinds, key=family.columns[0][0])
+        self.database.insert(self._tables.quoted(name), len(family.columns), family.rows)
         others = [column for column, _ in family.columns]
-        indexes = tuple((sought, *(o for o in others if o != sought)) for sought in family.looked_up)
-        for index in Table(name, exp.select(), indexes).index() if self.database.indexes else []:
-            self.database.execute(self.database.render(index))
+        self._tables.index(name, *((sought, *(o for o in others if o != sought)) for sought in family.looked_up))
 
     # A push -----------------------------------------------------------------------------------------------------------
 
@@ -345,7 +302,7 @@ class Runner:
         """One push, all of it or nothing. What is one question alone needs no transaction."""
         self._group_reports(count)
         alone = self._singles.of(batches[0].stream) if count == 1 else None
-        busy = self._filled or self._lent or self._is_due(count) or self._folds(count)
+        busy = self._filled or self._lent or self._upkeep.is_due(count) or self._upkeep.folds(self.seq, count)
         if alone is not None and alone.asks_once and not busy:
             return self._take(batches, count, ts, final=False)
         with self.transaction(self._take_back()):
@@ -409,12 +366,12 @@ class Runner:
 
     def _take(self, batches: Sequence[Batch], count: int, ts: int, final: bool) -> Results:
         for inbox in self._filled:
-            self.database.execute(self._clearing(inbox))
-            self._removed = True
+            self.database.execute(self._tables.emptying(inbox))
+            self._upkeep.removed = True
         streams = frozenset(batch.stream.name.lower() for batch in batches)
         alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
         filled = set() if alone is not None else self._fill(batches)
-        due = self._is_due(count)
+        due = self._upkeep.is_due(count)
         work = alone or self._work(streams, final)
         first = min((batch.first for batch in batches), default=ts)
         if due or not batches or work.timed:
@@ -425,12 +382,12 @@ class Runner:
         else:
             results = self._run(work, streams, count, ts, final, ts - first)
         filled.update(work.inboxes)
-        for step in self._folds(count):
-            self.database.execute(self._text(step))
+        for step in self._upkeep.folds(self.seq, count):
+            self.database.execute(self._tables.text(step))
         if due:
-            self._purge()
+            self._upkeep.purge()
         self._unfilled = batches[0] if alone is not None else None
-        self._filled, self._since_purge = filled, 0 if due else self._since_purge + count
+        self._filled, self._upkeep.since_purge = filled, 0 if due else self._upkeep.since_purge + count
         self.seq += count
         self.now = ts
         return results
@@ -443,7 +400,7 @@ class Runner:
             if rows is not None and rows.num_rows >= LENT_FROM:
                 self._lend(batch.stream.inbox, rows)
             else:
-                batch.insert(self.database, self._quoted(batch.stream.inbox))
+                batch.insert(self.database, self._tables.quoted(batch.stream.inbox))
                 filled.add(batch.stream.inbox)
         return filled
 
@@ -468,99 +425,43 @@ class Runner:
             concerned = [o for o in self.network.operators if final or o.concerned(streams)]
             steps = [step for operator in concerned for step in operator.steps]
             known = self._works[streams, final] = Work(
-                [self._text(step) if isinstance(step, (Insert, Purge)) else step for step in steps],
+                [self._tables.text(step) if isinstance(step, (Insert, Purge)) else step for step in steps],
                 {inbox for operator in concerned for inbox in operator.inboxes},
                 any(operator.timed for operator in self.network.operators),
             )
         return known
 
-    def _is_due(self, count: int) -> bool:
-        """Whether what has expired is to be removed with so many more events."""
-        return self._since_purge + count >= self.database.purge_every
-
     def purge(self) -> None:
         """Removes what has expired from all tables."""
         with self.transaction():
             self._set_clock(self.now, self.now, self.seq)
-            self._purge()
-
-    def _folds(self, count: int) -> list[Fold]:
-        """Those that are due with so many more events."""
-        if self._all_folds is None:
-            kept = (operator for operator in self.network.operators if operator.is_long)
-            self._all_folds = [step for operator in kept for step in operator.folds]
-        return [step for step in self._all_folds if step.is_due(self.seq, self.seq + count)]
-
-    def _purge(self) -> None:
-        for operator in self.network.operators:
-            missing = self._missing(operator)
-            for step in operator.purges:
-                if step.table not in missing:
-                    self.database.execute(self._text(step))
-                    self._removed = True
-        self._measure()
-
-    def _measure(self) -> None:
-        """Other statements are for tables that have become long."""
-        found: dict[Length, bool] = {}
-        for operator in self.network.operators:
-            if (length := operator.length) is None:
-                continue
-            if length not in found:
-                found[length] = bool(self.database.fetch(self._text(length)))
-            if found[length] != operator.is_long:
-                for made in self._missing(operator).values():
-                    self._make(made)
-                self._take_as(operator, is_long=found[length])
-
-    def _take_as(self, operator: Operator, is_long: bool) -> None:
-        operator.is_long, self._all_folds = is_long, None
-        self.reports.outdate()
+            self._upkeep.purge()
 
     def _create_clock(self) -> None:
         self.database.execute(self.database.render(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True)))
-        self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
-        self.database.insert(self._quoted(CLOCK), 3, [(BEGINNING, BEGINNING, 0)])
+        self._tables.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
+        self.database.insert(self._tables.quoted(CLOCK), 3, [(BEGINNING, BEGINNING, 0)])
 
     def _set_clock(self, before: int, now: int, seq: int) -> None:
         """Time and number of the newest event, for statements and, with what the inboxes hold, for a restart."""
         values = {"before": before, "now": now, "seq": seq}
-        settings = ", ".join(f"{self._quoted(name)} = {value}" for name, value in values.items())
-        self.database.execute(f"UPDATE {self._quoted(CLOCK)} SET {settings}")
-
-    # Text and transactions --------------------------------------------------------------------------------------------
-
-    def _text(self, step: Step | Length) -> str:
-        """A step in the database's SQL, rendered once. The step is kept with its text, so its id stays its own."""
-        known = self._steps.get(id(step))
-        if known is None:
-            known = self._steps[id(step)] = (step, self.database.render(step.statement()))
-        return known[1]
-
-    def _clearing(self, inbox: str) -> str:
-        if inbox not in self._texts:
-            self._texts[inbox] = self.database.render(exp.delete(table(inbox)))
-        return self._texts[inbox]
-
-    def _quoted(self, name: str) -> str:
-        key = (name, "quoted")
-        if key not in self._texts:
-            self._texts[key] = self.database.quoted(name)
-        return self._texts[key]
+        settings = ", ".join(f"{self._tables.quoted(name)} = {value}" for name, value in values.items())
+        self.database.execute(f"UPDATE {self._tables.quoted(CLOCK)} SET {settings}")
 
     @contextlib.contextmanager
     def transaction(self, lent: Mapping[str, pa.Table] = NOTHING) -> Iterator[None]:
         """All of the block or nothing: on an error also what this object remembers goes back, and what was `lent`."""
-        remembered = (self._filled, self._unfilled, self._since_purge, self.seq, self.now, list(self._tables))
+        remembered = (self._filled, self._unfilled, self.seq, self.now)
+        tables, since_purge = list(self._tables.names), self._upkeep.since_purge
         self.database.begin()
         try:
             yield
             self.database.commit()
         except BaseException:
-            self._filled, self._unfilled, self._since_purge, self.seq, self.now, self._tables = remembered
+            self._filled, self._unfilled, self.seq, self.now = remembered
+            self._tables.names, self._upkeep.since_purge = tables, since_purge
+            self._upkeep.take_back()
             for operator in self.network.operators:
-                if operator.is_long and self._missing(operator):  # they were to be made by what has failed
-                    self._take_as(operator, is_long=False)
                 for step in operator.steps:
                     if not isinstance(step, (Insert, Purge)):
                         step.forget()
@@ -570,15 +471,4 @@ class Runner:
                 for name, rows in lent.items():
                     self._lend(name, rows)
             raise
-        self._tidy()
-
-    def _tidy(self) -> None:
-        """After so many events, since a row that was removed costs each statement a little until then."""
-        self._untidy, self._removed = self._untidy + self._removed, False
-        if self._untidy >= TIDY_PUSHES and self.seq - self._tidied >= TIDY_EVERY:
-            self._untidy, self._tidied = 0, self.seq
-            self.database.tidy()
-
-
-def _id(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
+        self._upkeep.tidy(self.seq)

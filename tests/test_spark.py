@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import pyarrow as pa
@@ -272,6 +272,30 @@ def test_a_killed_run_is_repeated_without_doubles(tmp_path: Path, spark: Any):
     local = bridge.replay({"s": tmp_path / "s.parquet"}, {"n": QUEUE.rstrip("; ")})
     assert again["n"].toArrow().equals(local["n"])
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["n.parquet"]
+
+
+def test_what_is_left_of_a_dead_run_writes_nothing_more(tmp_path: Path):
+    """Of a killed run a process may live on, which gives its results when the next run has cleared up."""
+    from bridge.spark.files import Directory
+    from bridge.spark.task import Writer
+
+    class Left:
+        wanted: ClassVar = {"n": pa.schema({"a": pa.int64()})}
+
+        def results(self, batches: Any) -> Any:
+            yield 0, "n", pa.table({"a": [1]})
+
+        def shown(self, name: str, table: pa.Table) -> pa.Table:
+            return table
+
+    dead = Directory(str(tmp_path))
+    left: Any = Left()
+    [told] = Writer(left, dead.under_way).write(iter([]))
+    assert told.column("rows").to_pylist() == [1]
+    following = Directory(str(tmp_path))
+    with pytest.raises(OSError):
+        list(Writer(left, dead.under_way).write(iter([])))
+    assert [following.under_way] == [f"file://{path}" for path in tmp_path.iterdir()]
 
 
 def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path, spark: Any):

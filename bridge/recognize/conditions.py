@@ -1,4 +1,4 @@
-"""DEFINE graded: what of each condition is about the row alone, and what waits for the match (DESIGN, "Row patterns")."""
+"""DEFINE graded: what of each condition is about the row alone, and what waits for the match."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from bridge.flow import (
     Need,
     Selection,
     as_text,
+    derived,
     named,
     not_later,
     number,
@@ -235,7 +236,7 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
             exp.LTE(this=content.columns["_expires"].copy(), expression=clock("now")),
         ),
     )
-    distinct = exp.Subquery(this=moments.select().distinct()).as_("x", quoted=True)
+    distinct = derived(moments.select().distinct(), "x")
     expiries = exp.select(
         column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(zero(), "_place"),
         *map(column, keys),
@@ -254,7 +255,7 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     inner = inner.select(*(named(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
     inner = inner.select(*(named(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
     ranked = exp.select("*", named(numbered(map(column, ("ts", "seq")), map(column, below.order)), "_rank"))
-    source = ranked.from_(exp.Subquery(this=inner).as_("i", quoted=True))
+    source = ranked.from_(derived(inner, "i"))
     renamed = {name: column(f"_in_{name}") for name in below.names}
 
     def value(expression: exp.Expr) -> exp.Expr:
@@ -267,4 +268,4 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
         order=[exp.Min(this=of("w", "_rank"))],
         begun=exp.Min(this=of("w", "_place")) if below.counted else None,
     )  # fmt: skip
-    return rest.select(exp.select().from_(exp.Subquery(this=source).as_("w", quoted=True)), network)
+    return rest.select(exp.select().from_(derived(source, "w")), network)

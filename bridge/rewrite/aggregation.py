@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import FROM, named, number, numbered, of, over
+from bridge.flow import FROM, derived, named, number, numbered, of, over
 from bridge.rewrite.frames import listed, offset_of
 from bridge.rewrite.network import Network
 from bridge.scope import column
@@ -132,4 +132,4 @@ def _with_helpers(source: exp.Select, helpers: dict[str, exp.Expr], readers: Seq
     for found in used:
         found.set("this", exp.to_identifier(f"{found.table}.{found.name}", quoted=True))
         found.set("table", None)
-    return exp.select().from_(exp.Subquery(this=inner).as_("h", quoted=True))
+    return exp.select().from_(derived(inner, "h"))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, called, floor, named, number, numbered, of, over, table
+from bridge.flow import Flow, Need, Selection, called, derived, floor, named, number, numbered, of, over, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.jumping import first_time, number_rows
 from bridge.rewrite.network import Network, add_table, arrived, rewrite
@@ -31,7 +31,7 @@ def _arranged(node: query.Arrange, below: Flow) -> Selection:
     own = [*MOMENT, "_expires", *below.names]
     rows = below.arrivals.select(dict.fromkeys([*own, *below.order]))
     place = numbered(map(column, MOMENT), map(column, below.order or ("seq",)))
-    select = exp.select(*map(column, own), named(place, "_place")).from_(_as(rows, "a"))
+    select = exp.select(*map(column, own), named(place, "_place")).from_(derived(rows, "a"))
     if node.distinct:
         seen = [name for name in below.names if name not in below.hidden]
         select = _first_of(select, own, map(column, seen), [column("_place")])
@@ -43,8 +43,8 @@ def _arranged(node: query.Arrange, below: Flow) -> Selection:
         partition_by=[column(name) for name in MOMENT],
         order=exp.Order(expressions=[*terms, exp.Ordered(this=column("_place"))]),
     )
-    select = exp.select(*map(column, own), named(ranked, "_rank")).from_(_as(select, "r"))
-    told = exp.select(*map(column, own), named(column("_rank"), "_place")).from_(_as(select, "t"))
+    select = exp.select(*map(column, own), named(ranked, "_rank")).from_(derived(select, "r"))
+    told = exp.select(*map(column, own), named(column("_rank"), "_place")).from_(derived(select, "t"))
     if node.offset:
         told = told.where(exp.GT(this=column("_rank"), expression=number(node.offset)))
     if node.limit is not None:
@@ -57,8 +57,8 @@ def _first_of(
 ) -> exp.Select:
     """Of the rows of one moment that are equal in the keys the first."""
     number_of = over(exp.RowNumber(), [*map(column, MOMENT), *keys], order)
-    counted = exp.select(*map(column, (*own, "_place")), named(number_of, "_n")).from_(_as(select, "d"))
-    first = exp.select(*map(column, (*own, "_place"))).from_(_as(counted, "f"))
+    counted = exp.select(*map(column, (*own, "_place")), named(number_of, "_n")).from_(derived(select, "d"))
+    first = exp.select(*map(column, (*own, "_place"))).from_(derived(counted, "f"))
     return first.where(exp.EQ(this=column("_n"), expression=number(1)))
 
 
@@ -68,18 +68,14 @@ def _last_of(select: exp.Select, own: Sequence[str], keys: Sequence[exp.Expr]) -
     begins = over(exp.Min(this=column("_place")), groups, [])
     ends = over(exp.Max(this=column("_place")), groups, [])
     names = map(column, (*own, "_place"))
-    both = exp.select(*names, named(begins, "_first"), named(ends, "_last")).from_(_as(select, "g"))
-    last = exp.select(*map(column, own), named(column("_first"), "_place")).from_(_as(both, "l"))
+    both = exp.select(*names, named(begins, "_first"), named(ends, "_last")).from_(derived(select, "g"))
+    last = exp.select(*map(column, own), named(column("_first"), "_place")).from_(derived(both, "l"))
     return last.where(exp.EQ(this=column("_place"), expression=column("_last")))
 
 
 def _least_first(term: exp.Ordered) -> exp.Ordered:
     descending = bool(term.args["desc"])
     return exp.Ordered(this=term.this.copy(), desc=descending, nulls_first=not descending)
-
-
-def _as(select: exp.Select, alias: str) -> exp.Expr:
-    return exp.Subquery(this=select).as_(alias, quoted=True)
 
 
 # Throttle -------------------------------------------------------------------------------------------------------------
@@ -115,13 +111,13 @@ def _by_time(operator: Operator, node: query.Throttle, network: Network, below: 
     told, moment = network.name("told", node), (*MOMENT, *below.order)
     period = floor(exp.paren(exp.Sub(this=of("a", "ts"), expression=origin)), node.time)
     rows = exp.select(*(of("a", name) for name in moment), named(period, "_step")).from_(
-        _as(below.arrivals.select(), "a")
+        derived(below.arrivals.select(), "a")
     )
     place = numbered([column("_step")], map(column, below.key))
-    ranked = exp.select(*map(column, (*moment, "_step")), named(place, "_n")).from_(_as(rows, "r"))
+    ranked = exp.select(*map(column, (*moment, "_step")), named(place, "_n")).from_(derived(rows, "r"))
     known = exp.select(number(1)).from_(called(told, "k"))
     known = known.where(exp.EQ(this=of("k", "_step"), expression=of("f", "_step")))
-    first = exp.select(*(of("f", name) for name in (*moment, "_step"))).from_(_as(ranked, "f"))
+    first = exp.select(*(of("f", name) for name in (*moment, "_step"))).from_(derived(ranked, "f"))
     first = first.where(exp.EQ(this=of("f", "_n"), expression=number(1)), exp.Not(this=exp.Exists(this=known)))
     add_table(operator, told, rows)
     operator.steps.append(Insert(told, first))
@@ -129,12 +125,14 @@ def _by_time(operator: Operator, node: query.Throttle, network: Network, below: 
     itself = [exp.EQ(this=of("k", name), expression=of("a", name)) for name in moment]
     is_told = exp.Exists(this=exp.select(number(1)).from_(called(told, "k")).where(*itself))
     names = [*below.system, *below.names]
-    result = exp.select(*(of("a", name) for name in names)).from_(_as(below.arrivals.select(names), "a")).where(is_told)
+    result = (
+        exp.select(*(of("a", name) for name in names)).from_(derived(below.arrivals.select(names), "a")).where(is_told)
+    )
     return Selection.of(exp.Subquery(this=result), names)
 
 
 def _older(told: str) -> exp.Expr:
     """Whether a line is not the one of the newest period."""
     newest = exp.select(named(exp.Max(this=column("_step")), "_step")).from_(table(told))
-    wrapped = exp.select(column("_step")).from_(_as(newest, "m"))
+    wrapped = exp.select(column("_step")).from_(derived(newest, "m"))
     return exp.LT(this=column("_step"), expression=exp.Subquery(this=wrapped))

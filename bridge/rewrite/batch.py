@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, named, number, of, over, same, table, with_columns
+from bridge.flow import Flow, Selection, derived, named, number, of, over, same, table, with_columns
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.scope import column
@@ -77,8 +77,8 @@ def _batches(states: exp.Select, keys: Mapping[str, exp.Expr], below: Flow) -> F
     of_the_batch += [same(of("r", key), of("t", key)) for key in keys]
     joined = (
         exp.select(*system, *order, named(of("t", "_batch"), "_jump"), *rows)
-        .from_(exp.Subquery(this=states.copy()).as_("t", quoted=True))
-        .join(exp.Subquery(this=states.copy()).as_("r", quoted=True), on=exp.and_(*of_the_batch))
+        .from_(derived(states.copy(), "t"))
+        .join(derived(states.copy(), "r"), on=exp.and_(*of_the_batch))
         .where(of("t", "_before").eq(1), of("t", "_stops").eq(1), arrived("t", below))
     )
     orders = (*(f"_t{name}" for name in below.order), "_number")
@@ -99,7 +99,7 @@ def _purge(raw: str, states: exp.Select, keys: Sequence[str], below: Flow) -> Pu
     last = over(exp.Max(this=closed), map(column, keys), [])
     told = with_columns(states.copy(), _last=last)
     row = [column(key) for key in below.key]
-    gone = exp.select(*(key.copy() for key in row)).from_(exp.Subquery(this=told).as_("s", quoted=True))
+    gone = exp.select(*(key.copy() for key in row)).from_(derived(told, "s"))
     gone = gone.where(exp.LTE(this=column("_number"), expression=column("_last")))
     sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
     return Purge(raw, exp.In(this=sought, query=exp.Subquery(this=gone)))

@@ -15,7 +15,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import PLAIN, Flow, as_text, called, named, number, of, over, same, so_far, table, zero
+from bridge.flow import (
+    PLAIN,
+    Flow,
+    as_text,
+    called,
+    derived,
+    identifier,
+    named,
+    number,
+    of,
+    over,
+    same,
+    so_far,
+    table,
+    zero,
+)
 from bridge.plan import Insert, Purge
 from bridge.rewrite.members import Members, Together, expressions, instant_before, instant_known
 from bridge.rewrite.network import add_table, ago, as_inserted
@@ -79,10 +94,10 @@ class Chain(Together):
         self.values = {name: f"_e{place}" for place, name in enumerate(self.read)}
         self.columns = [*self.moment, *self.keys, *self.values.values()]
         self.is_plain = _is_plain(self.node)
-        shape = exp.select(*map(column, self.columns), named(zero(), "_before")).from_(_derived(self._arrivals(), "a"))
+        shape = exp.select(*map(column, self.columns), named(zero(), "_before")).from_(derived(self._arrivals(), "a"))
         add_table(self.operator, self.events, shape)
         own = Members.of({1: self.node})
-        add_table(self.operator, self.matches, self._by_place(own, _derived(self._rows(), "r")))
+        add_table(self.operator, self.matches, self._by_place(own, derived(self._rows(), "r")))
         self.operator.inboxes.append(self.matches)
 
     def result(self, node: query.Match, member: int) -> Flow:
@@ -120,14 +135,14 @@ class Chain(Together):
         backs = [("ts", back) for back in range(1, count + 1)]
         backs += [(name, back) for name in self.values.values() for back in range(1, count)]
         before = [named(self._in_order(_lag(name, back)), f"{name}_{back}") for name, back in backs]
-        rows = exp.select(*mine, *before).from_(_derived(self._arrivals(), "a"))
+        rows = exp.select(*mine, *before).from_(derived(self._arrivals(), "a"))
         times = [column("ts"), *(column(f"ts_{back}") for back in range(1, count + 1))]
         rising = exp.and_(*(exp.GT(this=time, expression=last) for time, last in itertools.pairwise(times)))
         alone = exp.Coalesce(this=rising, expressions=[exp.false()])
         names = [column(f"{name}_{back}") for name, back in backs]
-        rows = exp.select(*mine, *names, named(alone, "_alone")).from_(_derived(rows, "b"))
+        rows = exp.select(*mine, *names, named(alone, "_alone")).from_(derived(rows, "b"))
         after = self._in_order(exp.Lead(this=column("_alone"), offset=number(count)))
-        return exp.select(*mine, *names, column("_alone"), named(after, "_next")).from_(_derived(rows, "c"))
+        return exp.select(*mine, *names, column("_alone"), named(after, "_next")).from_(derived(rows, "c"))
 
     def _near(self) -> exp.Select:
         """The events that are not alone, or that matches of such or to come may take, each with the instant before it.
@@ -145,7 +160,7 @@ class Chain(Together):
         latest = (
             exp.select(*map(column, self.keys), *newest).from_(table(self.events)).group_by(*map(column, self.keys))
         )
-        rows = rows.join(_derived(latest, "l"), on=self._one_key("l", "r"), join_type="left")
+        rows = rows.join(derived(latest, "l"), on=self._one_key("l", "r"), join_type="left")
         apart = exp.and_(of("r", "_alone"), exp.Coalesce(this=of("r", "_next"), expressions=[exp.false()]))
         return rows.where(exp.Not(this=exp.paren(apart)))
 
@@ -176,7 +191,7 @@ class Chain(Together):
         select = exp.union(by_place, by_instant, self._last_instants(), distinct=False)
         parts = {"_row": self._rows(), "_near": self._near(), "_all": self._all()}
         for name, part in parts.items():
-            select = select.with_(_id(name), as_=part, materialized=True, copy=False)
+            select = select.with_(identifier(name), as_=part, materialized=True, copy=False)
         return select
 
     def _select_alone(self, nodes: Mapping[int, query.Match]) -> exp.Query:
@@ -191,7 +206,7 @@ class Chain(Together):
         before = exp.select(exp.Max(this=instant_known("r", "l"))).from_(called(self.events, "l"))
         before = before.where(self._one_key("l", "r")) if self.keys else before
         names = [of("r", name) for name in self.columns]
-        return exp.select(*names, named(exp.Subquery(this=before), "_before")).from_(_derived(self._arrivals(), "r"))
+        return exp.select(*names, named(exp.Subquery(this=before), "_before")).from_(derived(self._arrivals(), "r"))
 
     def _by_place(self, members: Members, rows: exp.Expr) -> exp.Select:
         """Those of events that are alone at their instants, all of this push."""
@@ -281,14 +296,6 @@ def _from_the_last(keys: Iterable[exp.Expr], ts: exp.Expr) -> exp.Expr:
 
 def _lag(name: str, places: int) -> exp.Expr:
     return exp.Lag(this=column(name), offset=number(places))
-
-
-def _derived(rows: exp.Query, alias: str) -> exp.Expr:
-    return exp.Subquery(this=rows).as_(alias, quoted=True)
-
-
-def _id(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
 
 
 def _is_plain(node: query.Match) -> bool:

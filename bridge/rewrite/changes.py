@@ -18,6 +18,7 @@ from bridge.flow import (
     Need,
     Selection,
     as_text,
+    derived,
     joined_text,
     named,
     not_later,
@@ -62,7 +63,7 @@ def told_at(node: query.Aggregate, below: Flow, network: Network, told: exp.Sele
         [of("w", name) for name in ("ts", "seq", *below.order)],
         order=[exp.Min(this=of("t", "_age"))],
     )
-    moments = exp.Subquery(this=told).as_("t", quoted=True)
+    moments = derived(told, "t")
     joined = exp.select().from_(moments).join(content.item("w"), on=exp.and_(*conditions), join_type="left")
     return rest.select(joined, network)
 
@@ -84,7 +85,7 @@ def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     moments = exp.select(
         *map(column, names), named(number(NEVER), "_expires"), named(exp.Min(this=column("_age")), "_age")
     )
-    return moments.from_(exp.Subquery(this=changes).as_("c", quoted=True)).group_by(*map(column, names))
+    return moments.from_(derived(changes, "c")).group_by(*map(column, names))
 
 
 def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:

@@ -7,7 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge.changes import Change, Changing
-from bridge.flow import OUT, Flow, Need, Selection, named, number, table, zero
+from bridge.flow import OUT, Flow, Need, Selection, derived, named, number, table, zero
 from bridge.plan import Operator, Purge
 from bridge.rewrite.change import add_cause, arrived, bound, found, unmatched
 from bridge.rewrite.network import Network, add_table, rewrite
@@ -36,7 +36,7 @@ def _built(node: Changing, rows: Flow, triggers: list[Flow], network: Network, o
     window, inbox = network.name("window", node), network.name("inbox", node)
     shape = exp.select(*(named(zero(), name) for name in (*IDENTITY, "_expires")))
     bare = rows.arrivals.select(rows.names)
-    shape = shape.select(*map(column, rows.names)).from_(exp.Subquery(this=bare).as_("q", quoted=True))
+    shape = shape.select(*map(column, rows.names)).from_(derived(bare, "q"))
     add_table(operator, inbox, shape)
     add_table(operator, window, shape.select(*(named(zero(), name) for name in OUT)), (IDENTITY,))
     operator.inboxes.append(inbox)

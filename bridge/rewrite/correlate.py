@@ -20,6 +20,7 @@ from bridge.flow import (
     Form,
     Need,
     Selection,
+    derived,
     named,
     not_later,
     number,
@@ -189,10 +190,10 @@ def _alone(node: query.Correlate, parts: list[Part], arriving: int, outputs: dic
     """The arrivals at one of two inputs that nothing of the other joins, that one's columns being NULL."""
     trigger = parts[arriving]
     found = _branch(node, parts, arriving, {}, indexed=True, named_by=outputs)
-    own = exp.Subquery(this=trigger.source.select()).as_("o", quoted=True)
+    own = derived(trigger.source.select(), "o")
     assert trigger.flow is not None
     same_row = [exp.EQ(this=of("o", key), expression=of("j", f"_{trigger.alias}_{key}")) for key in trigger.flow.key]
-    joined = exp.select(number(1)).from_(exp.Subquery(this=found).as_("j", quoted=True)).where(*same_row)
+    joined = exp.select(number(1)).from_(derived(found, "j")).where(*same_row)
     columns: list[exp.Expr] = [of("o", name) for name in ("ts", "seq")]
     columns.append(named(number(NEVER), "_expires"))
     for part in parts:
@@ -270,7 +271,7 @@ def _in_steps(trigger: Part, other: Part, sides: Sequence[exp.Expr]) -> exp.Expr
         exp.select(every, named(step, "_step"), *(side.copy() for side in equal)).from_(trigger.source.item("s"))
         for step in both
     ]
-    return exp.Subquery(this=exp.union(*selects, distinct=False)).as_(trigger.alias, quoted=True)
+    return derived(exp.union(*selects, distinct=False), trigger.alias)
 
 
 def _in_step(trigger: Part, step: exp.Expr, sides: Sequence[exp.Expr]) -> list[exp.Expr]:

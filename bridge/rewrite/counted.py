@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, named, number, numbered, of, table
+from bridge.flow import Flow, Need, derived, named, number, numbered, of, table
 from bridge.named import OF_EVENT
 from bridge.plan import Insert, Operator
 from bridge.rewrite.frames import aggregates
@@ -50,7 +50,7 @@ def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     before = exp.paren(exp.Sub(this=exp.Subquery(this=first), expression=number(1)))
     count = exp.paren(exp.Sub(this=of("t", NUMBER), expression=before))
     names = of_arrivals(node)
-    arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
+    arrivals = derived(below.arrivals.select(names), "a")
     found = exp.select(*(of("a", name) for name in names), named(exp.Subquery(this=newest), NUMBER)).from_(arrivals)
     return told(node, below.size, found.distinct(), count)
 
@@ -73,7 +73,7 @@ def searched(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     count = exp.paren(exp.Sub(this=kept, expression=gone))
 
     names = of_arrivals(node)
-    arrivals = exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True)
+    arrivals = derived(below.arrivals.select(names), "a")
     same_row = [exp.EQ(this=of("n", name), expression=of("a", name)) for name in ("ts", "seq")]
     since = exp.Sub(this=of("a", "ts"), expression=number(below.size))
     found = exp.select(*(of("a", name) for name in names), of("n", NUMBER), named(since, "_since")).from_(arrivals)
@@ -95,7 +95,7 @@ def told(node: query.Aggregate, size: int, arrivals: exp.Select, count: exp.Expr
     expiry = named(exp.Add(this=of("t", "ts"), expression=number(size)), "_expires")
     columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
     select = exp.select(of("t", "ts"), of("t", "seq"), expiry, *columns)
-    return select.from_(exp.Subquery(this=arrivals).as_("t", quoted=True))
+    return select.from_(derived(arrivals, "t"))
 
 
 def _own(part: exp.Expr, count: exp.Expr) -> exp.Expr:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, before, called, named, number, of, over, same, table, zero
+from bridge.flow import Flow, Need, Selection, before, called, derived, named, number, of, over, same, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize.values import Atom, Fold, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
@@ -107,7 +107,7 @@ class _Writing:
                 return node
             name = f"_{node.table}.{node.name}"
             self.single[name] = (node.table, node.name)
-            return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(over, quoted=True))
+            return of(over, name)
 
         return measure.transform(renamed)
 
@@ -130,7 +130,7 @@ class _Writing:
     def _keep_rows(self) -> None:
         moment = [column("ts"), column("seq"), placed(self.below)]
         arrivals = exp.select(*moment, *map(column, self.below.names))
-        arrivals = arrivals.from_(exp.Subquery(this=self.below.arrivals.select()).as_("a", quoted=True))
+        arrivals = arrivals.from_(derived(self.below.arrivals.select(), "a"))
         shifts = [-by for e in self.values for node in e.walk() if (by := shift_of(node)) is not None]
         looked_at = self._logged(arrivals, max(shifts)) if shifts else arrivals
         select = self._known(looked_at)
@@ -141,13 +141,13 @@ class _Writing:
         """For each row its partition, moment, letter, and the values that conditions and measures read."""
         keys = [named(column(key), f"_k{place}") for place, key in enumerate(self.keys)]
         values = [named(self._windows(value), f"_e{place}") for place, value in enumerate(self.values)]
-        known = exp.select(*keys, *map(column, MOMENT), *values).from_(exp.Subquery(this=rows).as_("r", quoted=True))
+        known = exp.select(*keys, *map(column, MOMENT), *values).from_(derived(rows, "r"))
         if not any(shift_of(node) is not None for value in self.values for node in value.walk()):
             return known
-        arrived = exp.select(number(1)).from_(exp.Subquery(this=self.below.arrivals.select()).as_("n", quoted=True))
+        arrived = exp.select(number(1)).from_(derived(self.below.arrivals.select(), "n"))
         new = arrived.where(*(exp.EQ(this=of("n", name), expression=of("q", name)) for name in ("ts", "seq")))
         rows = exp.select(*(of("q", name) for name in known.named_selects))
-        return rows.from_(exp.Subquery(this=known).as_("q", quoted=True)).where(exp.Exists(this=new))
+        return rows.from_(derived(known, "q")).where(exp.Exists(this=new))
 
     def _logged(self, arrivals: exp.Select, behind: int) -> exp.Select:
         """The rows of the partitions that have new ones; only so many of each are kept as prev looks back."""
@@ -156,7 +156,7 @@ class _Writing:
         back = exp.Order(expressions=[exp.Ordered(this=column(name), desc=True) for name in MOMENT])
         newest = exp.Window(this=exp.RowNumber(), partition_by=[column(k) for k in self.keys] or None, order=back)
         ranked = exp.select(*map(column, MOMENT), named(newest, "_n")).from_(table(self.log))
-        old = exp.select(number(1)).from_(exp.Subquery(this=ranked).as_("o", quoted=True))
+        old = exp.select(number(1)).from_(derived(ranked, "o"))
         old = old.where(
             exp.GT(this=of("o", "_n"), expression=number(behind)),
             *(exp.EQ(this=of("o", name), expression=of(self.log, name)) for name in MOMENT),
@@ -164,7 +164,7 @@ class _Writing:
         self.operator.purges.append(Purge(self.log, exp.Exists(this=old)))
         names = ("ts", "seq", "_place", *self.below.names)
         rows = exp.select(*(of("l", name) for name in names)).from_(called(self.log, "l"))
-        touched = exp.select(number(1)).from_(exp.Subquery(this=self.below.arrivals.select()).as_("t", quoted=True))
+        touched = exp.select(number(1)).from_(derived(self.below.arrivals.select(), "t"))
         return rows.where(exp.Exists(this=touched.where(*(same(of("t", key), of("l", key)) for key in self.keys))))
 
     def _windows(self, expression: exp.Expr) -> exp.Expr:
@@ -217,7 +217,7 @@ class _Writing:
     def _gone_in_this_push(self) -> exp.Select:
         conditions = []
         for flow in self.triggers:
-            events = exp.select(number(1)).from_(exp.Subquery(this=flow.arrivals.select()).as_("b", quoted=True))
+            events = exp.select(number(1)).from_(derived(flow.arrivals.select(), "b"))
             same_event = (exp.EQ(this=of("b", name), expression=of("g", f"_{name}")) for name in ("ts", "seq"))
             conditions.append(exp.Exists(this=events.where(*same_event)))
         return exp.select(exp.Star()).from_(called(self.gone, "g")).where(exp.or_(*conditions))
@@ -240,12 +240,12 @@ class _Writing:
         shapes = {m.alias: typed(m.this) for m in self.clause.measures}
         system = {name: zero() for name in ("ts", "seq", "_expires", "_place")}
         fields = exp.select(*map(column, (*self.below.names, "ts")))
-        fields = fields.from_(exp.Subquery(this=self.below.arrivals.select()).as_("a", quoted=True))
+        fields = fields.from_(derived(self.below.arrivals.select(), "a"))
         listed = [named(value, name) for name, value in {**system, **shapes}.items()]
-        shape = exp.select(*listed).from_(exp.Subquery(this=fields).as_("f", quoted=True))
+        shape = exp.select(*listed).from_(derived(fields, "f"))
         add_table(self.operator, self.found, shape)
         add_table(self.operator, self.present, shape)
-        self.operator.probes += probes(self.clause, exp.Subquery(this=fields).as_("f", quoted=True))
+        self.operator.probes += probes(self.clause, derived(fields, "f"))
         self.operator.inboxes.append(self.found)
         names = ["ts", "seq", "_expires", "_place", *shapes]
         timed = self.node.interval is not None
@@ -281,7 +281,7 @@ class _Writing:
         return exp.select(exp.Star()).from_(called(self.seen, "r")).order_by(*_moment("r"))
 
     def _of_this_push(self) -> exp.Select:
-        new = exp.select(number(1)).from_(exp.Subquery(this=self.below.arrivals.select()).as_("a", quoted=True))
+        new = exp.select(number(1)).from_(derived(self.below.arrivals.select(), "a"))
         new = new.where(*(exp.EQ(this=of("a", name), expression=of("r", name)) for name in ("ts", "seq")))
         return self._all_seen().where(exp.Exists(this=new))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, called, named, number, of, over, same, table
+from bridge.flow import Flow, Need, Selection, called, derived, named, number, of, over, same, table
 from bridge.plan import Insert, Operator
 from bridge.rewrite.network import Network, add_table, clock, row_columns
 from bridge.scope import column
@@ -33,7 +33,7 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     entered = network.name("entered", node)
     keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
-    arrivals = exp.Subquery(this=rows.select()).as_("a", quoted=True)
+    arrivals = derived(rows.select(), "a")
     place = over(exp.RowNumber(), (of("a", key) for key in keys), (of("a", name) for name in below.key))
     known = exp.select(exp.Count(this=exp.Star())).from_(called(entered, "p"))
     known = known.where(*(same(of("p", key), of("a", key)) for key in keys))
@@ -44,11 +44,9 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     add_table(operator, entered, shape, ((*keys,),) if keys else ())
     total = exp.Add(this=column("_number"), expression=column("_n"))
     within = exp.LTE(this=total, expression=number(node.extent.count))
-    first = (
-        exp.select(*map(column, rows.columns)).from_(exp.Subquery(this=numbered).as_("f", quoted=True)).where(within)
-    )
+    first = exp.select(*map(column, rows.columns)).from_(derived(numbered, "f")).where(within)
     noted = exp.select(*(column(moment.name) for moment in moments))
-    operator.steps.append(Insert(entered, noted.from_(exp.Subquery(this=first).as_("e", quoted=True))))
+    operator.steps.append(Insert(entered, noted.from_(derived(first, "e"))))
     mine = [exp.EQ(this=of("e", name), expression=of("a", name)) for name in ("ts", "seq", *below.order)]
     is_in = exp.Exists(this=exp.select(number(1)).from_(called(entered, "e")).where(*mine))
     listed = exp.select(*(of("a", name) for name in rows.columns)).from_(arrivals.copy()).where(is_in)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, named, number, over
+from bridge.flow import Flow, derived, named, number, over
 from bridge.scope import column
 from windows.made import is_list
 from windows.window import NEVER
@@ -27,16 +27,16 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     order: list[exp.Expr] = [column(name) for name in below.key]
     back = named(_back(partition, order, below.size), "_back")
     source = exp.select(*(column(name) for name in rows.named_selects), back)
-    source = source.from_(exp.Subquery(this=rows).as_("w", quoted=True)).where(*near(below))
+    source = source.from_(derived(rows, "w")).where(*near(below))
 
     def framed_value(call: exp.Expr) -> exp.Expr:
         return _over(call, partition, order)
 
     columns = [named(listed(item.this, node, partition, framed_value), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
-    computed = exp.select(*system, *columns).from_(exp.Subquery(this=source).as_("f", quoted=True))
+    computed = exp.select(*system, *columns).from_(derived(source, "f"))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    return outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived(below))
+    return outer.from_(derived(computed, "a")).where(arrived(below))
 
 
 def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Expr:
@@ -82,7 +82,7 @@ def last_arrival(below: Flow) -> exp.Expr:
 
 
 def _of_arrivals(value: exp.Expr, name: str, below: Flow) -> exp.Expr:
-    arrivals = exp.Subquery(this=below.arrivals.select([name])).as_("n", quoted=True)
+    arrivals = derived(below.arrivals.select([name]), "n")
     return exp.Subquery(this=exp.select(value).from_(arrivals))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from bridge.flow import Flow, Need, Selection, before, called, named, number, numbered, of, table, zero
+from bridge.flow import Flow, Need, Selection, before, called, derived, named, number, numbered, of, table, zero
 from bridge.gathering import Gathered
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
@@ -43,7 +43,7 @@ def _gathered(operator: Operator, node: Gathered, network: Network) -> Flow:
     quoted = database.quoted(ends), database.quoted(told)
     operator.steps.append(Counting(told, database.render(counted), *quoted, node.count, node.first))
     newest = exp.select(named(exp.Max(this=column("ts")), "ts")).from_(table(ends))
-    newest = exp.select(column("ts")).from_(exp.Subquery(this=newest).as_("m", quoted=True))
+    newest = exp.select(column("ts")).from_(derived(newest, "m"))
     operator.purges.append(Purge(ends, exp.LT(this=column("ts"), expression=exp.Subquery(this=newest))))
     return _result(below, raw, told, node.first)
 

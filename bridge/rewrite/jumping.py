@@ -7,7 +7,24 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import OUT, Flow, Need, Selection, called, floor, named, number, numbered, of, over, same, table, zero
+from bridge.flow import (
+    OUT,
+    Flow,
+    Need,
+    Selection,
+    called,
+    derived,
+    floor,
+    identifier,
+    named,
+    number,
+    numbered,
+    of,
+    over,
+    same,
+    table,
+    zero,
+)
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.batch import by_condition
@@ -76,16 +93,14 @@ def numbers(count: int) -> exp.Subquery:
 
 
 def _called(name: str, columns: list[str]) -> exp.TableAlias:
-    return exp.TableAlias(
-        this=exp.to_identifier(name, quoted=True), columns=[exp.to_identifier(c, quoted=True) for c in columns]
-    )
+    return exp.TableAlias(this=identifier(name), columns=[identifier(c) for c in columns])
 
 
 def first_time(operator: Operator, node: Node, network: Network, below: Flow) -> exp.Expr:
     """The time of the first row there was, kept in a table of its own."""
     begun = network.name("begun", node)
     first = exp.select(named(exp.Min(this=column("ts")), "ts"))
-    first = first.from_(exp.Subquery(this=below.arrivals.select(["ts"])).as_("a", quoted=True))
+    first = first.from_(derived(below.arrivals.select(["ts"]), "a"))
     known = exp.Exists(this=exp.select(number(1)).from_(table(begun)))
     add_table(operator, begun, first)
     new = exp.Not(this=exp.Is(this=exp.Min(this=column("ts")), expression=exp.null()))
@@ -166,7 +181,7 @@ def number_rows(operator: Operator, raw: str, below: Flow, keys: dict[str, exp.E
     operator.steps.append(Insert(raw, select))
     latest = over(exp.Max(this=column("_number")), map(column, keys), [])
     old = exp.select(*map(column, below.key), named(exp.Sub(this=latest, expression=column("_number")), "_age"))
-    aged = exp.select(*map(column, below.key)).from_(exp.Subquery(this=old.from_(table(raw))).as_("q", quoted=True))
+    aged = exp.select(*map(column, below.key)).from_(derived(old.from_(table(raw)), "q"))
     aged = aged.where(exp.GTE(this=column("_age"), expression=number(count)))
     row = [column(key) for key in below.key]
     condition = exp.In(this=exp.Tuple(expressions=row) if len(row) > 1 else row[0], query=exp.Subquery(this=aged))
@@ -194,13 +209,13 @@ def replaced_by_next(node: Node, flow: Flow) -> Flow:
         return over(lead, map(column, keys), map(column, ("ts", "seq", "_jump")))
 
     outs = [named(following(name), out) for name, out in zip(("ts", "seq", "_place"), OUT, strict=True)]
-    spans = exp.select(*jump, *outs).from_(exp.Subquery(this=jumps).as_("e", quoted=True))
+    spans = exp.select(*jump, *outs).from_(derived(jumps, "e"))
     same_jump = exp.and_(*(same(of("o", name), of("c", name)) for name in ("ts", "seq", *flow.jump)))
     columns = [of("c", name) for name in flow.content.columns]
     select = (
         exp.select(*columns, *(of("o", name) for name in OUT))
         .from_(exp.alias_(flow.content.source.copy(), "c", table=True, quoted=True))
-        .join(exp.Subquery(this=spans).as_("o", quoted=True), on=same_jump)
+        .join(derived(spans, "o"), on=same_jump)
     )
     content = Selection.of(exp.Subquery(this=select), [*flow.content.columns, *OUT])
     return dataclasses.replace(flow, content=content, counted=True)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import OUT, Flow, Selection, called, named, number, of, over, zero
+from bridge.flow import OUT, Flow, Selection, called, derived, named, number, of, over, zero
 from bridge.plan import Call, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.network import Network, add_table
@@ -32,11 +32,11 @@ def in_sessions(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Exp
     begins = exp.Case().when(away, number(1)).else_(number(0))
     inner = content.select().select(named(begins, "_starts"))
     segment = over(exp.Sum(this=column("_starts")), keys, order)
-    middle = exp.select("*", named(segment, "_segment")).from_(exp.Subquery(this=inner).as_("i", quoted=True))
+    middle = exp.select("*", named(segment, "_segment")).from_(derived(inner, "i"))
     newest = over(exp.Max(this=column("ts")), [*keys, column("_segment")], [])
     names = [name for name in content.columns if name != "_expires"]
     ends = named(exp.Add(this=newest, expression=number(gap)), "_expires")
-    outer = exp.select(*map(column, names), ends).from_(exp.Subquery(this=middle).as_("m", quoted=True))
+    outer = exp.select(*map(column, names), ends).from_(derived(middle, "m"))
     return Selection.of(exp.Subquery(this=outer), content.columns)
 
 
@@ -98,7 +98,7 @@ def _noted(
     left = rows.select(*(named(value, name) for value, name in zip(never, OUT, strict=True)))
     listed = exp.select(*map(column, moment), *(named(value.copy(), f"_e{at}") for at, value in enumerate(values)))
     here = exp.EQ(this=column(OUT[1]), expression=number(NEVER))
-    present = listed.from_(exp.Subquery(this=left).as_("q", quoted=True)).where(here).order_by(*map(column, moment))
+    present = listed.from_(derived(left, "q")).where(here).order_by(*map(column, moment))
     text, quoted = network.database.render(present), network.database.quoted(outs)
     operator.steps.append(step(outs, text, quoted))
     kept = (

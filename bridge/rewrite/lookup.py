@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, named, number, of, qualified, seen, whole
+from bridge.flow import Flow, Need, Selection, derived, named, number, of, qualified, seen, whole
 from bridge.plan import Operator
 from bridge.rewrite import early
 from bridge.rewrite.correlate import related
@@ -41,7 +41,7 @@ def _source(node: query.Node, network: Network) -> Flow | Selection:
 def with_column(name: str, below: Flow, found: exp.Expr) -> Flow:
     """The rows `t` with one column more."""
     own = list(below.arrivals.columns)
-    rows = exp.Subquery(this=below.arrivals.select()).as_("t", quoted=True)
+    rows = derived(below.arrivals.select(), "t")
     select = exp.select(*(of("t", name) for name in own), named(found, name)).from_(rows)
     return Flow(
         (*below.names, name),

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, called, named, number, of, over, same, so_far, table
+from bridge.flow import Flow, Need, Selection, called, derived, named, number, of, over, same, so_far, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.chain import Chain, is_short, word_of
 from bridge.rewrite.growth import Growth
@@ -131,7 +131,7 @@ class Matching(Together):
         same_key = [same(of("i", key), of("a", key)) for key in self.keys]
         return (
             exp.select(*(of("a", name) for name in rows.columns), named(before, "_before"))
-            .from_(exp.Subquery(this=arrivals).as_("a", quoted=True))
+            .from_(derived(arrivals, "a"))
             .join(last, on=exp.and_(*same_key) if same_key else exp.true(), join_type="left")
         )
 
@@ -185,7 +185,7 @@ def _by_place(arrivals: exp.Select) -> exp.Select:
     """
     names = [column(name) for name in arrivals.named_selects]
     each = exp.select(*names, named(exp.Window(this=exp.Lag(this=column("ts"))), "_last"))
-    each = each.from_(exp.Subquery(this=arrivals).as_("b", quoted=True))
+    each = each.from_(derived(arrivals, "b"))
     followed = exp.Case().when(exp.LT(this=column("_last"), expression=column("ts")), column("_last"))
     earlier = exp.Window(this=exp.Max(this=followed), spec=so_far())
-    return exp.select(*names, named(earlier, "_earlier")).from_(exp.Subquery(this=each).as_("c", quoted=True))
+    return exp.select(*names, named(earlier, "_earlier")).from_(derived(each, "c"))

@@ -15,7 +15,21 @@ from typing import cast
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, named, number, of, over, same, so_far, table, whole, with_columns, zero
+from bridge.flow import (
+    Flow,
+    Selection,
+    derived,
+    named,
+    number,
+    of,
+    over,
+    same,
+    so_far,
+    table,
+    whole,
+    with_columns,
+    zero,
+)
 from bridge.plan import Fold, Length, Operator, Purge
 from bridge.rewrite.frames import first_arrival, keys_of, last_arrival
 from bridge.rewrite.network import Network, add_table, ago
@@ -173,7 +187,7 @@ class Panes:
         moments = exp.select(newest, before, *map(column, keys))
         if keys:
             groups = self.below.arrivals.project(keys_of(self.node)).select().distinct()
-            moments = moments.from_(exp.Subquery(this=groups).as_("g", quoted=True))
+            moments = moments.from_(derived(groups, "g"))
         return exp.Subquery(this=self._panes(exp.Subquery(this=moments), ["seq", *keys], ("ts", _UNTIL)))
 
     # The panes of a window ------------------------------------------------------------------------------------------------
@@ -278,7 +292,7 @@ def _together(rows: exp.Select, keys: Sequence[str], parts: Parts, by: Sequence[
         *map(column, keys),
         *parts.of_parts(),
     )
-    made = made.from_(exp.Subquery(this=rows).as_("r", quoted=True))
+    made = made.from_(derived(rows, "r"))
     return made.group_by(*map(column, (*by, *keys))) if keys or by else made
 
 

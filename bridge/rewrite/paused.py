@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, called, named, of, table
+from bridge.flow import Flow, Selection, called, derived, named, of, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, ago
 from bridge.scope import column
@@ -28,18 +28,18 @@ def after_pauses(operator: Operator, node: query.Throttle, network: Network, bel
     operator.inboxes.append(told)
 
     newest = exp.select(*map(column, keys), named(exp.Max(this=column("ts")), "_ts")).from_(table(last))
-    listed = exp.select(*map(column, (*moment, *keys))).from_(exp.Subquery(this=rows.select()).as_("a", quoted=True))
+    listed = exp.select(*map(column, (*moment, *keys))).from_(derived(rows.select(), "a"))
     database = network.database
     newest, listed = newest.group_by(*map(column, keys)), listed.order_by(*map(column, below.key))
     asked = Asked(database.render(newest), database.render(listed), database.quoted(told))
     operator.steps.append(Pausing(told, asked, node.time, len(moment)))
     kept = exp.select(*(of("a", name) for name in rows.columns))
-    kept = kept.from_(exp.Subquery(this=rows.select()).as_("a", quoted=True)).where(_is_told(told, moment))
+    kept = kept.from_(derived(rows.select(), "a")).where(_is_told(told, moment))
     operator.steps.append(Insert(last, kept))
     operator.purges.append(Purge(last, exp.LTE(this=column("ts"), expression=ago(node.time))))
     names = [*below.system, *below.names]
     found = exp.select(*(of("a", name) for name in names))
-    found = found.from_(exp.Subquery(this=below.arrivals.select(names)).as_("a", quoted=True))
+    found = found.from_(derived(below.arrivals.select(names), "a"))
     return Selection.of(exp.Subquery(this=found.where(_is_told(told, moment))), names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, named, number, over, table
+from bridge.flow import Flow, Need, Selection, derived, named, number, over, table
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
 from bridge.scope import column
@@ -37,7 +37,7 @@ def _with_prior(operator: Operator, node: query.Prior, network: Network, below: 
         since = exp.Sub(this=column("ts"), expression=number(node.within))
         value = exp.Case().when(exp.GT(this=before("ts"), expression=since), value)
     known = exp.select(*map(column, own), named(value, node.name)).from_(table(raw))
-    found = exp.select(*map(column, (*own, node.name))).from_(exp.Subquery(this=known).as_("k", quoted=True))
+    found = exp.select(*map(column, (*own, node.name))).from_(derived(known, "k"))
     operator.purges.append(_purge(raw, list(keys), node.count, below))
     return Flow(
         (*below.names, node.name),

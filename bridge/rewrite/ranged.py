@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, named, over, so_far
+from bridge.flow import Flow, derived, named, over, so_far
 from bridge.rewrite.frames import arrived, keys_of, listed, near
 from bridge.scope import column
 
@@ -35,9 +35,9 @@ def ranged(node: query.Aggregate, below: Flow) -> exp.Select:
 
     columns = [named(listed(item.this, node, partition, joined), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *keys)]
-    computed = exp.select(*system, *columns).from_(exp.Subquery(this=rows).as_("w", quoted=True)).where(*near(below))
+    computed = exp.select(*system, *columns).from_(derived(rows, "w")).where(*near(below))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    return outer.from_(exp.Subquery(this=computed).as_("a", quoted=True)).where(arrived(below))
+    return outer.from_(derived(computed, "a")).where(arrived(below))
 
 
 def _frames(keys: list[exp.Expr], size: int) -> Frames:

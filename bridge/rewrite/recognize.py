@@ -9,7 +9,22 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.flow import Flow, Need, Selection, before, called, named, number, numbered, of, over, same, table, zero
+from bridge.flow import (
+    Flow,
+    Need,
+    Selection,
+    before,
+    called,
+    derived,
+    named,
+    number,
+    numbered,
+    of,
+    over,
+    same,
+    table,
+    zero,
+)
 from bridge.plan import Insert, Operator, Purge
 from bridge.recognize import resolve
 from bridge.recognize.clause import PerMatch, RowPattern, with_absence
@@ -100,7 +115,7 @@ class Recognition:
     def _keep_rows(self) -> None:
         arrivals = self.below.arrivals
         select = exp.select(*map(column, ("ts", "seq")), placed(self.below), *map(column, self.below.names))
-        select = select.from_(exp.Subquery(this=arrivals.select()).as_("a", quoted=True))
+        select = select.from_(derived(arrivals.select(), "a"))
         add_table(self.operator, self.rows, select, ((*self.keys, "ts"),))
         self.operator.steps.append(Insert(self.rows, select))
 
@@ -214,7 +229,7 @@ class Recognition:
         new = touched.where(*(exp.EQ(this=of("a", name), expression=of(alias, name)) for name in ("ts", "seq")))
         if not shifted:
             return inner.where(exp.Exists(this=new))
-        return exp.select(exp.Star()).from_(exp.Subquery(this=inner).as_("q", quoted=True)).where(exp.Exists(this=new))
+        return exp.select(exp.Star()).from_(derived(inner, "q")).where(exp.Exists(this=new))
 
     def _left(self) -> exp.Expr:
         """How many rows of the partition there are from a row on."""

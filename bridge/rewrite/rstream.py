@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge.changes import Leaving
-from bridge.flow import Flow, Need, Selection, named, number, numbered, zero
+from bridge.flow import Flow, Need, Selection, derived, named, number, numbered, zero
 from bridge.plan import Operator
 from bridge.rewrite.changes import expired_now, is_put_out_first, pushers, put_out_by
 from bridge.rewrite.network import Network, rewrite
@@ -37,7 +37,7 @@ def _left(node: Leaving, network: Network) -> Flow:
     place = numbered(map(column, ("ts", "seq")), map(column, _ORDER))
     names = ("ts", "seq", *below.names)
     rows = exp.select(*map(column, names), named(number(NEVER), "_expires"), named(place, "_place"))
-    rows = rows.from_(exp.Subquery(this=left).as_("l", quoted=True))
+    rows = rows.from_(derived(left, "l"))
     found = Selection.of(exp.Subquery(this=rows), ("ts", "seq", "_expires", "_place", *below.names))
     return Flow(below.names, found, order=("_place",), timed=True)
 

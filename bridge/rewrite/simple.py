@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import OUT, Flow, Need, Selection, before, named, number, numbered, of
+from bridge.flow import OUT, Flow, Need, Selection, before, derived, named, number, numbered, of
 from bridge.rewrite.network import Network, rewrite
 from bridge.scope import column
 from windows.window import NEVER
@@ -90,7 +90,7 @@ def _out_place(rows: exp.Query) -> exp.Expr:
     """
     earlier = before([(of("v", "_branch"), of("u", "_branch")), (of("v", "_inner"), of("u", "_out_place"))])
     count = exp.select(exp.Add(this=exp.Count(this=exp.Star()), expression=number(1)))
-    count = count.from_(exp.Subquery(this=rows.copy()).as_("v", quoted=True))
+    count = count.from_(derived(rows.copy(), "v"))
     count = count.where(of("v", "ts").eq(of("u", "_out_ts")), of("v", "seq").eq(of("u", "_out")), earlier)
     within = exp.and_(of("u", "_out").neq(number(NEVER)), of("u", "_out_place").neq(number(0)))
     return exp.Case().when(within, exp.Subquery(this=count)).else_(of("u", "_out_place"))

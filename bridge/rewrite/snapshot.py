@@ -14,6 +14,7 @@ from bridge.flow import (
     Selection,
     as_text,
     called,
+    derived,
     named,
     not_later,
     number,
@@ -105,7 +106,7 @@ def _groups(operator: Operator, node: query.Aggregate, network: Network, below: 
     own = {"ts": column("ts"), "seq": column("seq"), **keys}
     rows = below.arrivals.project({**own, "_age": as_text(order), "_n": numbered(keys.values(), order)})
     new = exp.select(*(of("a", name) for name in (*own, "_age")))
-    new = new.from_(exp.Subquery(this=rows.select()).as_("a", quoted=True))
+    new = new.from_(derived(rows.select(), "a"))
     add_table(operator, known, new)
     there = exp.select(number(1)).from_(called(known, "g")).where(*(same(of("g", key), of("a", key)) for key in keys))
     first = exp.EQ(this=of("a", "_n"), expression=number(1))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, before, called, named, number, of, table, zero
+from bridge.flow import Flow, Need, Selection, before, called, derived, named, number, of, table, zero
 from bridge.paths import column_of
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
@@ -178,7 +178,7 @@ class _Writing:
         names: list[str] = []
         for at, told in enumerate(self.node.told):
             alias, flow = f"e{at}", self.flows[self.node.events[told.number].input]
-            arrivals = exp.Subquery(this=flow.arrivals.select()).as_(alias, quoted=True)
+            arrivals = derived(flow.arrivals.select(), alias)
             sources = sources.join(arrivals, join_type="CROSS") if names else sources.from_(arrivals)
             one = zero() if told.is_count else self._no_event(told) if told.is_whole else None
             columns = {f"{told.prefix}_{n}": of(alias, n) for n in flow.names} if one is None else {told.prefix: one}

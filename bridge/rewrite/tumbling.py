@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, called, floor, named, number, of, over, same, with_columns
+from bridge.flow import Flow, Selection, called, derived, floor, named, number, of, over, same, with_columns
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.scope import column
@@ -43,7 +43,7 @@ def _first(operator: Operator, node: query.Window, network: Network, rows: Selec
     come = rows.select([*names, *below.key])
     place = over(exp.RowNumber(), map(column, names[1:]), map(column, below.key))
     numbered = with_columns(come, _first=place)
-    first = exp.select(*(of("a", name) for name in names)).from_(exp.Subquery(this=numbered).as_("a", quoted=True))
+    first = exp.select(*(of("a", name) for name in names)).from_(derived(numbered, "a"))
     known = exp.select(number(1)).from_(called(begun, "b"))
     known = known.where(*(same(of("b", name), of("a", name)) for name in names[1:]))
     add_table(operator, begun, first)
@@ -77,8 +77,8 @@ def _batches(states: exp.Select, keys: Sequence[str], below: Flow) -> Flow:
     of_the_batch += [same(of("r", key), of("t", key)) for key in keys]
     joined = (
         exp.select(*system, *order, named(of("t", "_batch"), "_jump"), *rows)
-        .from_(exp.Subquery(this=states.copy()).as_("t", quoted=True))
-        .join(exp.Subquery(this=states.copy()).as_("r", quoted=True), on=exp.and_(*of_the_batch))
+        .from_(derived(states.copy(), "t"))
+        .join(derived(states.copy(), "r"), on=exp.and_(*of_the_batch))
         .where(exp.GT(this=of("t", "_batch"), expression=of("t", "_before")), arrived("t", below))
     )
     orders = (*(f"_t{name}" for name in below.order), "_number")
@@ -92,7 +92,7 @@ def _purge(raw: str, states: exp.Select, keys: Sequence[str], below: Flow) -> Pu
     last = over(exp.Max(this=column("_batch")), map(column, keys), [])
     row = [column(key) for key in below.key]
     gone = exp.select(*(key.copy() for key in row))
-    gone = gone.from_(exp.Subquery(this=with_columns(states.copy(), _last=last)).as_("s", quoted=True))
+    gone = gone.from_(derived(with_columns(states.copy(), _last=last), "s"))
     gone = gone.where(exp.LT(this=column("_batch"), expression=column("_last")))
     sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
     return Purge(raw, exp.In(this=sought, query=exp.Subquery(this=gone)))

@@ -60,15 +60,21 @@ class Directory:
             self._system, self._base = fs.FileSystem.from_uri(given)
             self._system.create_dir(self._base, recursive=True)
             self._sweep()
+            self._run = f"{UNFINISHED}{uuid.uuid4().hex[:12]}"
+            self._system.create_dir(f"{self._base}/{self._run}", recursive=True)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"results cannot be written to {path}: {error}") from None
         self._root = given.rstrip("/")
-        self._run = f"{UNFINISHED}{uuid.uuid4().hex[:12]}"
 
     @property
     def under_way(self) -> str:
         """The URI to which this run writes."""
         return f"{self._root}/{self._run}"
+
+    def unsorted(self) -> str:
+        """The URI of a directory below it, for files whose rows are still to be put in order."""
+        self._system.create_dir(f"{self._base}/{self._run}/raw", recursive=True)
+        return f"{self.under_way}/raw"
 
     def publish(self, names: Iterable[str]) -> None:
         """Puts what was written in its place; what was there before goes."""
@@ -78,7 +84,7 @@ class Directory:
             if self._is_there(place):
                 self._system.move(place, before)
             self._system.move(made, place)
-        self._system.delete_dir(f"{self._base}/{self._run}")
+        self._sweep()
 
     def keep(self, files: Mapping[str, Iterable[str]], schemas: Mapping[str, pa.Schema]) -> None:
         """Of what tasks wrote, only these files count: an attempt that failed may have left others. One at least each."""
@@ -100,14 +106,19 @@ class Directory:
             self._system.delete_dir(f"{self._base}/{self._run}")
 
     def _sweep(self) -> None:
-        """Removes what runs that died have left; results they had moved away come back."""
+        """Removes what runs that died have left; results they had moved away come back.
+
+        Under another name first: a process of such a run that is still there then has no place to write to.
+        """
         for found in self._system.get_file_info(fs.FileSelector(self._base)):
             if found.base_name.startswith(UNFINISHED):
                 for inside in self._system.get_file_info(fs.FileSelector(found.path)):
                     place = f"{self._base}/{inside.base_name.removeprefix('before-')}"
                     if inside.base_name.startswith("before-") and not self._is_there(place):
                         self._system.move(inside.path, place)
-                self._system.delete_dir(found.path)
+                gone = f"{self._base}/{UNFINISHED}{uuid.uuid4().hex[:12]}"
+                self._system.move(found.path, gone)
+                self._system.delete_dir(gone)
 
     def _is_there(self, path: str) -> bool:
         return bool(self._system.get_file_info(path).type != fs.FileType.NotFound)
@@ -166,7 +177,7 @@ def _write_pieces(replay: Replay, group: Group, directory: Directory) -> Iterato
     began = time.monotonic()
     task, pieces = replay.task(group)
     ordered = task.in_order
-    raw = directory.under_way if ordered else f"{directory.under_way}/raw"
+    raw = directory.under_way if ordered else directory.unsorted()
     files = pieces.mapInArrow(Writer(task, raw).write, Writer.COLUMNS).collect()
     paths = {name: [file.path for file in files if file.query == name] for name in group.names}
     if ordered:

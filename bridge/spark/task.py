@@ -340,7 +340,10 @@ class Writer:
     COLUMNS = "piece int, query string, path string, rows long, seconds double"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The files written, as `mapInArrow` wants them."""
+        """The files written, as `mapInArrow` wants them.
+
+        The directory is there, or else the run that this belongs to has died and been cleared away: an OSError.
+        """
         import uuid
 
         import pyarrow.parquet as pq
@@ -354,7 +357,7 @@ class Writer:
             for piece, name, table in self.task.results(batches):
                 if (piece, name) not in files:
                     folder = f"{base}/{folder_of(name)}"
-                    system.create_dir(folder, recursive=True)
+                    system.create_dir(folder, recursive=False)
                     path = f"{folder}/part-{piece:05d}-{attempt}.parquet"
                     made = pq.ParquetWriter(path, self.task.wanted[name], filesystem=system)
                     files[piece, name] = path, made, [0]

@@ -14,6 +14,7 @@ from bridge.algebra import Script
 from bridge.changes import StateTable
 from bridge.check import Resolved, resolve
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
+from bridge.event import Event, maker
 from bridge.eventtypes import EventTypes
 from bridge.frontends.epl_contexts import Context
 from bridge.plan import Operator
@@ -102,6 +103,11 @@ class QueryEntry:
     def names(self) -> list[str]:
         """The names of the columns."""
         return [field.name for field in self.fields]
+
+    @functools.cached_property
+    def event(self) -> Callable[[tuple[Any, ...]], Event]:
+        """Makes an event of a row of the results."""
+        return maker(self.names)
 
     @functools.cached_property
     def is_decoded(self) -> bool:

@@ -3,53 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from bridge.arrow import arrow_type, values_of
 from bridge.catalogue import Processor, QueryEntry
 from bridge.errors import ProcessorError
 
 
-class Event(NamedTuple):
-    """One result: its payload by column name, and its timestamp in milliseconds.
-
-    >>> event = Event({"a": 1}, 1000)
-    >>> event.payload["a"], event.timestamp
-    (1, 1000)
-    """
-
-    payload: dict[str, Any]
-    timestamp: int
-
-
-class LateEvent(NamedTuple):
-    """An event that came after time had passed it, as the `late_events` table keeps it too.
-
-    >>> late = LateEvent("s", {"a": 1}, 14, 15, "1 ms before the watermark")
-    >>> late.stream, late.timestamp, late.watermark
-    ('s', 14, 15)
-    """
-
-    stream: str
-    payload: dict[str, Any]
-    timestamp: int
-    watermark: int
-    reason: str
-
-
 def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
     """Hands each processor its results in order; raises ProcessorError at the end if any of them raised."""
     takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
     errors: list[Exception] = []
-    new = tuple.__new__  # without what Event(…) and strict=True would cost: mostly there are many of one row
     for entry, processor, rows in takers:
-        function, present, names = processor.function, entry.processors, entry.names
-        one_by_one = not processor.batch
-        as_they_are = one_by_one and type(rows) is list and not entry.is_decoded
+        function, present, event, batch = processor.function, entry.processors, entry.event, processor.batch
+        as_they_are = type(rows) is list and not batch and not entry.is_decoded
         for found in rows if as_they_are else _taken(processor, entry, rows):
             if processor in present:  # another one, or itself, may have removed it since
                 try:
-                    function(new(Event, (dict(zip(names, found[1:])), found[0])) if one_by_one else found)  # noqa: B905
+                    function(found if batch else event(found))
                 except Exception as error:
                     errors.append(error)
     _raise(errors)

@@ -14,7 +14,7 @@ from bridge.algebra import Script
 from bridge.catalogue import Catalogue, Processor
 from bridge.changes import StateTable
 from bridge.creation import Definition, create, parse_as, remove_script, retold
-from bridge.delivery import Event, LateEvent, call_all, deliver, failure
+from bridge.delivery import call_all, deliver, failure
 from bridge.errors import (
     BridgeError,
     Closed,
@@ -26,6 +26,7 @@ from bridge.errors import (
     SchemaError,
     UnknownName,
 )
+from bridge.event import Event, LateEvent
 from bridge.frontends.epl_changes import CreateTable
 from bridge.intake import Batch, Chunk, Sizes, batches_of, chunks, merged_chunks, milliseconds
 from bridge.named import NamedWindows

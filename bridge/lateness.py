@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bridge.catalogue import StreamEntry
-from bridge.delivery import LateEvent
+from bridge.event import LateEvent
 from bridge.intake import Batch
 from bridge.runner import Runner
 from windows.window import BEGINNING

@@ -35,8 +35,8 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
-from bridge.delivery import Event
 from bridge.errors import QueryError
+from bridge.event import Event
 from bridge.frontends.extended import parse
 from nfa.automaton import Automaton, compile_automaton
 from windows.databases import Database, open_database

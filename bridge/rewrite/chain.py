@@ -1,4 +1,4 @@
-"""MATCHING of a pattern that is one word of symbols, as `x y u`, where a database takes many events at once (P1–P7).
+"""MATCHING of a pattern that is one word of symbols, as `x y u` (P1–P7).
 
 Its matches take one event at each of so many instants that follow each other. Mostly an instant has one event: then these
 are an event and those that stand before it, which the database has at hand when it reads the events in order (LAG). Where
@@ -32,7 +32,7 @@ from bridge.flow import (
     zero,
 )
 from bridge.plan import Insert, Purge
-from bridge.rewrite.members import Members, Together, expressions, instant_before, instant_known
+from bridge.rewrite.members import Members, Together, expressions, instant_before
 from bridge.rewrite.network import add_table, ago, as_inserted
 from bridge.scope import column
 from bridge.types import UNKNOWN, family, type_of
@@ -61,7 +61,37 @@ def word_of(automaton: Automaton) -> tuple[str, ...] | None:
     return tuple(word) if automaton.accepting == {state} and state not in following else None
 
 
-def is_short(node: query.Match, word: Sequence[str]) -> bool:
+def suits(node: query.Match, word: Sequence[str], bulk: bool) -> bool:
+    """Whether the pattern's events can be joined, where each instant may have many.
+
+    From the last one back, each event is joined with all of the instant before. A database that takes many events at once
+    (`bulk`) chooses another order where that serves conditions better; others can leave one place without any.
+    """
+    return _is_short(node, word) and ((bulk and _is_plain(node)) or len(_unasked(node, word)) <= 1)
+
+
+def _unasked(node: query.Match, word: Sequence[str]) -> set[int]:
+    """The places between first and last at which nothing is asked of an event and those after it alone."""
+    unasked = set(range(2, len(word)))
+    if not _is_plain(node):
+        return unasked
+    defined = {definition.symbol: definition for definition in node.define}
+    variables: Mapping[str, set[int]] = {attribute.name: set() for attribute in node.measures}
+    for place, symbol in enumerate(word, 1):
+        if definition := defined.get(symbol):
+            if definition.condition is not None and (asked := _places(definition.condition, place, variables)):
+                unasked.discard(min(asked))
+            given = {name: _places(value, place, variables) for name, value in definition.assignments}
+            variables = {**variables, **given}
+    return unasked
+
+
+def _places(expression: exp.Expr, place: int, variables: Mapping[str, set[int]]) -> set[int]:
+    """Those of the events that an expression at a place reads, by itself or by variables."""
+    return set().union(*(variables.get(found.name, {place}) for found in expression.find_all(exp.Column)))
+
+
+def _is_short(node: query.Match, word: Sequence[str]) -> bool:
     """Whether the conditions stay of a size that can be written, with all that their variables stand for."""
     sizes = {attribute.name: 1 for attribute in node.measures}
     defined = {definition.symbol: definition for definition in node.define}
@@ -95,7 +125,7 @@ class Chain(Together):
         self.columns = [*self.moment, *self.keys, *self.values.values()]
         self.is_plain = _is_plain(self.node)
         shape = exp.select(*map(column, self.columns), named(zero(), "_before")).from_(derived(self._arrivals(), "a"))
-        add_table(self.operator, self.events, shape)
+        add_table(self.operator, self.events, shape, ((*self.keys, "ts"),))
         own = Members.of({1: self.node})
         add_table(self.operator, self.matches, self._by_place(own, derived(self._rows(), "r")))
         self.operator.inboxes.append(self.matches)
@@ -203,8 +233,8 @@ class Chain(Together):
 
     def _newest(self) -> exp.Select:
         """This push's events, all of one instant, each with the instant before it."""
-        before = exp.select(exp.Max(this=instant_known("r", "l"))).from_(called(self.events, "l"))
-        before = before.where(self._one_key("l", "r")) if self.keys else before
+        before = exp.select(exp.Max(this=of("l", "ts"))).from_(called(self.events, "l"))
+        before = before.where(self._one_key("l", "r", exp.LT(this=of("l", "ts"), expression=of("r", "ts"))))
         names = [of("r", name) for name in self.columns]
         return exp.select(*names, named(exp.Subquery(this=before), "_before")).from_(derived(self._arrivals(), "r"))
 

@@ -77,7 +77,7 @@ def lifted(statements: Sequence[exp.Expr], name: str) -> Family:
     for column in values:
         names.setdefault((_KINDS[type(column[0])], *column), f"_k{len(names) + 1}")
     called = [names[_KINDS[type(column[0])], *column] for column in values]
-    looked_up = dict.fromkeys(name for name, constant in zip(called, own, strict=True) if _is_sought(constant))
+    looked_up = dict.fromkeys(name for name, constant in zip(called, own, strict=True) if is_sought(constant))
     marks = {id(constant): name for name, constant in zip(called, own, strict=True)}
     largest = {id(constant): max(column) for constant, column in zip(own, values, strict=True)}
     Lift(name, marks, largest).top(statement)
@@ -132,7 +132,8 @@ def _value(constant: exp.Literal) -> Any:
     return _kind(constant)(constant.name)
 
 
-def _is_sought(constant: exp.Literal) -> bool:
+def is_sought(constant: exp.Literal) -> bool:
+    """Whether something is to be equal to it, so that an index finds the rows of which it is."""
     above = constant.parent
     while isinstance(above, (exp.Paren, exp.Neg)):
         above = above.parent

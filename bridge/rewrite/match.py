@@ -17,7 +17,7 @@ from bridge import query
 from bridge.errors import QueryError
 from bridge.flow import Flow, Need, Selection, called, derived, named, number, of, over, same, so_far, table
 from bridge.plan import Insert, Operator, Purge
-from bridge.rewrite.chain import Chain, is_short, word_of
+from bridge.rewrite.chain import Chain, suits, word_of
 from bridge.rewrite.growth import Growth
 from bridge.rewrite.members import Members, Together, instant_before, shape
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
@@ -45,8 +45,8 @@ def _(node: query.Match, network: Network, need: Need) -> Flow:
 def _begin(family: Operator, node: query.Match, network: Network) -> None:
     below = network.rewrite(node.input, Need.ARRIVALS)
     automaton = automaton_of(node)
-    word = word_of(automaton) if network.database.bulk else None
-    if word is not None and is_short(node, word):
+    word = word_of(automaton)
+    if word is not None and suits(node, word, network.database.bulk):
         family.family = Chain(family, node, below, network, word)
     else:
         family.family = Matching(family, node, below, network, automaton)

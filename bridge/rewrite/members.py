@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.flow import Flow, Selection, called, named, number, of, table
 from bridge.plan import Operator
-from bridge.rewrite.family import constants, kind_of, signature
+from bridge.rewrite.family import constants, is_sought, kind_of, signature
 from bridge.rewrite.network import Network, add_table
 from bridge.scope import column
 
@@ -33,6 +33,8 @@ class Members:
     define: tuple[query.Definition, ...]
     kinds: tuple[str, ...]
     """The types of the constants."""
+    sought: tuple[str, ...]
+    """The columns of those that something is to be equal to."""
     table: str
     """That of the constants; nothing where there is one member, and never was another."""
 
@@ -41,7 +43,8 @@ class Members:
         """Those of these numbers, one at least."""
         some = next(iter(nodes.values()))
         kinds = tuple(map(kind_of, _constants_of(some)))
-        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, table)
+        sought = tuple(f"_k{place}" for place, constant in enumerate(_constants_of(some), 1) if is_sought(constant))
+        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, sought, table)
 
     @property
     def alone(self) -> bool:
@@ -59,6 +62,11 @@ class Members:
     def shape(self) -> exp.Select:
         """A row, for the types of the columns."""
         return exp.select(*(named(value, name) for name, value in self.of_none().items()))
+
+    @property
+    def indexes(self) -> tuple[tuple[str, ...], ...]:
+        """Those of the table: by each constant that something is to be equal to, with all columns."""
+        return tuple((name, *(other for other in self.names if other != name)) for name in self.sought)
 
     def joined(self, rows: exp.Select) -> exp.Select:
         """Rows with the constants of each member."""
@@ -147,7 +155,8 @@ class Together(abc.ABC):
             return
         if len(members) > 1 and not self.operator.constants:
             self.operator.constants = self.network.name("constants", self.node)
-            add_table(self.operator, self.operator.constants, Members.of(members).shape())
+            made = Members.of(members)
+            add_table(self.operator, self.operator.constants, made.shape(), made.indexes)
         if name := self.operator.constants:
             rows = Members.of(members)
             self.operator.settings = lambda: [exp.delete(table(name)), exp.insert(rows.values(), table(name))]

@@ -317,6 +317,12 @@ def _selected(select: exp.Expr, _: MySQL) -> exp.Expr:
     return select
 
 
+def _part(cte: exp.Expr, _: MySQL) -> exp.Expr:
+    """A part in WITH cannot be told to be computed once."""
+    cte.set("materialized", None)
+    return cte
+
+
 def _columns_over(expression: exp.Expr) -> Iterator[exp.Column]:
     """The columns in the window function calls of an expression, those of its sub-queries left out."""
     for node in expression.walk(prune=lambda node: isinstance(node, (exp.Window, exp.Query))):
@@ -335,6 +341,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
     exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
     exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
     exp.Like: _like, exp.RegexpLike: _regexp_like, exp.Create: _created, exp.Select: _selected,
+    exp.CTE: _part,
 }  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         single: tuple[Write, str] = (lambda: rows, "row numbers")
     else:
         single = (lambda: joined(node, below, network), "join of arrivals and window")
-    panes = None if by_number else Panes.of(node, below, network)
+    panes = None if by_number and network.database.seeks else Panes.of(node, below, network)
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
     if network.database.frames and not nth and below.size is not None and not below.timed and not node.on_change:
         return {

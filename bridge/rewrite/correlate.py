@@ -7,7 +7,7 @@ An input left of it is seen including the very same event, one right of it witho
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -104,19 +104,26 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     )
     names = tuple(outputs)
     columns = ["ts", "seq", "_expires", *order, *names]
-    indexed = network.database.indexes
+    database = network.database
+    told = [place for place, part in enumerate(parts) if part.flow and node.driving in (None, part.name)]
 
     def joined(by_time: bool) -> Selection:
-        told = [place for place, part in enumerate(parts) if part.flow and node.driving in (None, part.name)]
-        branches = [_branch(node, parts, place, outputs, by_time) for place in told]
+        wide = database.wide
+        branches = [_branch(node, parts, place, outputs, by_time, wide) for place in told]
         branches += [_alone(node, parts, place, outputs) for place in told if parts[place].name in node.outer]
         union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
-    forms: dict[str, Form] = {} if indexed else {"few": lambda: joined(by_time=True)}
+    forms: dict[str, Form] = {}
+    if not database.indexes:
+        forms["few"] = lambda: joined(by_time=True)
+    elif all(_is_moved(_equations(node, parts, parts[place], outputs, database.wide)) for place in told):
+        forms["many"] = lambda: joined(by_time=False)
+        if database.seeks:  # all members' constants with each row, and then a seek, is faster than all their equations
+            forms["shared"] = lambda: joined(by_time=True)
     timed = any(part.flow.timed for part in parts if part.flow)
     hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
-    return Flow(names, joined(indexed), order=order, timed=timed, hidden=hidden, forms=forms)
+    return Flow(names, joined(database.indexes), order=order, timed=timed, hidden=hidden, forms=forms)
 
 
 def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> dict[str, tuple[str, str]]:
@@ -144,10 +151,14 @@ def _branch(
     parts: list[Part],
     arriving: int,
     shown: dict[str, tuple[str, str]],
-    indexed: bool,
+    by_time: bool,
+    wide: str | None = None,
     named_by: dict[str, tuple[str, str]] | None = None,
 ) -> exp.Select:
-    """The combinations whose last part arrives at input number `arriving`, with the columns to be `shown`."""
+    """The combinations whose last part arrives at input number `arriving`, with the columns to be `shown`.
+
+    The other rows are found `by_time`, or by steps of it and the equations in the condition, in this type.
+    """
     outputs = named_by or shown
     once = named_by is None and node.driving is None  # else no other branch finds what one event joins with itself
     trigger = parts[arriving]
@@ -158,9 +169,9 @@ def _branch(
         alias, attribute = outputs[name]
         return qualified(rows[alias].columns[attribute].copy(), alias)
 
-    stepped = None if indexed else _stepped(parts, trigger)
+    stepped = None if by_time else _stepped(parts, trigger)
     asked = [] if node.condition is None else list(_conjuncts(node.condition))
-    sides = [split(part, lambda name: outputs[name][0], trigger.alias) if stepped else None for part in asked]
+    sides = [None for _ in asked] if by_time else _equations(node, parts, trigger, outputs, wide)
     source = items[trigger.alias][0]
     if stepped is not None:
         mine = [
@@ -174,7 +185,7 @@ def _branch(
             on = rows[part.alias].conditions_of(part.alias)
             if part.flow is not None:
                 driven = node.driving is not None
-                on = [*_seen(part, trigger, place > arriving and once, indexed, rows, driven), *on]
+                on = [*_seen(part, trigger, place > arriving and once, by_time, rows, driven), *on]
             if part is stepped:
                 other = [_replaced(side[1], value) for side in sides if side]
                 on = [*_in_step(trigger, _step(part, rows[part.alias], part.alias), other), *on]
@@ -189,7 +200,7 @@ def _branch(
 def _alone(node: query.Correlate, parts: list[Part], arriving: int, outputs: dict[str, tuple[str, str]]) -> exp.Select:
     """The arrivals at one of two inputs that nothing of the other joins, that one's columns being NULL."""
     trigger = parts[arriving]
-    found = _branch(node, parts, arriving, {}, indexed=True, named_by=outputs)
+    found = _branch(node, parts, arriving, {}, by_time=True, named_by=outputs)
     own = derived(trigger.source.select(), "o")
     assert trigger.flow is not None
     same_row = [exp.EQ(this=of("o", key), expression=of("j", f"_{trigger.alias}_{key}")) for key in trigger.flow.key]
@@ -222,7 +233,7 @@ def _columns(parts: list[Part], trigger: Part, rows: dict[str, Selection]) -> li
 
 
 def _seen(
-    part: Part, trigger: Part, right: bool, indexed: bool, rows: dict[str, Selection], driven: bool
+    part: Part, trigger: Part, right: bool, by_time: bool, rows: dict[str, Selection], driven: bool
 ) -> list[exp.Expr]:
     """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen.
 
@@ -238,7 +249,7 @@ def _seen(
         return [_bound(condition, part, trigger, rows) for condition in asked]
     right = right and not (trigger.flow.late and not part.flow.late)
     own = _of_one_event(timed, "_place" in rows[part.alias].columns) if part.flow.order else None
-    inside = valid("w", "t", part.flow, timed=timed, bounded=indexed, spared=own)
+    inside = valid("w", "t", part.flow, timed=timed, bounded=by_time, spared=own)
     conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
 
@@ -255,6 +266,22 @@ def _stepped(parts: list[Part], trigger: Part) -> Part | None:
     if len(parts) != 2 or other is None or other.flow is None or other.flow.size in (None, NEVER):
         return None
     return other
+
+
+def _equations(
+    node: query.Correlate, parts: list[Part], trigger: Part, outputs: dict[str, tuple[str, str]], wide: str | None
+) -> list[tuple[exp.Expr, exp.Expr] | None]:
+    """What of the condition says that something of the trigger equals something of the other part, which has steps."""
+    asked = [] if node.condition is None else list(_conjuncts(node.condition))
+    if _stepped(parts, trigger) is None:
+        return [None for _ in asked]
+    return [split(part, lambda name: outputs[name][0], trigger.alias, wide) for part in asked]
+
+
+def _is_moved(equations: Iterable[tuple[exp.Expr, exp.Expr] | None]) -> bool:
+    """Whether there are equations, and none of two columns: an index of the window serves those as they are."""
+    found = [sides for sides in equations if sides is not None]
+    return bool(found) and not any(isinstance(side, exp.Column) for sides in found for side in sides)
 
 
 def _in_steps(trigger: Part, other: Part, sides: Sequence[exp.Expr]) -> exp.Expr:

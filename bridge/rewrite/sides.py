@@ -17,10 +17,13 @@ PartOf = Callable[[str], str]
 _WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
 
 
-def split(condition: exp.Expr, part_of: PartOf, part: str) -> tuple[exp.Expr, exp.Expr] | None:
-    """Two sides that are equal where an equation holds, one of this part and of constants, one of another part."""
+def split(condition: exp.Expr, part_of: PartOf, part: str, wide: str | None) -> tuple[exp.Expr, exp.Expr] | None:
+    """Two sides that are equal where an equation holds, one of this part and of constants, one of another part.
+
+    `wide`: a type in which sums do not overflow; without one nothing is moved.
+    """
     if isinstance(condition, exp.Paren):
-        return split(condition.this, part_of, part)
+        return split(condition.this, part_of, part, wide)
     if not isinstance(condition, exp.EQ):
         return None
     found = [*terms(condition.this), *terms(condition.expression, -1)]
@@ -30,11 +33,11 @@ def split(condition: exp.Expr, part_of: PartOf, part: str) -> tuple[exp.Expr, ex
     if len(found) == 2 and all(isinstance(term, exp.Column) for _, term in found) and found[1][0] < 0:
         mine, other = found if of[0] == part else reversed(found)
         return mine[1].copy(), other[1].copy()
-    if not all(is_whole(term) for _, term in found):
+    if wide is None or not all(is_whole(term) for _, term in found):
         return None
     moved = [(sign, term) for (sign, term), its in zip(found, of, strict=True) if its == part]
     others = [(-sign, term) for (sign, term), its in zip(found, of, strict=True) if its != part]
-    return _sum(moved), _sum(others)
+    return _sum(moved, wide), _sum(others, wide)
 
 
 def terms(value: exp.Expr, sign: int = 1) -> Iterator[tuple[int, exp.Expr]]:
@@ -58,9 +61,9 @@ def is_whole(term: exp.Expr) -> bool:
     return isinstance(term, exp.Literal) and not term.is_string and term.name.isdigit()
 
 
-def _sum(signed: Sequence[tuple[int, exp.Expr]]) -> exp.Expr:
+def _sum(signed: Sequence[tuple[int, exp.Expr]], wide: str) -> exp.Expr:
     """The sum, computed with so many digits that what was moved cannot overflow."""
-    total: exp.Expr = exp.cast(number(0), "HUGEINT")
+    total: exp.Expr = exp.cast(number(0), wide)
     for sign, term in signed:
         total = exp.Add(this=total, expression=term.copy()) if sign > 0 else exp.Sub(this=total, expression=term.copy())
     return total

@@ -65,11 +65,15 @@ class Database(abc.ABC):
     """Whether it has ASOF JOIN, and lists whose values are read by their places."""
     bulk: ClassVar[bool] = False
     """Whether it is for many events at once, so that a statement had better seek more than write rows of no use."""
+    seeks: ClassVar[bool] = True
+    """Whether an index serves a range whose bounds are another row's."""
     panes: ClassVar[tuple[int, ...]] = ()
-    """Of how many rows it keeps aggregates, and of how many each longer level, where an index serves a range whose bounds are
-    another row's: rather than read them all again."""
+    """Of how many rows it keeps aggregates, and of how many each longer level, where it `seeks`: rather than read them all
+    again."""
     indexes: ClassVar[bool] = True
     """Whether it profits from indexes on window tables."""
+    wide: ClassVar[str | None] = None
+    """A type in which no sum of some BIGINTs overflows, where equations of such are what it finds rows by."""
     folds: ClassVar[bool] = False
     """Whether it computes with the values of a statement before it asks the conditions, so that `1 / a … WHERE a <> 0` fails."""
     inlines: ClassVar[bool] = False

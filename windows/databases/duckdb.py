@@ -34,6 +34,7 @@ class DuckDB(Database):
     frames: ClassVar[bool] = True
     asof: ClassVar[bool] = True
     bulk: ClassVar[bool] = True
+    wide: ClassVar[str | None] = "HUGEINT"
     inlines: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
     indexes: ClassVar[bool] = False

@@ -46,7 +46,9 @@ class MySQL(Alchemy):
 
     dialect: ClassVar[str] = "mariadb"
     chunk: ClassVar[int] = 1_000
-    purge_every: ClassVar[int] = 64  # an index is read from its begin where the bound is another row's value
+    seeks: ClassVar[bool] = False
+    purge_every: ClassVar[int] = 64  # an index is read from its begin
+    wide: ClassVar[str | None] = "DECIMAL(40, 0)"
     arrow_types: ClassVar[dict[int, str]] = {
         1: "int8", 2: "int16", 3: "int32", 4: "float", 5: "double", 8: "int64", 9: "int32", 10: "date32",
         12: "timestamp[us]", 15: "string", 246: "decimal", 249: "string", 250: "string", 251: "string", 252: "string",

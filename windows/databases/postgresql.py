@@ -45,6 +45,7 @@ class PostgreSQL(Alchemy):
     """
 
     dialect: ClassVar[str] = "postgres"
+    wide: ClassVar[str | None] = "DECIMAL(40, 0)"
     folds: ClassVar[bool] = True
     panes: ClassVar[tuple[int, ...]] = (64, 4_096)
     arrow_types: ClassVar[dict[int, str]] = {

@@ -65,9 +65,9 @@ def suits(node: query.Match, word: Sequence[str], bulk: bool) -> bool:
     """Whether the pattern's events can be joined, where each instant may have many.
 
     From the last one back, each event is joined with all of the instant before. A database that takes many events at once
-    (`bulk`) chooses another order where that serves conditions better; others can leave one place without any.
+    (`bulk`) chooses another order where that serves conditions better, and bears one place where nothing is asked.
     """
-    return _is_short(node, word) and ((bulk and _is_plain(node)) or len(_unasked(node, word)) <= 1)
+    return _is_short(node, word) and ((bulk and _is_plain(node)) or len(_unasked(node, word)) <= bulk)
 
 
 def _unasked(node: query.Match, word: Sequence[str]) -> set[int]:

@@ -301,12 +301,19 @@ class Runner:
     def push(self, batches: Sequence[Batch], count: int, ts: int) -> Results:
         """One push, all of it or nothing. What is one question alone needs no transaction."""
         self._group_reports(count)
-        alone = self._singles.of(batches[0].stream) if count == 1 else None
+        alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows else None
         busy = self._filled or self._lent or self._upkeep.is_due(count) or self._upkeep.folds(self.seq, count)
         if alone is not None and alone.asks_once and not busy:
-            return self._take(batches, count, ts, final=False)
+            return self._ask(alone, batches[0], ts)
         with self.transaction(self._take_back()):
             return self.take(batches, count, ts)
+
+    def _ask(self, alone: Single, batch: Batch, ts: int) -> Results:
+        """One event that only asks: what `_take` would do of it."""
+        results = alone.run(self.database, batch.rows[0])
+        self._unfilled, self.seq, self.now = batch, self.seq + 1, ts
+        self._upkeep.since_purge += 1
+        return results
 
     def pushing(self, count: int | None = None) -> contextlib.AbstractContextManager[None]:
         """The transaction of a push of so many events, or of any number of pushes.

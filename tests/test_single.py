@@ -10,6 +10,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 import sqlglot
 
@@ -185,6 +186,21 @@ def test_a_stream_is_asked_for_its_newest_event(database: Database) -> None:
         cep.advance_time(5)
         assert list(cep.query("SELECT * FROM s")) == []
     assert [event.payload["a"] for event in found] == [2, 3, 4]
+
+
+def test_a_table_of_one_event_after_events_alone(database: Database) -> None:
+    with database.connect() as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("q", "SELECT a FROM s WHERE a > 1")
+        found: list[bridge.Event] = []
+        cep.add_output_processor("q", found.append)
+        for ts in (1, 2, 3):
+            cep.push_event("s", [2], ts)
+        cep.push_events("s", pa.table({"ts": [4], "a": [5]}))
+        assert list(cep.query("SELECT a FROM s")) == [(5,)]
+        cep.push_event("s", [7], 5)
+        assert list(cep.query("SELECT a FROM s")) == [(7,)]
+    assert [(event.payload["a"], event.timestamp) for event in found] == [(2, 1), (2, 2), (2, 3), (5, 4), (7, 5)]
 
 
 def test_what_is_one_question_alone_opens_no_transaction(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ def test_patterns_of_one_word_over_many_events(seed: int, database: Database) ->
         found.append(("s", (random.randint(0, 5), f"v{random.randint(0, 4)}", 0.0), ts))
     texts = [
         f"SELECT z1, z2 FROM s MATCHING ({keys}PATTERN xyx WITHIN {10 + step} MS MEASURES z1:Integer, z2:Integer "
-        f"DEFINE x AS true DO z1 = a, y AS a - z1 = {step} DO z2 = a)"
+        f"DEFINE x AS true DO z1 = a, y AS a < 5 AND a - z1 = {step} DO z2 = a)"
         for step in range(1 + seed // 2)
     ]
     first, second = sorted(random.randint(0, len(found)) for _ in range(2))
@@ -245,6 +245,8 @@ def test_what_variables_stand_for_is_written_out_up_to_a_size(count: int, recurs
         ("x AS a = 1, y AS a = 2, u AS a = 3, v AS a = 4", False, False),
         ("y AS a > z1, u AS a > z1 DO z1 = a, v AS a > z1", False, True),  # nothing is asked of y without x
         ("y AS a > z1, u AS a > z1, v AS a > z1", False, True),
+        ("y AS a > 2 AND a > z1, u AS a > 2 AND a > z1, v AS a > z1", False, False),
+        ("y AS 1 = 1, u AS a > 2, v AS a > z1", False, True),
         ("y AS a > z1 DO z1 = a, u AS a > z1 DO z1 = a, v AS 1 / a > 0", True, True),  # which can fail
     ],
 )
@@ -282,7 +284,7 @@ def test_a_condition_is_not_asked_where_one_before_it_does_not_hold(
 
 @pytest.mark.parametrize("keys", ["", "PARTITION BY b "])
 def test_the_events_of_the_last_instants_are_kept(keys: str, database: Database) -> None:
-    text = f"SELECT z1 FROM s MATCHING ({keys}PATTERN xyx WITHIN 1 H MEASURES z1:Integer DEFINE x AS true DO z1 = a)"
+    text = f"SELECT z1 FROM s MATCHING ({keys}PATTERN xyx WITHIN 1 H MEASURES z1:Integer DEFINE x AS true DO z1 = a, y AS a >= 0)"
     with database.connect() as cep:
         cep.register_stream("s", SCHEMA)
         cep.create_query("q", text)

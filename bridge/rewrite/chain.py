@@ -79,8 +79,9 @@ def _unasked(node: query.Match, word: Sequence[str]) -> set[int]:
     variables: Mapping[str, set[int]] = {attribute.name: set() for attribute in node.measures}
     for place, symbol in enumerate(word, 1):
         if definition := defined.get(symbol):
-            if definition.condition is not None and (asked := _places(definition.condition, place, variables)):
-                unasked.discard(min(asked))
+            asked = exp.true() if definition.condition is None else definition.condition
+            for part in asked.flatten() if isinstance(asked, exp.And) else [asked]:
+                unasked.discard(min(_places(part, place, variables), default=0))
             given = {name: _places(value, place, variables) for name, value in definition.assignments}
             variables = {**variables, **given}
     return unasked

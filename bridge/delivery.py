@@ -15,15 +15,20 @@ def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
     takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
     errors: list[Exception] = []
     for entry, processor, rows in takers:
-        function, present, event, batch = processor.function, entry.processors, entry.event, processor.batch
-        as_they_are = type(rows) is list and not batch and not entry.is_decoded
+        function, present = processor.function, entry.processors
+        event = _itself if processor.batch else entry.event
+        as_they_are = type(rows) is list and not processor.batch and not entry.is_decoded
         for found in rows if as_they_are else _taken(processor, entry, rows):
             if processor in present:  # another one, or itself, may have removed it since
                 try:
-                    function(found if batch else event(found))
+                    function(event(found))
                 except Exception as error:
                     errors.append(error)
     _raise(errors)
+
+
+def _itself(table: Any) -> Any:
+    return table
 
 
 def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:

@@ -34,18 +34,23 @@ class Table:
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
     def index(self) -> list[exp.Expr]:
-        own = self.name.removeprefix("cep_")
-        return [
-            exp.Create(
-                kind="INDEX",
-                this=exp.Index(
-                    this=identifier(f"cep_index_{own}_{number}"),
-                    table=table(self.name),
-                    params=exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns]),
-                ),
-            )
-            for number, columns in enumerate(self.indexes, 1)
-        ]
+        return indexing(self.name, self.indexes)
+
+
+def indexing(name: str, indexes: Sequence[Sequence[str]]) -> list[exp.Expr]:
+    """`CREATE INDEX …` over these columns of a table, for each of the indexes."""
+    own = name.removeprefix("cep_")
+    return [
+        exp.Create(
+            kind="INDEX",
+            this=exp.Index(
+                this=identifier(f"cep_index_{own}_{number}"),
+                table=table(name),
+                params=exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns]),
+            ),
+        )
+        for number, columns in enumerate(indexes, 1)
+    ]
 
 
 def _shaped(name: str) -> exp.Expr:

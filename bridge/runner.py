@@ -19,7 +19,7 @@ from bridge.plan import Call, Insert, Operator, Purge
 from bridge.query import Node, Stream
 from bridge.reports import Brief, Report, Reports, Results, loose
 from bridge.rewrite import Network
-from bridge.rewrite.family import Family, NotAlike, lifted
+from bridge.rewrite.family import Family, NotAlike, covering, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
 from bridge.scope import Field
@@ -293,8 +293,7 @@ class Runner:
         kinds = [(column, self.database.column_type(Attribute(column, kind))) for column, kind in family.columns]
         self._tables.create(name, kinds, key=family.columns[0][0])
         self.database.insert(self._tables.quoted(name), len(family.columns), family.rows)
-        others = [column for column, _ in family.columns]
-        self._tables.index(name, *((sought, *(o for o in others if o != sought)) for sought in family.looked_up))
+        self._tables.index(name, *covering(family.looked_up, [column for column, _ in family.columns]))
 
     # A push -----------------------------------------------------------------------------------------------------------
 

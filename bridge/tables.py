@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.flow import identifier, table
-from bridge.plan import Length, Operator, Step, Table
+from bridge.plan import Length, Operator, Step, Table, indexing
 from windows.databases import Database
 from windows.schema import Schema
 
@@ -47,7 +47,7 @@ class Tables:
 
     def index(self, name: str, *indexes: Sequence[str]) -> None:
         """Makes indexes over these columns of a table, where the database has any."""
-        for index in Table(name, exp.select(), tuple(map(tuple, indexes))).index() if self._database.indexes else []:
+        for index in indexing(name, indexes) if self._database.indexes else []:
             self._execute(index)
 
     def drop(self, name: str) -> None:

@@ -20,6 +20,7 @@ from bridge.flow import (
     Flow,
     as_text,
     called,
+    conjuncts,
     derived,
     identifier,
     named,
@@ -79,8 +80,7 @@ def _unasked(node: query.Match, word: Sequence[str]) -> set[int]:
     variables: Mapping[str, set[int]] = {attribute.name: set() for attribute in node.measures}
     for place, symbol in enumerate(word, 1):
         if definition := defined.get(symbol):
-            asked = exp.true() if definition.condition is None else definition.condition
-            for part in asked.flatten() if isinstance(asked, exp.And) else [asked]:
+            for part in () if definition.condition is None else conjuncts(definition.condition):
                 unasked.discard(min(_places(part, place, variables), default=0))
             given = {name: _places(value, place, variables) for name, value in definition.assignments}
             variables = {**variables, **given}

@@ -7,7 +7,7 @@ An input left of it is seen including the very same event, one right of it witho
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
@@ -20,6 +20,7 @@ from bridge.flow import (
     Form,
     Need,
     Selection,
+    conjuncts,
     derived,
     named,
     not_later,
@@ -108,8 +109,7 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     told = [place for place, part in enumerate(parts) if part.flow and node.driving in (None, part.name)]
 
     def joined(by_time: bool) -> Selection:
-        wide = database.wide
-        branches = [_branch(node, parts, place, outputs, by_time, wide) for place in told]
+        branches = [_branch(node, parts, place, outputs, by_time, database.wide) for place in told]
         branches += [_alone(node, parts, place, outputs) for place in told if parts[place].name in node.outer]
         union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
@@ -117,7 +117,7 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     forms: dict[str, Form] = {}
     if not database.indexes:
         forms["few"] = lambda: joined(by_time=True)
-    elif all(_is_moved(_equations(node, parts, parts[place], outputs, database.wide)) for place in told):
+    elif all(_is_moved(_equations(_asked(node), parts, parts[place], outputs, database.wide)) for place in told):
         forms["many"] = lambda: joined(by_time=False)
         if database.seeks:  # all members' constants with each row, and then a seek, is faster than all their equations
             forms["shared"] = lambda: joined(by_time=True)
@@ -170,8 +170,8 @@ def _branch(
         return qualified(rows[alias].columns[attribute].copy(), alias)
 
     stepped = None if by_time else _stepped(parts, trigger)
-    asked = [] if node.condition is None else list(_conjuncts(node.condition))
-    sides = [None for _ in asked] if by_time else _equations(node, parts, trigger, outputs, wide)
+    asked = _asked(node)
+    sides = [None for _ in asked] if by_time else _equations(asked, parts, trigger, outputs, wide)
     source = items[trigger.alias][0]
     if stepped is not None:
         mine = [
@@ -268,11 +268,15 @@ def _stepped(parts: list[Part], trigger: Part) -> Part | None:
     return other
 
 
+def _asked(node: query.Correlate) -> list[exp.Expr]:
+    """The conditions that all must hold."""
+    return [] if node.condition is None else list(conjuncts(node.condition))
+
+
 def _equations(
-    node: query.Correlate, parts: list[Part], trigger: Part, outputs: dict[str, tuple[str, str]], wide: str | None
+    asked: list[exp.Expr], parts: list[Part], trigger: Part, outputs: dict[str, tuple[str, str]], wide: str | None
 ) -> list[tuple[exp.Expr, exp.Expr] | None]:
-    """What of the condition says that something of the trigger equals something of the other part, which has steps."""
-    asked = [] if node.condition is None else list(_conjuncts(node.condition))
+    """Which of these say that something of the trigger equals something of the other part, which has steps."""
     if _stepped(parts, trigger) is None:
         return [None for _ in asked]
     return [split(part, lambda name: outputs[name][0], trigger.alias, wide) for part in asked]
@@ -305,15 +309,6 @@ def _in_step(trigger: Part, step: exp.Expr, sides: Sequence[exp.Expr]) -> list[e
     """The equations by which the rows of a step are found."""
     equal = [exp.EQ(this=of(trigger.alias, f"_side{place}"), expression=side) for place, side in enumerate(sides)]
     return [exp.EQ(this=of(trigger.alias, "_step"), expression=step), *equal]
-
-
-def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The conditions that all must hold."""
-    if isinstance(condition, exp.And):
-        for side in condition.flatten():
-            yield from _conjuncts(side)
-    else:
-        yield condition
 
 
 def _step(part: Part, rows: Selection, alias: str | None) -> exp.Expr:

@@ -8,7 +8,7 @@ also gives `_query`, the member's number, and groups and partitions by it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -130,6 +130,11 @@ def _kind(constant: exp.Literal) -> type:
 
 def _value(constant: exp.Literal) -> Any:
     return _kind(constant)(constant.name)
+
+
+def covering(sought: Iterable[str], columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Indexes of a table of constants: by each column that is sought, with all others."""
+    return tuple((name, *(other for other in columns if other != name)) for name in sought)
 
 
 def is_sought(constant: exp.Literal) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import as_text, called, derived, identifier, joined_text, named, number, of, same, table
+from bridge.flow import as_text, called, derived, headed, joined_text, named, number, of, same, table
 from bridge.rewrite.members import ALIAS, EVERY, Members, Row
 from bridge.rewrite.network import Network
 from bridge.scope import column
@@ -70,9 +70,9 @@ class Growth:
 
     def shape(self) -> exp.Select:
         """A run of one event, for the types of the columns."""
-        move = exp.Subquery(this=exp.select(named(number(0), "_to"), named(number(0), "_symbol")))
+        move = derived(exp.select(named(number(0), "_to"), named(number(0), "_symbol")), "m")
         taking = Taking(None, self.members.own())
-        steps = self._step(taking).from_(called(self.symbols, "e")).join(move.as_("m", quoted=True), join_type="cross")
+        steps = self._step(taking).from_(called(self.symbols, "e")).join(move, join_type="cross")
         return exp.select(*map(column, self.columns)).from_(derived(steps, "q"))
 
     def select(self) -> exp.Query:
@@ -88,8 +88,7 @@ class Growth:
             made.append(self._made("_common"))
         select: exp.Query = exp.union(*made, distinct=False) if len(made) > 1 else made[0]
         for name, (columns, part) in parts.items():
-            alias = exp.TableAlias(this=identifier(name), columns=[identifier(c) for c in columns])
-            select = select.with_(alias, as_=part, recursive=True, copy=False)
+            select = select.with_(headed(name, columns), as_=part, recursive=True, copy=False)
         return select
 
     def _made(self, runs: str) -> exp.Select:
@@ -101,7 +100,7 @@ class Growth:
         latest = exp.select(*map(column, self.keys), named(exp.Max(this=column("_before")), "_latest"))
         latest = latest.from_(table(self.symbols)).group_by(*map(column, self.keys))
         one_key = [same(of("l", key), of("r", key)) for key in self.keys]
-        made = made.join(latest.subquery(identifier("l")), on=exp.and_(*one_key) if one_key else exp.true())
+        made = made.join(derived(latest, "l"), on=exp.and_(*one_key) if one_key else exp.true())
         complete = [number(state) for state in sorted(self.automaton.accepting)]
         since = exp.Coalesce(this=of("l", "_latest"), expressions=[of("r", "ts")])
         alive = exp.GTE(this=of("r", "ts"), expression=since)

@@ -15,7 +15,7 @@ from bridge.flow import (
     called,
     derived,
     floor,
-    identifier,
+    headed,
     named,
     number,
     numbered,
@@ -89,11 +89,7 @@ def numbers(count: int) -> exp.Subquery:
     following = following.where(exp.LT(this=column("i"), expression=number(count - 1)))
     body = exp.union(exp.select(named(number(0), "i")), following, distinct=False)
     select = exp.select(column("i")).from_(table("k"))
-    return exp.Subquery(this=select.with_(_called("k", ["i"]), as_=body, recursive=True))
-
-
-def _called(name: str, columns: list[str]) -> exp.TableAlias:
-    return exp.TableAlias(this=identifier(name), columns=[identifier(c) for c in columns])
+    return exp.Subquery(this=select.with_(headed("k", ["i"]), as_=body, recursive=True))
 
 
 def first_time(operator: Operator, node: Node, network: Network, below: Flow) -> exp.Expr:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.flow import Flow, Selection, called, named, number, of, table
 from bridge.plan import Operator
-from bridge.rewrite.family import constants, is_sought, kind_of, signature
+from bridge.rewrite.family import constants, covering, is_sought, kind_of, signature
 from bridge.rewrite.network import Network, add_table
 from bridge.scope import column
 
@@ -62,11 +62,6 @@ class Members:
     def shape(self) -> exp.Select:
         """A row, for the types of the columns."""
         return exp.select(*(named(value, name) for name, value in self.of_none().items()))
-
-    @property
-    def indexes(self) -> tuple[tuple[str, ...], ...]:
-        """Those of the table: by each constant that something is to be equal to, with all columns."""
-        return tuple((name, *(other for other in self.names if other != name)) for name in self.sought)
 
     def joined(self, rows: exp.Select) -> exp.Select:
         """Rows with the constants of each member."""
@@ -153,25 +148,19 @@ class Together(abc.ABC):
         self.operator.members = members
         if not members:
             return
+        rows = Members.of(members)
         if len(members) > 1 and not self.operator.constants:
             self.operator.constants = self.network.name("constants", self.node)
-            made = Members.of(members)
-            add_table(self.operator, self.operator.constants, made.shape(), made.indexes)
+            add_table(self.operator, self.operator.constants, rows.shape(), covering(rows.sought, rows.names))
         if name := self.operator.constants:
-            rows = Members.of(members)
             self.operator.settings = lambda: [exp.delete(table(name)), exp.insert(rows.values(), table(name))]
         self.write(members)
 
 
 def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:
     """P2: the instant before a row's own: that of this push (`here`), else by what is known of the newest one before."""
-    return exp.Coalesce(this=here, expressions=[instant_known(row, last)])
-
-
-def instant_known(row: str, last: str) -> exp.Expr:
-    """The same where no event of this push stands before it."""
     known = exp.Case().when(exp.LT(this=of(last, "ts"), expression=of(row, "ts")), of(last, "ts"))
-    return known.else_(of(last, "_before"))
+    return exp.Coalesce(this=here, expressions=[known.else_(of(last, "_before"))])
 
 
 def shape(node: query.Match) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, named, number, numbered, of, over, so_far, whole
+from bridge.flow import Flow, derived, named, number, numbered, of, over, so_far, whole
 from bridge.rewrite.counted import of_arrivals, told
 from bridge.rewrite.frames import arrived
 from bridge.rewrite.panes import Panes
@@ -58,24 +58,24 @@ def _placed(rows: exp.Query, in_order: bool) -> exp.Select:
     """Rows, each with its place and the time of the next one."""
     order = [] if in_order else [column("seq")]
     following = named(over(exp.Lead(this=column("ts")), [], order), _NEXT)
-    return exp.select(*_names(rows), named(numbered([], order), _PLACE), following).from_(_called(rows, "m"))
+    return exp.select(*_names(rows), named(numbered([], order), _PLACE), following).from_(derived(rows, "m"))
 
 
 def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
     """The rows, or none of them, by a condition of all."""
-    of_all = exp.select(condition.copy()).from_(_called(rows, "b"))
-    return exp.select(*_names(rows)).from_(_called(rows, "w")).where(exp.paren(of_all))
+    of_all = exp.select(condition.copy()).from_(derived(rows, "b"))
+    return exp.select(*_names(rows)).from_(derived(rows, "w")).where(exp.paren(of_all))
 
 
 def _sought(node: query.Aggregate, below: Flow, rows: exp.Select, others: exp.Expr | None = None) -> exp.Select:
     """`others`: how many more rows each window has than these."""
     later = exp.GT(this=column(_NEXT), expression=column("ts"))
-    last = exp.select(column("ts"), column(_PLACE)).from_(_called(rows, "n"))
+    last = exp.select(column("ts"), column(_PLACE)).from_(derived(rows, "n"))
     last = last.where(exp.or_(later, exp.Is(this=column(_NEXT), expression=exp.null())))
     left = exp.LTE(this=of("d", "ts"), expression=of("t", _SINCE))
     gone: exp.Expr = exp.Coalesce(this=of("d", _PLACE), expressions=[number(0)])
     select = _told(node, below, rows, gone if others is None else exp.Sub(this=gone, expression=others))
-    select.append("joins", exp.Join(this=_called(last, "d"), method="ASOF", side="LEFT", on=left))
+    select.append("joins", exp.Join(this=derived(last, "d"), method="ASOF", side="LEFT", on=left))
     return select
 
 
@@ -85,7 +85,7 @@ def _listed(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select:
     place = exp.Add(this=since, expression=number(1))
     counted = exp.Anonymous(this="LIST_EXTRACT", expressions=[of("l", _COUNTS), place])
     gone = exp.Case().when(nothing_yet, number(0)).else_(counted)
-    return _told(node, below, rows, gone).join(_called(_counts(rows), "l"), join_type="cross")
+    return _told(node, below, rows, gone).join(derived(_counts(rows), "l"), join_type="cross")
 
 
 def _told(node: query.Aggregate, below: Flow, rows: exp.Select, gone: exp.Expr) -> exp.Select:
@@ -93,7 +93,7 @@ def _told(node: query.Aggregate, below: Flow, rows: exp.Select, gone: exp.Expr) 
     assert below.size is not None
     since = named(exp.Sub(this=column("ts"), expression=number(below.size)), _SINCE)
     names = [name for name in _names(rows) if name.name != _NEXT]
-    arrivals = exp.select(*names, since).from_(_called(rows, "n"))
+    arrivals = exp.select(*names, since).from_(derived(rows, "n"))
     arrivals = arrivals.where(arrived(below))
     return told(node, below.size, arrivals, exp.paren(exp.Sub(this=of("t", _PLACE), expression=whole(gone))))
 
@@ -105,18 +105,14 @@ def _counts(rows: exp.Select) -> exp.Select:
     moments = exp.select(named(exp.Anonymous(this="UNNEST", expressions=[milliseconds]), "ts"))
     of_each = exp.select(column("ts"), named(exp.Count(this=exp.Star()), "_rows")).group_by(column("ts"))
     same = of("r", "ts").eq(of("i", "ts"))
-    each = exp.select(of("i", "ts"), of("r", "_rows")).from_(_called(moments.from_(_called(rows, "e")), "i"))
-    each = each.join(_called(of_each.from_(_called(rows, "g")), "r"), on=same, join_type="left")
+    each = exp.select(of("i", "ts"), of("r", "_rows")).from_(derived(moments.from_(derived(rows, "e")), "i"))
+    each = each.join(derived(of_each.from_(derived(rows, "g")), "r"), on=same, join_type="left")
     total = exp.cast(over(exp.Sum(this=column("_rows")), [], [column("ts")], so_far()), "BIGINT")
-    totals = exp.select(column("ts"), named(total, "_rows")).from_(_called(each, "j"))
+    totals = exp.select(column("ts"), named(total, "_rows")).from_(derived(each, "j"))
     in_time = exp.Order(this=column("_rows"), expressions=[exp.Ordered(this=column("ts"))])
     counts = exp.Anonymous(this="LIST", expressions=[in_time])
-    return exp.select(named(counts, _COUNTS), named(exp.Min(this=column("ts")), _BEGIN)).from_(_called(totals, "k"))
+    return exp.select(named(counts, _COUNTS), named(exp.Min(this=column("ts")), _BEGIN)).from_(derived(totals, "k"))
 
 
 def _names(rows: exp.Query) -> list[exp.Column]:
     return [column(name) for name in rows.named_selects]
-
-
-def _called(rows: exp.Query, alias: str) -> exp.Expr:
-    return exp.Subquery(this=rows.copy()).as_(alias, quoted=True, copy=False)

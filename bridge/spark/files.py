@@ -60,7 +60,7 @@ class Directory:
             self._system, self._base = fs.FileSystem.from_uri(given)
             self._system.create_dir(self._base, recursive=True)
             self._sweep()
-            self._run = f"{UNFINISHED}{uuid.uuid4().hex[:12]}"
+            self._run = _unfinished()
             self._system.create_dir(f"{self._base}/{self._run}", recursive=True)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"results cannot be written to {path}: {error}") from None
@@ -116,12 +116,17 @@ class Directory:
                     place = f"{self._base}/{inside.base_name.removeprefix('before-')}"
                     if inside.base_name.startswith("before-") and not self._is_there(place):
                         self._system.move(inside.path, place)
-                gone = f"{self._base}/{UNFINISHED}{uuid.uuid4().hex[:12]}"
+                gone = f"{self._base}/{_unfinished()}"
                 self._system.move(found.path, gone)
                 self._system.delete_dir(gone)
 
     def _is_there(self, path: str) -> bool:
         return bool(self._system.get_file_info(path).type != fs.FileType.NotFound)
+
+
+def _unfinished() -> str:
+    """A name that no other run's directory has."""
+    return f"{UNFINISHED}{uuid.uuid4().hex[:12]}"
 
 
 def write(replay: Replay, out: str, run: str | None = None) -> list[Written]:

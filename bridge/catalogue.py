@@ -70,6 +70,11 @@ class Emission:
         """What it has in common with those that differ in constants alone."""
         return signature(self.statement), self.types
 
+    @functools.cached_property
+    def shape(self) -> Hashable:
+        """What it has in common with those that differ in constants alone, the bounds of window frames among them."""
+        return signature(self.statement, fixed=False), self.types
+
 
 @dataclasses.dataclass
 class QueryEntry:

@@ -21,6 +21,7 @@ from bridge.paths import shown
 from bridge.plan import Call, Insert, Operator, Purge, Step
 from bridge.query import Node
 from bridge.reports import BRIEF, FEW, Report
+from bridge.rewrite.beside import is_one
 from bridge.rewrite.match import automaton_of
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.panes import LONG
@@ -192,10 +193,15 @@ def _family(entry: QueryEntry, form: str, catalogue: Catalogue) -> Iterator[str]
     """Which queries differ in constants alone, so that one statement reports for all that have a processor."""
     if form == "many" and "shared" in entry.emissions:
         return
+    own = entry.emissions[form]
     others = [other for other in catalogue.queries.values() if form in other.emissions]
-    alike = [other.name for other in others if other.emissions[form].signature == entry.emissions[form].signature]
+    alike = [other.name for other in others if other.emissions[form].signature == own.signature]
     if len(alike) > 1:
         yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
+    if catalogue.database.beside:
+        like = [other for other in others if other.emissions[form].shape == own.shape]
+        if len(like) > len(alike) and is_one([other.emissions[form].statement for other in like]):
+            yield f"-- by one statement for {', '.join(other.name for other in like)}, which have columns of their own in it"
 
 
 def _bound(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:

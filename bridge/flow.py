@@ -199,6 +199,10 @@ def table(name: str) -> exp.Table:
     return exp.to_table(exp.Table(this=identifier(name)))
 
 
+AT_LEAST = "at_least"
+"""Marks a number in whose place a greater one does as well: more rows are read than are asked for."""
+
+
 def derived(rows: exp.Query, alias: str) -> exp.Expr:
     """A query as a derived table, as this in FROM."""
     return exp.Subquery(this=rows).as_(alias, quoted=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlglot import exp
 
-from bridge.catalogue import QueryEntry
+from bridge.catalogue import Emission, QueryEntry
 from bridge.delivery import as_arrow
 from bridge.flow import named
 from bridge.scope import column
@@ -35,17 +35,21 @@ Results = list[tuple[QueryEntry, Any]]
 
 
 class Brief:
-    """The report of pushes that are brief beside a window of so many milliseconds, made with the first of them."""
+    """The reports of pushes that are brief beside a window of so many milliseconds, made with the first of them.
 
-    def __init__(self, window: int, make: Callable[[], Report]) -> None:
+    `rows`: the window should hold so many, to judge by the events of the push.
+    """
+
+    def __init__(self, window: int, make: Callable[[], list[Report]], rows: int = 0) -> None:
         self.window = window
+        self.rows = rows
         self._make = make
 
-    def is_for(self, lasting: int) -> bool:
-        return lasting * BRIEF <= self.window
+    def is_for(self, count: int, lasting: int) -> bool:
+        return lasting * BRIEF <= self.window and count * self.window >= lasting * self.rows
 
     @functools.cached_property
-    def report(self) -> Report:
+    def reports(self) -> list[Report]:
         return self._make()
 
 
@@ -53,7 +57,7 @@ class Report:
     """One statement and the queries whose results it gives, in the order of their numbers; `table`: their constants.
 
     `text` is the statement in the database's SQL; `loose`: the same without its order, and the number of each row's event
-    as the last column.
+    as the last column. `places`: where each row has results of all queries, which of its columns are those of each.
     """
 
     def __init__(
@@ -63,12 +67,14 @@ class Report:
         text: str,
         table: str | None = None,
         loose: str | None = None,
+        places: Sequence[Sequence[int]] = (),
     ) -> None:
         self.members = members
         self.statement = statement
         self.text = text
         self.table = table
         self.loose = loose
+        self.places = places
         self.arrow = as_arrow(members[0])
         self.timed, self.sources = members[0].timed, members[0].sources
         self.brief: Brief | None = None
@@ -78,13 +84,11 @@ class Report:
 
         Many of them are read as Arrow, where all who take them want them so.
         """
-        if self.brief is not None and self.brief.is_for(lasting):
-            return self.brief.report.read(database, count, lasting)
+        if self.brief is not None and self.brief.is_for(count, lasting):
+            return [found for each in self.brief.reports for found in each.read(database, count, lasting)]
         rows: Any = self._arrow(database) if self.arrow and count >= ARROW_FROM else None
         if rows is None:
             rows = database.fetch(self.text)
-        if len(self.members) > 1 and not isinstance(rows, list):
-            return list(self._split(rows))
         return self.sorted_out(rows)
 
     def _arrow(self, database: Database) -> Any:
@@ -95,9 +99,15 @@ class Report:
         return rows if rows is None else by_number(rows, len(self.members) > 1)
 
     def sorted_out(self, rows: Any) -> Results:
-        """The rows that the statement gave, member by member: by its number they are ordered."""
+        """What the statement gave, tuples or an Arrow table, member by member."""
+        if self.places:
+            return self._side_by_side(rows) if rows else []
         if len(self.members) == 1:
             return [(self.members[0], rows)] if rows else []
+        return list(self._by_member(rows) if isinstance(rows, list) else self._split(rows))
+
+    def _by_member(self, rows: list[Any]) -> Results:
+        """The rows of each member: by its number they are ordered."""
         found: Results = []
         last: int | None = None
         own: list[tuple[Any, ...]] = []
@@ -108,6 +118,15 @@ class Report:
                 last, own = row[0], [row[1:]]
                 found.append((self.members[row[0]], own))
         return found
+
+    def _side_by_side(self, rows: Any) -> Results:
+        """The columns of each member."""
+        if isinstance(rows, list):
+            columns = list(zip(*rows, strict=True))
+            told = [list(zip(*(columns[place] for place in places), strict=True)) for places in self.places]
+        else:
+            told = [rows.select(places) for places in self.places]
+        return list(zip(self.members, told, strict=True))
 
     def _split(self, rows: Any) -> Iterator[tuple[QueryEntry, Any]]:
         """The slices of an Arrow table that is ordered by its first column, the member's number."""
@@ -179,10 +198,12 @@ Make = Callable[[Sequence[QueryEntry], str], list[Report]]
 class Reports:
     """All reports there are, for pushes of `many` events and of `few`: other statements may do, and other queries be alike.
 
-    Both are outdated when queries or processors have come or gone since they were made.
+    Both are outdated when queries or processors have come or gone since they were made. `alike` tells which queries may
+    have one statement together: those of which it is equal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alike: Callable[[Emission], Hashable]) -> None:
+        self._alike = alike
         self._made: dict[str, dict[tuple[object, ...], list[Report]]] = {push: {} for push in PUSHES}
         self._outdated = set(PUSHES)
         self._small = 0
@@ -214,7 +235,7 @@ class Reports:
         groups: dict[tuple[object, ...], list[QueryEntry]] = {}
         for entry in entries:
             if entry.processors:
-                key: tuple[object, ...] = (entry.emissions[entry.form(push, shared=True)].signature, as_arrow(entry))
+                key: tuple[object, ...] = (self._alike(entry.emissions[entry.form(push, shared=True)]), as_arrow(entry))
                 groups.setdefault(key, []).append(entry)
         before = list(self._made.values())
         known = {key: reports for made in before for key, reports in made.items()}

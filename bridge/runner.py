@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
@@ -19,6 +19,7 @@ from bridge.plan import Call, Insert, Operator, Purge
 from bridge.query import Node, Stream
 from bridge.reports import Brief, Report, Reports, Results, loose
 from bridge.rewrite import Network
+from bridge.rewrite.beside import beside
 from bridge.rewrite.family import Family, NotAlike, covering, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 
 LENT_FROM = 1_000
 """Rows of an Arrow table from which on it is not copied into an inbox, where the database can read it as it is."""
+
+BESIDE = 100
+"""Queries whose results a statement tells side by side at most."""
+
+MANY_ROWS = 4_096
+"""Rows in a window from which on a statement for each query of a brief push is faster than one over all rows."""
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -55,7 +62,7 @@ class Runner:
         self.database = database
         self.catalogue = Catalogue(database)
         self.network = Network(database, self.catalogue)
-        self.reports = Reports()
+        self.reports = Reports(lambda emission: emission.shape if database.beside else emission.signature)
         self.told: tuple[str, ...] = ("ts",)
         """What results say of their time and place before their columns."""
         self.expected: frozenset[str] = frozenset()
@@ -266,8 +273,19 @@ class Runner:
 
     def _reports(self, members: Sequence[QueryEntry], push: str) -> list[Report]:
         if len(members) > 1:
-            with contextlib.suppress(NotAlike, Refused):
-                return [self._family(members, members[0].form(push, shared=True))]
+            form = members[0].form(push, shared=True)
+            apart: dict[Hashable, list[QueryEntry]] = {}
+            for entry in members:
+                apart.setdefault(entry.emissions[form].signature, []).append(entry)
+            if len(apart) == 1:
+                with contextlib.suppress(NotAlike, Refused):
+                    return [self._family(members, form)]
+            if self.database.beside:
+                with contextlib.suppress(NotAlike, Refused):
+                    parts = [members[start : start + BESIDE] for start in range(0, len(members), BESIDE)]
+                    return [self._side_by_side(some, form) for some in parts]
+            if len(apart) > 1:
+                return [report for alike in apart.values() for report in self._reports(alike, push)]
         return [self._report(entry, entry.form(push, shared=False)) for entry in members]
 
     def _report(self, entry: QueryEntry, form: str) -> Report:
@@ -276,7 +294,18 @@ class Runner:
             [entry], emission.statement, emission.text, loose=loose(entry, emission.statement, self.database)
         )
         if form == "many" and entry.is_brief:
-            report.brief = Brief(entry.flow.window, lambda: self._report(entry, "brief"))
+            report.brief = Brief(entry.flow.window, lambda: [self._report(entry, "brief")])
+        return report
+
+    def _side_by_side(self, members: Sequence[QueryEntry], form: str) -> Report:
+        """One statement that tells all members' results of each row; the database must accept it before it counts."""
+        one = beside([entry.emissions[form].statement for entry in members])
+        text = self.database.render(one.statement)
+        self.database.fetch(text)
+        report = Report(members, one.statement, text, places=one.places)
+        if form == "many" and all(entry.is_brief for entry in members):
+            window = min(entry.flow.window for entry in members)
+            report.brief = Brief(window, lambda: [self._report(entry, "brief") for entry in members], MANY_ROWS)
         return report
 
     def _family(self, members: Sequence[QueryEntry], form: str) -> Report:

@@ -45,12 +45,15 @@ class Family:
     """The columns that are compared for equality, which an index serves."""
 
 
-def signature(statement: exp.Expr) -> Hashable:
-    """A statement or expression without its constants: equal for those that can be one."""
+def signature(statement: exp.Expr, fixed: bool = True) -> Hashable:
+    """A statement or expression without its constants: equal for those that can be one.
+
+    `fixed`: with those that no column's value may replace.
+    """
     found: list[object] = []
 
     def tell(node: exp.Expr) -> None:
-        if isinstance(node, exp.Literal) and _is_free(node):
+        if isinstance(node, exp.Literal) and (_is_free(node) or (not fixed and node.meta.get("fixed"))):
             found.append(_kind(node))
             return
         found.append(type(node))

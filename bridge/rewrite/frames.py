@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, derived, named, number, over
+from bridge.flow import AT_LEAST, Flow, derived, named, number, over
 from bridge.scope import column
 from windows.made import is_list
 from windows.window import NEVER
@@ -67,7 +67,9 @@ def near(below: Flow) -> list[exp.Expr]:
     assert below.size is not None
     if below.size == NEVER:
         return []
-    since = exp.Sub(this=first_arrival("ts", below), expression=number(below.size))
+    size = number(below.size)
+    size.meta[AT_LEAST] = True
+    since = exp.Sub(this=first_arrival("ts", below), expression=size)
     return [exp.GT(this=column("ts"), expression=since)]
 
 

@@ -22,22 +22,26 @@ Frames = tuple[Callable[[exp.Expr], exp.Expr], Callable[[exp.Expr], exp.Expr]]
 
 
 def ranged(node: query.Aggregate, below: Flow) -> exp.Select:
-    """The arrivals with their aggregates over the rows of their windows."""
+    """The arrivals with their aggregates over the rows of their windows. Each frame stands once: few databases see equal ones."""
     assert below.content is not None and below.size is not None
     keys = keys_of(node)
     names = ("ts", "seq", "_expires", *below.names)
     rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
     partition: list[exp.Expr] = [column(name) for name in keys]
     frames = _frames(partition, below.size)
+    computed: dict[exp.Expr, str] = {}
+
+    def framed(call: exp.Expr) -> exp.Expr:
+        return column(computed.setdefault(call, f"_frame{len(computed)}")) if isinstance(call, exp.Window) else call
 
     def joined(call: exp.Expr) -> exp.Expr:
-        return _joined(call, *(frame(call) for frame in frames))
+        return _joined(call, *(framed(frame(call)) for frame in frames))
 
     columns = [named(listed(item.this, node, partition, joined), item.alias) for item in node.columns]
+    found = exp.select(*map(column, rows.named_selects), *(named(call, name) for call, name in computed.items()))
+    found = found.from_(derived(rows, "w")).where(*near(below))
     system = [column(name) for name in ("ts", "seq", "_expires", *keys)]
-    computed = exp.select(*system, *columns).from_(derived(rows, "w")).where(*near(below))
-    outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    return outer.from_(derived(computed, "a")).where(arrived(below))
+    return exp.select(*system, *columns).from_(derived(found, "a")).where(arrived(below))
 
 
 def _frames(keys: list[exp.Expr], size: int) -> Frames:

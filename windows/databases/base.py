@@ -67,6 +67,8 @@ class Database(abc.ABC):
     """Whether it is for many events at once, so that a statement had better seek more than write rows of no use."""
     seeks: ClassVar[bool] = True
     """Whether an index serves a range whose bounds are another row's."""
+    beside: ClassVar[bool] = False
+    """Whether one statement with window frames for several queries is faster than one for each."""
     panes: ClassVar[tuple[int, ...]] = ()
     """Of how many rows it keeps aggregates, and of how many each longer level, where it `seeks`: rather than read them all
     again."""

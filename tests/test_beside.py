@@ -33,6 +33,7 @@ QUERIES = (
     "SELECT b, MIN(c) AS low, SUM(a) + 1 AS t, '{w}' AS wide FROM s WINDOW(RANGE {w} MS) GROUP BY b",
     "SELECT b, SUM(a) AS t FROM s WINDOW(RANGE {w} MS) GROUP BY b HAVING COUNT(*) > 1",
     "SELECT COUNT(*) AS n FROM s WINDOW(RANGE {w} MS) WHERE a > 2",
+    "SELECT AVG(c) AS mean, MAX(c) AS top FROM s WINDOW(RANGE {w} MS)",
 )
 WINDOWS = (1, 3, 7, 20, 20)
 
@@ -53,8 +54,8 @@ def side_by_side(done: bool, most: int = runner.BESIDE) -> Iterator[None]:
 
 def history(seed: int) -> list[tuple[tuple[Any, ...], int]]:
     """Events with ties, gaps, keys and values that are NULL."""
-    rng, ts, events = Random(seed), 0, []
-    values = [None, *range(8)], [None, 1, 2], [None, 5, 7, -3]
+    rng, ts, events = Random(seed), -50, []
+    values = [None, *range(8)], [None, 1, 2], [None, 0.5, 7.25, -3.1]
     for _ in range(120):
         ts += rng.choice([0, 0, 1, 1, 2, 5, 30 if rng.random() < 0.1 else 1])
         events.append((tuple(map(rng.choice, values)), ts))
@@ -72,7 +73,7 @@ def told(database: Database, events: list[tuple[tuple[Any, ...], int]], size: in
         return lambda table: found.extend((row.pop("ts"), tuple(row.values())) for row in table.to_pylist())
 
     with database.connect() as cep:
-        cep.register_stream("s", "a INTEGER, b INTEGER, c INTEGER")
+        cep.register_stream("s", "a INTEGER, b INTEGER, c DOUBLE")
         for place, text in enumerate(QUERIES):
             for number, window in enumerate(WINDOWS):
                 name = f"q{place}_{number}"

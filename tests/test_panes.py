@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
+from databases import DATABASES, one_of
 
 import bridge
 from bridge import reports
 from bridge.rewrite import panes
 from tests.test_differential import same_rows
-from windows.databases import Refused
+from windows.databases import Refused, base
+from windows.databases.mysql import MySQL
 from windows.databases.postgresql import PostgreSQL
 from windows.databases.sqlite import SQLite
 
 if TYPE_CHECKING:
     from databases import Database
+
+row_store = one_of([database for database in DATABASES if database.name != "duckdb"])
 
 QUERIES = (
     "SELECT MAX(a) AS m, COUNT(*) AS n FROM s WINDOW(RANGE {w} MS)",
@@ -87,6 +91,21 @@ def test_panes_make_no_difference(seed: int, database: Database):
         for sizes in pushes:
             actual = told(database, events, sizes)
             assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
+
+
+@pytest.mark.parametrize("slides", [False, True])
+def test_the_least_and_the_greatest_by_blocks(slides: bool, row_store: Database):
+    """Of times before 1970, too, where a block does not begin at a multiple that is cut off towards zero."""
+    events = [(row, ts - 60) for row, ts in history(7)]
+    with short((), reports.BRIEF):
+        expected = told(row_store, events, [1] * len(events))
+    for brief in (0, 1):
+        with contextlib.ExitStack() as patched:
+            for kind in (base.Database, SQLite, MySQL):
+                patched.enter_context(mock.patch.object(kind, "slides", slides))
+            patched.enter_context(short((), brief))
+            actual = told(row_store, events, [25, 17])
+        assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
 
 
 def test_a_window_that_has_become_long_is_read_by_panes():

@@ -116,20 +116,26 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
             "few": single,
         }
     if panes is not None:
-        return {"": single, **_of_panes(panes)}
+        return {"": single, **_of_panes(panes, network.database.slides)}
     if by_number and (found := searched(node, below, network)) is not None:
         return {"": single, "many": (lambda: found, "places in a sorted array")}
     return {"": single}
 
 
-def _of_panes(panes: Panes) -> dict[str, tuple[Write, str]]:
-    """What is faster than a join with all rows: of few events where the window is long, and of many."""
+def _of_panes(panes: Panes, slides: bool) -> dict[str, tuple[Write, str]]:
+    """What is faster than a join with all rows: of few events where the window is long, and of many.
+
+    `slides`: whether MIN and MAX over a frame that moves are as fast as over frames that grow.
+    """
+
+    def moves(call: exp.Expr) -> bool:
+        return slides if isinstance(call, (exp.Min, exp.Max)) else panes.parts.is_exact(call.this.name)
+
     forms: dict[str, tuple[Write, str]] = {}
     if panes.are_kept:
         forms["long"] = (panes.joined, "join of arrivals and panes")
-    if panes.parts.are_exact:
-        forms["many"] = (lambda: ranged(*panes.in_parts()), "two window frames, of the instants before and its own")
-        forms["brief"] = (lambda: ranged(*panes.shortened()), "the same, over what enters and leaves, and panes")
+    forms["many"] = (lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window")
+    forms["brief"] = (lambda: ranged(*panes.shortened(), moves), "the same, over what enters and leaves, and panes")
     return forms
 
 

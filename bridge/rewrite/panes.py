@@ -76,7 +76,7 @@ class Panes:
             return None
         parts = Parts.of(node)
         counts = network.database.panes if below.size != 1 and _is_steady(node) else ()
-        if parts is None or not (parts.are_exact or network.database.bulk or counts):
+        if parts is None:
             return None
         assert below.content is not None and below.size is not None
         columns = {

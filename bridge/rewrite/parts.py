@@ -58,11 +58,10 @@ class Parts:
         columns = tuple(named(listed(item.this, node, keys, value), item.alias) for item in node.columns)
         return cls(kept, own, columns)
 
-    @property
-    def are_exact(self) -> bool:
-        """Whether they are the same in whichever order they are put together: all but sums of doubles are."""
-        sums = [call for call in self.kept.values() if isinstance(call, exp.Sum)]
-        return all(is_whole(term) for call in sums for _, term in terms(call.this))
+    def is_exact(self, part: str) -> bool:
+        """Whether it is the same in whichever order it is put together: all but sums of doubles are."""
+        call = self.kept[part]
+        return not isinstance(call, exp.Sum) or all(is_whole(term) for _, term in terms(call.this))
 
     def of_rows(self) -> Iterator[tuple[str, exp.Expr]]:
         """The columns of a single row, by their names."""

@@ -1,70 +1,114 @@
-"""Aggregates of many events where a frame's bound is a constant: two frames instead of one with a bound for each row.
+"""Aggregates of many events where a frame's bound is a constant: put together from two frames that may have one.
 
 RANGE frames over ts also count the rows of the same ts that come later, which a row does not see (O2). So one frame
-takes the instants before, up to the window's length back, and another the rows of the same instant that have come.
-Only for what is exact when put together from two parts, and when values are taken out of a sum again as some databases
-do in a frame that moves: counts, sums of whole numbers, the least and the greatest.
+takes the instants before, up to the window's length back, and another the rows of the same instant that have come. That
+is for counts and sums of whole numbers, of which most databases take out again what leaves a frame that moves.
+
+Where nothing can be taken out, a whole frame would be read for each row: the least and the greatest, and sums of doubles,
+which would not be the same again. For these, time is cut into blocks as long as the window, which then begins in the
+block before, or not before its own: it is a rear part of the one and a front part of the other, and these only grow (van
+Herk 1992; Gil and Werman 1993).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, derived, named, over, so_far
+from bridge.flow import Flow, derived, floor, named, over, so_far
 from bridge.rewrite.frames import arrived, keys_of, listed, near
 from bridge.scope import column
 
-Frames = tuple[Callable[[exp.Expr], exp.Expr], Callable[[exp.Expr], exp.Expr]]
-"""What makes of an aggregate that over the instants before, and that over the instant itself."""
+_BLOCK = "_block"
 
 
-def ranged(node: query.Aggregate, below: Flow) -> exp.Select:
-    """The arrivals with their aggregates over the rows of their windows. Each frame stands once: few databases see equal ones."""
+def ranged(node: query.Aggregate, below: Flow, slides: Callable[[exp.Expr], bool]) -> exp.Select:
+    """The arrivals with their aggregates over the rows of their windows. Each frame stands once: few databases see equal ones.
+
+    `slides`: whether an aggregate is had of a frame that moves, exactly and as fast as of frames that only grow.
+    """
     assert below.content is not None and below.size is not None
     keys = keys_of(node)
     names = ("ts", "seq", "_expires", *below.names)
-    rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
-    partition: list[exp.Expr] = [column(name) for name in keys]
-    frames = _frames(partition, below.size)
-    computed: dict[exp.Expr, str] = {}
-
-    def framed(call: exp.Expr) -> exp.Expr:
-        return column(computed.setdefault(call, f"_frame{len(computed)}")) if isinstance(call, exp.Window) else call
-
-    def joined(call: exp.Expr) -> exp.Expr:
-        return _joined(call, *(framed(frame(call)) for frame in frames))
-
-    columns = [named(listed(item.this, node, partition, joined), item.alias) for item in node.columns]
-    found = exp.select(*map(column, rows.named_selects), *(named(call, name) for call, name in computed.items()))
-    found = found.from_(derived(rows, "w")).where(*near(below))
+    values = {**{name: column(name) for name in names}, **keys}
+    frames = _Frames([column(name) for name in keys], below.size, slides)
+    columns = [named(listed(item.this, node, frames.keys, frames.both), item.alias) for item in node.columns]
+    if frames.in_blocks:
+        values[_BLOCK] = _fixed(floor(column("ts"), below.size))
+    rows: exp.Select = below.content.project(values).select()
+    found = exp.select(*map(column, rows.named_selects), *frames.named(0)).from_(derived(rows, "w")).where(*near(below))
+    if frames.in_blocks:
+        found = exp.select(*map(column, found.named_selects), *frames.named(1)).from_(derived(found, "b"))
     system = [column(name) for name in ("ts", "seq", "_expires", *keys)]
     return exp.select(*system, *columns).from_(derived(found, "a")).where(arrived(below))
 
 
-def _frames(keys: list[exp.Expr], size: int) -> Frames:
-    before = exp.WindowSpec(
-        kind="RANGE", start=_fixed(size - 1), start_side="PRECEDING", end=_fixed(1), end_side="PRECEDING"
-    )
-    return (
-        lambda call: over(call.copy(), keys, [column("ts")], before.copy()) if size > 1 else exp.null(),
-        lambda call: over(call.copy(), [*keys, column("ts")], [column("seq")], so_far()),
-    )
+class _Frames:
+    """The frames that the aggregates want, and the columns they become: some are over the columns that others gave."""
+
+    def __init__(self, keys: Sequence[exp.Expr], size: int, slides: Callable[[exp.Expr], bool]) -> None:
+        self.keys = keys
+        self._size = size
+        self._slides = slides
+        self._made: tuple[dict[exp.Expr, str], dict[exp.Expr, str]] = ({}, {})
+
+    @property
+    def in_blocks(self) -> bool:
+        return bool(self._made[1])
+
+    def named(self, level: int) -> list[exp.Expr]:
+        """The columns of the first, or of those over these."""
+        return [named(call, name) for call, name in self._made[level].items()]
+
+    def both(self, call: exp.Expr) -> exp.Expr:
+        """An aggregate over the window."""
+        if self._size == 1:
+            return self._same(call)
+        if self._slides(call):
+            return _joined(call, self._before(call), self._same(call))
+        return self._of_blocks(call)
+
+    def _before(self, call: exp.Expr) -> exp.Expr:
+        return self._column(0, over(call.copy(), self.keys, [column("ts")], self._range(1)))
+
+    def _same(self, call: exp.Expr) -> exp.Expr:
+        return self._column(0, over(call.copy(), [*self.keys, column("ts")], [column("seq")], so_far()))
+
+    def _of_blocks(self, call: exp.Expr) -> exp.Expr:
+        """What the window has of the block before, if it begins there, and of the row's own block, up to the row."""
+        block = [*self.keys, column(_BLOCK)]
+        front = self._column(0, over(call.copy(), block, [column("ts"), column("seq")], so_far()))
+        backwards = exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+        since = self._column(0, over(call.copy(), block, [exp.Neg(this=column("ts"))], backwards))
+        rear, begun = (
+            self._column(1, over(exp.FirstValue(this=value), self.keys, [column("ts")], self._range(0)))
+            for value in (since, column("ts"))
+        )
+        return _joined(call, rear, front, exp.GTE(this=begun, expression=column(_BLOCK)))
+
+    def _range(self, end: int) -> exp.WindowSpec:
+        """From the beginning of the window to the instant itself, or to the one before."""
+        start = {"start": _fixed(exp.Literal.number(self._size - 1)), "start_side": "PRECEDING"}
+        if not end:
+            return exp.WindowSpec(kind="RANGE", **start, end="CURRENT ROW")
+        return exp.WindowSpec(kind="RANGE", **start, end=_fixed(exp.Literal.number(end)), end_side="PRECEDING")
+
+    def _column(self, level: int, call: exp.Expr) -> exp.Expr:
+        made = self._made[level]
+        return column(made.setdefault(call, f"_frame{level}_{len(made)}"))
 
 
-def _fixed(value: int) -> exp.Expr:
-    """A number that must stand in the text: most databases take no other bound."""
-    bound = exp.Literal.number(value)
-    bound.meta["fixed"] = True
-    return bound
+def _fixed(value: exp.Expr) -> exp.Expr:
+    """Numbers that must stand in the text: most databases take no other bound."""
+    for literal in value.find_all(exp.Literal):
+        literal.meta["fixed"] = True
+    return value
 
 
-def _joined(call: exp.Expr, before: exp.Expr, same: exp.Expr) -> exp.Expr:
-    """Both parts together; NULL is the value of no rows, but for counts."""
-    if isinstance(before, exp.Null):
-        return same
+def _joined(call: exp.Expr, before: exp.Expr, same: exp.Expr, is_one: exp.Expr | None = None) -> exp.Expr:
+    """Both parts together, but where the latter is all; NULL is the value of no rows, but for counts."""
     if isinstance(call, exp.Count):
         return exp.paren(exp.Add(this=before, expression=same))
     both: dict[type, exp.Expr] = {
@@ -72,8 +116,6 @@ def _joined(call: exp.Expr, before: exp.Expr, same: exp.Expr) -> exp.Expr:
         exp.Min: exp.Least(this=before, expressions=[same]),
         exp.Max: exp.Greatest(this=before, expressions=[same]),
     }
-    lacking = [(before, same), (same, before)]
-    cases = exp.Case()
-    for missing, other in lacking:
-        cases = cases.when(exp.Is(this=missing.copy(), expression=exp.null()), other.copy())
-    return cases.else_(both[type(call)])
+    no_before, no_same = (exp.Is(this=part.copy(), expression=exp.null()) for part in (before, same))
+    alone = no_before if is_one is None else exp.or_(is_one, no_before)
+    return exp.Case().when(alone, same.copy()).when(no_same, before.copy()).else_(both[type(call)])

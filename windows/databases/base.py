@@ -67,6 +67,8 @@ class Database(abc.ABC):
     """Whether it is for many events at once, so that a statement had better seek more than write rows of no use."""
     seeks: ClassVar[bool] = True
     """Whether an index serves a range whose bounds are another row's."""
+    slides: ClassVar[bool] = False
+    """Whether MIN and MAX over a frame that moves are as fast as over frames that only grow."""
     beside: ClassVar[bool] = False
     """Whether one statement with window frames for several queries is faster than one for each."""
     panes: ClassVar[tuple[int, ...]] = ()

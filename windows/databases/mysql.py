@@ -47,6 +47,7 @@ class MySQL(Alchemy):
     dialect: ClassVar[str] = "mariadb"
     chunk: ClassVar[int] = 1_000
     seeks: ClassVar[bool] = False
+    slides: ClassVar[bool] = True  # it reads all of either
     beside: ClassVar[bool] = True
     purge_every: ClassVar[int] = 64  # an index is read from its begin
     wide: ClassVar[str | None] = "DECIMAL(40, 0)"

@@ -35,6 +35,7 @@ class SQLite(Alchemy):
     inlines: ClassVar[bool] = True
     chunk: ClassVar[int] = 1_000
     covering: ClassVar[bool] = True
+    slides: ClassVar[bool] = True
     panes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
 
     def __init__(self, engine: sa.Engine) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -78,6 +79,14 @@ Form = Callable[[], Selection]
 """Writes a selection."""
 
 
+class LastRows(NamedTuple):
+    """What a ROWS window holds: the last `size` rows, of each value of `keys` by itself. Its table has the rows `kept`."""
+
+    size: int
+    keys: tuple[exp.Expr, ...]
+    kept: Selection
+
+
 @dataclasses.dataclass(frozen=True)
 class Flow:
     """What an operator hands on.
@@ -87,7 +96,8 @@ class Flow:
     then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content;
     `jump` names the columns that tell apart the jumps of one (ts, seq).
     `late`: what an event changes here comes after all that it is told to has seen it.
-    `size` is the one time for which every row is valid, where there is one. `forms`: the same arrivals by statements that
+    `size` is the one time for which every row is valid, where there is one. `last`: of a window of so many rows, by the
+    values of these expressions, whose content has `NTH`. `forms`: the same arrivals by statements that
     are faster for `few` or `many` events, for many if it tells those of several queries that differ in constants
     (`shared`), for many within a time that is short beside the `window` (`brief`), or for few where that holds many rows
     (`long`). They are written when somebody wants them.
@@ -103,6 +113,7 @@ class Flow:
     jump: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     size: int | None = None
+    last: LastRows | None = None
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
     window: int = 0
     late: bool = False
@@ -161,13 +172,16 @@ PLAIN = (
 OUT = ("_out_ts", "_out", "_out_place")
 """Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
 
+NTH = "_nth"
+"""Column of the content of a ROWS window: the row's number among those of its key."""
+
 INSERTED = 1_000_000_000
 """The place from which on rows of a window that events change are those that an event inserts, after what it changes."""
 
 FROM = "_from"
 """Column of a result over a whole jump: the first place of the jump's rows."""
 
-_SYSTEM = {*TIMES, "_place", *OUT}
+_SYSTEM = {*TIMES, "_place", *OUT, NTH}
 
 
 def qualified(expression: exp.Expr, alias: str | None) -> exp.Expr:

@@ -52,10 +52,15 @@ OFFERS = [
           [(1, 4), (2, 5), (4, 99), (5, 99)], (T, FILL)),
     Offer("RANGE n PRECEDING", "SELECT a, COUNT(*) OVER (ORDER BY a RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS n "
           "FROM t ORDER BY a", [(1, 0), (2, 1), (4, 2), (5, 3)], (T, FILL)),
+    Offer("RANGE n PRECEDING to the row", "SELECT a, SUM(a) OVER (ORDER BY a RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS n, "
+          "FIRST_VALUE(a) OVER (ORDER BY a RANGE BETWEEN 2 PRECEDING AND CURRENT ROW) AS f FROM t ORDER BY a",
+          [(1, 1, 1), (2, 3, 1), (4, 4, 2), (5, 9, 4)], (T, FILL)),
     Offer("FIRST_VALUE", "SELECT a, FIRST_VALUE(k) OVER (ORDER BY a DESC) AS n FROM t WHERE a < 5 ORDER BY a",
           [(1, "x"), (2, "x"), (4, "x")], (T, FILL)),
     Offer("names of the input in OVER", "SELECT a * 0 AS a, ROW_NUMBER() OVER (ORDER BY a DESC) AS n, k FROM t ORDER BY n",
           [(0, 1, None), (0, 2, "x"), (0, 3, "y"), (0, 4, "x")], (T, FILL)),
+    Offer("OFFSET in a sub-query", "SELECT a FROM t WHERE a >= COALESCE((SELECT a FROM t ORDER BY a DESC LIMIT 1 OFFSET 1), 0) "
+          "ORDER BY a", [(4,), (5,)], (T, FILL)),
     Offer("IS NOT DISTINCT FROM", "SELECT COUNT(*) AS n FROM t AS l, t AS r WHERE l.k IS NOT DISTINCT FROM r.k", [(6,)],
           (T, FILL)),
     Offer("DELETE … WHERE … IN", "SELECT a FROM t", [(5,)],

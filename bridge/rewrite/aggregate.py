@@ -34,13 +34,13 @@ from bridge.plan import Operator
 from bridge.rewrite.aggregation import Aggregation, guarded
 from bridge.rewrite.changes import at_changes
 from bridge.rewrite.counted import can_count, counted, searched
-from bridge.rewrite.frames import aggregates, framed, keys_of
+from bridge.rewrite.frames import aggregates, first_arrival, framed, keys_of, last_rows
 from bridge.rewrite.network import Network, as_inserted, clock, derived_content, rewrite
 from bridge.rewrite.panes import Panes
 from bridge.rewrite.placed import listed, sought
 from bridge.rewrite.ranged import ranged
 from bridge.rewrite.snapshot import at_moments, held, told_anyway
-from bridge.rewrite.stream import pushed_out
+from bridge.rewrite.stream import pushed_out, recent
 from bridge.scope import column
 from bridge.snapshot import Snapshot
 from windows.window import NEVER
@@ -109,10 +109,11 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         single = (lambda: joined(node, below, network), "join of arrivals and window")
     panes = None if by_number and network.database.seeks else Panes.of(node, below, network)
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
-    if network.database.frames and not nth and below.size is not None and not below.timed and not node.on_change:
+    in_order = last_rows(node, below) or (below.size is not None and not below.timed and not node.on_change)
+    if network.database.frames and not nth and in_order:
         return {
             "": (lambda: framed(node, below), "window frames, as its rows expire in order"),
-            **({} if panes is None else _beside_frames(node, below, panes, network)),
+            **(_beside_frames(node, below, panes, network) if panes is not None and below.last is None else {}),
             "few": single,
         }
     if panes is not None:
@@ -135,7 +136,8 @@ def _of_panes(panes: Panes, slides: bool) -> dict[str, tuple[Write, str]]:
     if panes.are_kept:
         forms["long"] = (panes.joined, "join of arrivals and panes")
     forms["many"] = (lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window")
-    forms["brief"] = (lambda: ranged(*panes.shortened(), moves), "the same, over what enters and leaves, and panes")
+    if panes.below.last is None:
+        forms["brief"] = (lambda: ranged(*panes.shortened(), moves), "the same, over what enters and leaves, and panes")
     return forms
 
 
@@ -171,7 +173,7 @@ def _(node: query.Aggregate, flow: Flow) -> Flow:
     """W5: a result counts until the next one of its group replaces it."""
     assert flow.content is not None
     keys: list[exp.Expr] = [column(f"_key{place}") for place in range(len(node.group_by))]
-    return dataclasses.replace(flow, content=pushed_out(flow.content, flow, 1, keys), counted=True)
+    return dataclasses.replace(flow, content=pushed_out(flow.content, flow, 1, keys), counted=True, last=None)
 
 
 # The join form ---------------------------------------------------------------------------------------------------------
@@ -180,8 +182,8 @@ def _(node: query.Aggregate, flow: Flow) -> Flow:
 def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     """Each arrival `t` joined with the rows `w` of its window and group, then grouped by the arrival again."""
     arrivals, alias = _triggers(node, below), "t"
-    assert below.content is not None
-    content = below.content
+    content = recent(below, first_arrival("seq", below)) if network.database.indexes else below.content
+    assert content is not None
     groups = [content.value(key, "w") for key in node.group_by]
     keys = [of("t", f"_key{place}") for place in range(len(groups))]
     order = ("_place",) if below.order or node.on_change else ()

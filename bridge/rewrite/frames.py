@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import AT_LEAST, Flow, derived, named, number, over
+from bridge.flow import AT_LEAST, NTH, Flow, derived, named, number, over
 from bridge.scope import column
 from windows.made import is_list
 from windows.window import NEVER
@@ -18,14 +18,13 @@ from windows.window import NEVER
 
 def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     """`agg OVER (PARTITION BY group ORDER BY seq ROWS BETWEEN _back PRECEDING AND CURRENT ROW)` of the arrivals."""
-    assert below.content is not None and below.size is not None
+    assert below.content is not None
     keys = keys_of(node)
-    rows = below.content.project(
-        {**{name: column(name) for name in ("ts", "seq", "_expires", *below.order, *below.names)}, **keys}
-    ).select()
+    names = ("ts", "seq", "_expires", *below.order, *([NTH] if below.last else []), *below.names)
+    rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
     partition: list[exp.Expr] = [column(name) for name in keys]
     order: list[exp.Expr] = [column(name) for name in below.key]
-    back = named(_back(partition, order, below.size), "_back")
+    back = named(_back(partition, order, below), "_back")
     source = exp.select(*(column(name) for name in rows.named_selects), back)
     source = source.from_(derived(rows, "w")).where(*near(below))
 
@@ -39,21 +38,24 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     return outer.from_(derived(computed, "a")).where(arrived(below))
 
 
-def _back(partition: list[exp.Expr], order: list[exp.Expr], size: int) -> exp.Expr:
-    """How many rows before this one are still valid: all that came, less those whose time is over.
+def _back(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:
+    """How many rows before this one are still valid: those of the last numbers, or all that came less those whose time is over.
 
     These are all up to the row's instant without those of a frame that moves along. As a frame of their own, which
     begins with the first row and ends `size` before, they take DuckDB five times as long.
     """
-    place = exp.Sub(this=over(exp.RowNumber(), partition, order), expression=number(1))
-    if size == NEVER:
-        return place
 
-    def counted(start: exp.Expr | str) -> exp.Expr:
+    def counted(start: exp.Expr | str, axis: str = "ts") -> exp.Expr:
         spec = exp.WindowSpec(kind="RANGE", start=start, start_side="PRECEDING", end="CURRENT ROW")
-        return over(exp.Count(this=exp.Star()), partition, [column("ts")], spec)
+        return over(exp.Count(this=exp.Star()), partition, [column(axis)], spec)
 
-    gone = exp.Sub(this=counted("UNBOUNDED"), expression=counted(number(size - 1)))
+    if below.last is not None:
+        return exp.Sub(this=counted(number(below.last.size - 1), NTH), expression=number(1))
+    place = exp.Sub(this=over(exp.RowNumber(), partition, order), expression=number(1))
+    if below.size == NEVER:
+        return place
+    assert below.size is not None
+    gone = exp.Sub(this=counted("UNBOUNDED"), expression=counted(number(below.size - 1)))
     return exp.Sub(this=place, expression=exp.paren(gone))
 
 
@@ -64,8 +66,7 @@ def arrived(below: Flow) -> exp.Expr:
 
 def near(below: Flow) -> list[exp.Expr]:
     """Only rows that some arrival can still see take part, however many wait to be purged."""
-    assert below.size is not None
-    if below.size == NEVER:
+    if below.size is None or below.size == NEVER:
         return []
     size = number(below.size)
     size.meta[AT_LEAST] = True
@@ -112,6 +113,16 @@ def offset_of(call: exp.Expr) -> int:
     away = call.args.get("offset" if isinstance(call, exp.NthValue) else "expression")
     away = away if isinstance(call, (exp.First, exp.Last, exp.NthValue)) else None
     return 0 if away is None else int(away.name)
+
+
+def last_rows(node: query.Aggregate, below: Flow) -> bool:
+    """Whether the window is the last so many rows, of which those of a group have been numbered together."""
+    if below.last is None or below.content is None or NTH not in below.content.columns:
+        return False
+    if below.timed or below.order or below.jumping or node.on_change:
+        return False
+    groups = [below.content.value(key) for key in node.group_by]
+    return all(key in groups for key in below.last.keys)
 
 
 def keys_of(node: query.Aggregate) -> dict[str, exp.Expr]:

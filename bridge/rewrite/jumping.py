@@ -214,4 +214,4 @@ def replaced_by_next(node: Node, flow: Flow) -> Flow:
         .join(derived(spans, "o"), on=same_jump)
     )
     content = Selection.of(exp.Subquery(this=select), [*flow.content.columns, *OUT])
-    return dataclasses.replace(flow, content=content, counted=True)
+    return dataclasses.replace(flow, content=content, counted=True, last=None)

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import (
+    NTH,
     Flow,
     Selection,
     derived,
@@ -31,7 +32,7 @@ from bridge.flow import (
     zero,
 )
 from bridge.plan import Fold, Length, Operator, Purge
-from bridge.rewrite.frames import first_arrival, keys_of, last_arrival
+from bridge.rewrite.frames import first_arrival, keys_of, last_arrival, last_rows
 from bridge.rewrite.network import Network, add_table, ago
 from bridge.rewrite.parts import Parts
 from bridge.scope import column
@@ -68,17 +69,20 @@ class Panes:
 
     @classmethod
     def of(cls, node: query.Aggregate, below: Flow, network: Network) -> Panes | None:
-        """Those of an aggregate over a sliding window of time; None where what it tells cannot be made of parts.
+        """Those of an aggregate over a sliding window; None where what it tells cannot be made of parts.
 
-        Aggregates that differ in their windows' lengths alone share them.
+        Aggregates that differ in their windows' lengths alone share them. They are kept of windows of time alone.
         """
-        if below.size in (None, NEVER) or below.timed or below.order or below.counted or node.on_change:
+        of_time = below.size not in (None, NEVER) and not (
+            below.timed or below.order or below.counted or node.on_change
+        )
+        if not of_time and not last_rows(node, below):
             return None
         parts = Parts.of(node)
-        counts = network.database.panes if below.size != 1 and _is_steady(node) else ()
+        counts = network.database.panes if of_time and below.size != 1 and _is_steady(node) else ()
         if parts is None:
             return None
-        assert below.content is not None and below.size is not None
+        assert below.content is not None
         columns = {
             "ts": column("ts"), _LAST: column("ts"), _UNTIL: column("seq"), _ROWS: exp.cast(number(1), "BIGINT"),
             **keys_of(node), **dict(parts.of_rows()),
@@ -87,6 +91,7 @@ class Panes:
 
         if not counts:
             return cls(node, below, parts, [rows])
+        assert below.size is not None
 
         def build(operator: Operator) -> None:
             level = rows
@@ -145,10 +150,13 @@ class Panes:
     def _values(self) -> dict[str, exp.Expr]:
         """The columns of the rows of the window, as parts."""
         system: dict[str, exp.Expr] = {name: column(name) for name in ("ts", "seq", "_expires")}
-        return {**system, **keys_of(self.node), **dict(self.parts.of_rows()), **self.parts.own}
+        numbers = {NTH: column(NTH)} if self.below.last else {}
+        return {**system, **numbers, **keys_of(self.node), **dict(self.parts.of_rows()), **self.parts.own}
 
     def _over(self, rows: Selection) -> tuple[query.Aggregate, Flow]:
-        flow = Flow((*self.parts.kept, *self.parts.own), self.below.arrivals, rows, size=self.below.size)
+        flow = Flow(
+            (*self.parts.kept, *self.parts.own), self.below.arrivals, rows, size=self.below.size, last=self.below.last
+        )
         columns = tuple(part.copy() for part in self.parts.columns)
         by = tuple(column(name) for name in keys_of(self.node))
         return dataclasses.replace(self.node, columns=columns, group_by=by), flow

@@ -4,6 +4,8 @@ RANGE frames over ts also count the rows of the same ts that come later, which a
 takes the instants before, up to the window's length back, and another the rows of the same instant that have come. That
 is for counts and sums of whole numbers, of which most databases take out again what leaves a frame that moves.
 
+The rows of a ROWS window have numbers in place of times, which no two of them share.
+
 Where nothing can be taken out, a whole frame would be read for each row: the least and the greatest, and sums of doubles,
 which would not be the same again. For these, time is cut into blocks as long as the window, which then begins in the
 block before, or not before its own: it is a rear part of the one and a front part of the other, and these only grow (van
@@ -17,7 +19,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, derived, floor, named, over, so_far
+from bridge.flow import NTH, Flow, derived, floor, named, over, so_far
 from bridge.rewrite.frames import arrived, keys_of, listed, near
 from bridge.scope import column
 
@@ -29,14 +31,14 @@ def ranged(node: query.Aggregate, below: Flow, slides: Callable[[exp.Expr], bool
 
     `slides`: whether an aggregate is had of a frame that moves, exactly and as fast as of frames that only grow.
     """
-    assert below.content is not None and below.size is not None
+    assert below.content is not None
     keys = keys_of(node)
-    names = ("ts", "seq", "_expires", *below.names)
+    frames = _Frames([column(name) for name in keys], below, slides)
+    names = dict.fromkeys(("ts", "seq", "_expires", frames.axis, *below.names))
     values = {**{name: column(name) for name in names}, **keys}
-    frames = _Frames([column(name) for name in keys], below.size, slides)
     columns = [named(listed(item.this, node, frames.keys, frames.both), item.alias) for item in node.columns]
     if frames.in_blocks:
-        values[_BLOCK] = _fixed(floor(column("ts"), below.size))
+        values[_BLOCK] = _fixed(floor(column(frames.axis), frames.size))
     rows: exp.Select = below.content.project(values).select()
     found = exp.select(*map(column, rows.named_selects), *frames.named(0)).from_(derived(rows, "w")).where(*near(below))
     if frames.in_blocks:
@@ -48,9 +50,9 @@ def ranged(node: query.Aggregate, below: Flow, slides: Callable[[exp.Expr], bool
 class _Frames:
     """The frames that the aggregates want, and the columns they become: some are over the columns that others gave."""
 
-    def __init__(self, keys: Sequence[exp.Expr], size: int, slides: Callable[[exp.Expr], bool]) -> None:
+    def __init__(self, keys: Sequence[exp.Expr], below: Flow, slides: Callable[[exp.Expr], bool]) -> None:
         self.keys = keys
-        self._size = size
+        self.axis, self.size = (NTH, below.last.size) if below.last is not None else ("ts", below.size or 1)
         self._slides = slides
         self._made: tuple[dict[exp.Expr, str], dict[exp.Expr, str]] = ({}, {})
 
@@ -64,36 +66,36 @@ class _Frames:
 
     def both(self, call: exp.Expr) -> exp.Expr:
         """An aggregate over the window."""
-        if self._size == 1:
-            return self._same(call)
-        if self._slides(call):
-            return _joined(call, self._before(call), self._same(call))
-        return self._of_blocks(call)
+        if not self._slides(call):
+            return self._same(call) if self.size == 1 else self._of_blocks(call)
+        if self.axis == NTH:
+            return self._column(0, over(call.copy(), self.keys, [column(NTH)], self._range()))
+        return self._same(call) if self.size == 1 else _joined(call, self._before(call), self._same(call))
 
     def _before(self, call: exp.Expr) -> exp.Expr:
-        return self._column(0, over(call.copy(), self.keys, [column("ts")], self._range(1)))
+        return self._column(0, over(call.copy(), self.keys, [column("ts")], self._range(before=1)))
 
     def _same(self, call: exp.Expr) -> exp.Expr:
-        return self._column(0, over(call.copy(), [*self.keys, column("ts")], [column("seq")], so_far()))
+        return self._column(0, over(call.copy(), [*self.keys, column(self.axis)], [column("seq")], so_far()))
 
     def _of_blocks(self, call: exp.Expr) -> exp.Expr:
         """What the window has of the block before, if it begins there, and of the row's own block, up to the row."""
-        block = [*self.keys, column(_BLOCK)]
-        front = self._column(0, over(call.copy(), block, [column("ts"), column("seq")], so_far()))
+        block, place = [*self.keys, column(_BLOCK)], column(self.axis)
+        front = self._column(0, over(call.copy(), block, [place, column("seq")], so_far()))
         backwards = exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
-        since = self._column(0, over(call.copy(), block, [exp.Neg(this=column("ts"))], backwards))
+        since = self._column(0, over(call.copy(), block, [exp.Neg(this=place)], backwards))
         rear, begun = (
-            self._column(1, over(exp.FirstValue(this=value), self.keys, [column("ts")], self._range(0)))
-            for value in (since, column("ts"))
+            self._column(1, over(exp.FirstValue(this=value), self.keys, [place], self._range()))
+            for value in (since, place)
         )
         return _joined(call, rear, front, exp.GTE(this=begun, expression=column(_BLOCK)))
 
-    def _range(self, end: int) -> exp.WindowSpec:
-        """From the beginning of the window to the instant itself, or to the one before."""
-        start = {"start": _fixed(exp.Literal.number(self._size - 1)), "start_side": "PRECEDING"}
-        if not end:
+    def _range(self, before: int = 0) -> exp.WindowSpec:
+        """From the beginning of the window to the row's place, or to one before."""
+        start = {"start": _fixed(exp.Literal.number(self.size - 1)), "start_side": "PRECEDING"}
+        if not before:
             return exp.WindowSpec(kind="RANGE", **start, end="CURRENT ROW")
-        return exp.WindowSpec(kind="RANGE", **start, end=_fixed(exp.Literal.number(end)), end_side="PRECEDING")
+        return exp.WindowSpec(kind="RANGE", **start, end=_fixed(exp.Literal.number(before)), end_side="PRECEDING")
 
     def _column(self, level: int, call: exp.Expr) -> exp.Expr:
         made = self._made[level]

@@ -7,7 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, floor, named, number, over, table, zero
+from bridge.flow import NTH, Flow, LastRows, Need, Selection, floor, named, number, numbered, over, table, zero
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.entering import rewrite_first
 from bridge.rewrite.jumping import rewrite_jumping
@@ -63,6 +63,7 @@ def with_expiry(below: Flow, node: query.Window) -> Flow:
         below,
         arrivals=below.arrivals.project(columns),
         size=size_of(node),
+        last=None,
         counted=False,
         jumping=False,
         forms={},
@@ -105,6 +106,7 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
     operator.steps.append(Insert(name, rows))
     match node.extent:
         case Rows(count):
+            arrivals = dataclasses.replace(arrivals, last=LastRows(count, tuple(node.partition_by), content))
             content = pushed_out(content, arrivals, count, list(node.partition_by))
             operator.purges.append(_purge_rows(name, content, arrivals))
         case Top():
@@ -148,9 +150,25 @@ def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr])
         "_out_ts": later("ts"),
         "_out": later("seq"),
         "_out_place": later("_place") if flow.order else number(NEVER),
+        NTH: numbered(keys, order),
     }
     select = content.select().select(*(named(value, name) for name, value in extra.items()))
     return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
+
+
+def recent(flow: Flow, first: exp.Expr) -> Selection:
+    """The content from the oldest row on that an arrival of the number `first` sees, which an index finds; of keys, all of it."""
+    assert flow.content is not None
+    if flow.last is None or flow.last.keys or flow.timed or flow.order:
+        return flow.content
+    size, _, kept = flow.last
+    since = first
+    if size > 1:
+        older = kept.where(exp.LT(this=column("seq"), expression=first)).select(["seq"])
+        older = older.order_by(exp.Ordered(this=column("seq"), desc=True)).limit(1).offset(size - 2)
+        since = exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
+    newer = kept.where(exp.GTE(this=column("seq"), expression=since))
+    return dataclasses.replace(flow.content, source=pushed_out(newer, flow, size, []).source)
 
 
 def _purge_rows(name: str, content: Selection, flow: Flow) -> Purge:

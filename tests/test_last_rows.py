@@ -1,0 +1,96 @@
+"""Aggregates over the last rows (`ROWS n`) are the same by frames of numbers, of many events, and by a join, of few."""
+
+from __future__ import annotations
+
+import contextlib
+from random import Random
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+from tests.test_differential import same_rows
+from windows.databases import base
+from windows.databases.mysql import MySQL
+from windows.databases.sqlite import SQLite
+
+if TYPE_CHECKING:
+    from databases import Database
+
+BY_FRAMES = (
+    "SELECT AVG(p) AS v, MAX(p) AS m, COUNT(*) AS n, SUM(k) AS t FROM s WINDOW(ROWS 3)",
+    "SELECT k, SUM(p) AS v, MIN(d) AS m, COUNT(*) AS n FROM s WINDOW(ROWS 7) GROUP BY k",
+    "SELECT k, AVG(p) AS v, LAST(p) AS l FROM s WINDOW(PARTITION BY k ROWS 2) GROUP BY k",
+    "SELECT d, k, MAX(p) AS v FROM s WINDOW(PARTITION BY k ROWS 4) GROUP BY d, k",
+    "SELECT k, MAX(p) AS v FROM s WINDOW(ROWS 9) WHERE k > 1 GROUP BY k HAVING COUNT(*) > 1",
+    "SELECT k + 1 AS next, MIN(p) AS v FROM s WINDOW(PARTITION BY k + 1 ROWS 4) GROUP BY k + 1",
+    "SELECT twice, SUM(twice) AS v FROM (SELECT k * 2 AS twice FROM s WINDOW(ROWS 6)) AS q GROUP BY twice",
+    "SELECT SUM(k) AS v, COUNT(p) AS n FROM s WINDOW(ROWS 1)",
+    "SELECT AVG(p) AS v FROM s WINDOW(ROWS 1000)",
+    "SELECT AVG(v) AS v FROM (SELECT k, MAX(p) AS v FROM s WINDOW(ROWS 4) GROUP BY k) AS q WINDOW(ROWS 3)",
+)
+OTHERS = (
+    "SELECT AVG(p) AS v, SUM(k) AS t FROM s WINDOW(PARTITION BY k ROWS 2)",
+    "SELECT d, COUNT(*) AS n FROM s WINDOW(PARTITION BY k ROWS 2) GROUP BY d",
+    "SELECT AVG(p) AS v FROM s WINDOW(ROWS 3) EMIT ON EVERY CHANGE",
+)
+"""What is no frame: rows that come and go by other keys than those of the groups, and results where a row leaves."""
+
+
+def history(seed: int) -> list[tuple[tuple[Any, ...], int]]:
+    """Events of which several come at an instant, with values that are NULL."""
+    rng = Random(seed)
+    values = [None, 0, 1, 2, 3], [None, 1.5, 2.25, 9.0, -1.0], [None, "x", "y"]
+    return [(tuple(map(rng.choice, values)), place // 3 - 20) for place in range(90)]
+
+
+def told(database: Database, events: list[tuple[tuple[Any, ...], int]], sizes: list[int]) -> dict[str, list[Any]]:
+    rows: dict[str, list[Any]] = {}
+    with database.connect() as cep:
+        cep.register_stream("s", "k INTEGER, p DOUBLE, d VARCHAR")
+        for text in (*BY_FRAMES, *OTHERS):
+            name = f"q{len(rows)}"
+            cep.create_query(name, text)
+            found = rows[text] = []
+            cep.add_output_processor(
+                name, lambda event, found=found: found.append((event.timestamp, tuple(event.payload.values())))
+            )
+        for size in sizes:
+            cep.push_events("s", events[:size])
+            events = events[size:]
+        cep.push_events("s", events)
+    return rows
+
+
+@pytest.mark.parametrize("slides", [False, True])
+def test_frames_and_joins_agree(slides: bool, database: Database):
+    events = history(slides)
+    with contextlib.ExitStack() as patched:
+        for kind in (base.Database, MySQL, SQLite):
+            patched.enter_context(mock.patch.object(kind, "slides", slides))
+            patched.enter_context(mock.patch.object(kind, "purge_every", 10))
+        expected = told(database, events, [1] * len(events))
+        actual = told(database, events, [30, 1, 17, 2])
+    assert [text for text in expected if not same_rows(expected[text], actual[text])] == []
+
+
+def test_many_events_are_told_by_frames(database: Database):
+    with database.connect() as cep:
+        cep.register_stream("s", "k INTEGER, p DOUBLE, d VARCHAR")
+        for text in (*BY_FRAMES, *OTHERS):
+            cep.create_query("q", text)
+            assert ("_nth" in cep._catalogue.query_entry("q").emissions["many"].text) == (text in BY_FRAMES), text
+            cep.remove_query("q")
+
+
+def test_a_single_event_reads_the_rows_of_its_window_alone():
+    """Not those that wait to be purged, too."""
+    from databases import DATABASES
+
+    (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
+    with sqlite.connect() as cep:
+        cep.register_stream("s", "k INTEGER, p DOUBLE")
+        cep.create_query("q", "SELECT SUM(k) AS t FROM s WINDOW(ROWS 5)")
+        text = cep._catalogue.query_entry("q").emissions["few"].text
+        plan = [step for *_, step in cep.database.fetch(f"EXPLAIN QUERY PLAN {text}")]
+    assert any(step.startswith("SEARCH cep_window_s USING INDEX") and "(seq>?)" in step for step in plan)

@@ -279,7 +279,7 @@ class Network:
         operator.derived[name] = self.reader
         operator.steps.append(Insert(name, select))
         content = Selection.of(table(name), arrivals.arrivals.columns)
-        flow = derived_content(node, dataclasses.replace(arrivals, content=content))
+        flow = derived_content(node, dataclasses.replace(arrivals, content=content, last=None))
         if origins := self._noting(name, operator.origins):
             flow = leaving_with(flow, origins)
         # What is replaced goes first: without the row that replaced it, it would count again.

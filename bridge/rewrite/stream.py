@@ -159,7 +159,7 @@ def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr])
 def recent(flow: Flow, first: exp.Expr) -> Selection:
     """The content from the oldest row on that an arrival of the number `first` sees, which an index finds; of keys, all of it."""
     assert flow.content is not None
-    if flow.last is None or flow.last.keys or flow.timed or flow.order:
+    if flow.last is None or flow.last.keys or NTH not in flow.content.columns or flow.timed or flow.order:
         return flow.content
     size, _, kept = flow.last
     since = first

@@ -52,8 +52,15 @@ def test_replay_equals_pushing(database: str) -> None:
     expected = _pushed(SCRIPT, events, "sqlite://")
     assert sum(map(len, expected.values())) > 20
     for source in (events, _by_stream(events)):
-        found = bridge.replay(source, SCRIPT, database=database)
-        assert {name: table.to_pylist() for name, table in found.items()} == expected
+        found = {name: table.to_pylist() for name, table in bridge.replay(source, SCRIPT, database=database).items()}
+        assert found.keys() == expected.keys()
+        assert [name for name in expected if not _alike(expected[name], found[name])] == []
+
+
+def _alike(expected: list[dict[str, Any]], found: list[dict[str, Any]]) -> bool:
+    """The same rows, but for the last digits of doubles."""
+    names = [list(row) for row in expected] == [list(row) for row in found]
+    return names and same_rows(*([(row["ts"], tuple(row.values())) for row in rows] for rows in (expected, found)))
 
 
 def test_replay_of_files_equals_replay_of_tables(tmp_path: Path) -> None:

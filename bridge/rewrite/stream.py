@@ -164,10 +164,10 @@ def recent(flow: Flow, first: exp.Expr) -> Selection:
     size, _, kept = flow.last
     since = first
     if size > 1:
-        older = kept.where(exp.LT(this=column("seq"), expression=first)).select(["seq"])
+        older = kept.select(["seq"]).where(exp.LT(this=column("seq"), expression=first))
         older = older.order_by(exp.Ordered(this=column("seq"), desc=True)).limit(1).offset(size - 2)
         since = exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
-    newer = kept.where(exp.GTE(this=column("seq"), expression=since))
+    newer = dataclasses.replace(kept, conditions=(exp.GTE(this=column("seq"), expression=since),))
     return dataclasses.replace(flow.content, source=pushed_out(newer, flow, size, []).source)
 
 

@@ -272,6 +272,7 @@ class Runner:
                 self._tables.drop(name)
 
     def _reports(self, members: Sequence[QueryEntry], push: str) -> list[Report]:
+        """One report where the members' constants can be rows of a table, or their results side by side; else several."""
         if len(members) > 1:
             form = members[0].form(push, shared=True)
             apart: dict[Hashable, list[QueryEntry]] = {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
+from databases import DATABASES
+from pushes import Events, told
 
 from tests.test_differential import same_rows
 from windows.databases import base
@@ -17,6 +19,7 @@ from windows.databases.sqlite import SQLite
 if TYPE_CHECKING:
     from databases import Database
 
+SCHEMA = "k INTEGER, p DOUBLE, d VARCHAR"
 BY_FRAMES = (
     "SELECT AVG(p) AS v, MAX(p) AS m, COUNT(*) AS n, SUM(k) AS t FROM s WINDOW(ROWS 3)",
     "SELECT k, SUM(p) AS v, MIN(d) AS m, COUNT(*) AS n FROM s WINDOW(ROWS 7) GROUP BY k",
@@ -38,46 +41,28 @@ OTHERS = (
 """What is no frame: rows that come and go by other keys than those of the groups, and results where a row leaves."""
 
 
-def history(seed: int) -> list[tuple[tuple[Any, ...], int]]:
+def history(seed: int) -> Events:
     """Events of which several come at an instant, with values that are NULL."""
     rng = Random(seed)
     values = [None, 0, 1, 2, 3], [None, 1.5, 2.25, 9.0, -1.0], [None, "x", "y"]
     return [(tuple(map(rng.choice, values)), place // 3 - 20) for place in range(90)]
 
 
-def told(database: Database, events: list[tuple[tuple[Any, ...], int]], sizes: list[int]) -> dict[str, list[Any]]:
-    rows: dict[str, list[Any]] = {}
-    with database.connect() as cep:
-        cep.register_stream("s", "k INTEGER, p DOUBLE, d VARCHAR")
-        for text in (*BY_FRAMES, *OTHERS):
-            name = f"q{len(rows)}"
-            cep.create_query(name, text)
-            found = rows[text] = []
-            cep.add_output_processor(
-                name, lambda event, found=found: found.append((event.timestamp, tuple(event.payload.values())))
-            )
-        for size in sizes:
-            cep.push_events("s", events[:size])
-            events = events[size:]
-        cep.push_events("s", events)
-    return rows
-
-
 @pytest.mark.parametrize("slides", [False, True])
 def test_frames_and_joins_agree(slides: bool, database: Database):
-    events = history(slides)
+    events, queries = history(slides), {f"q{n}": text for n, text in enumerate((*BY_FRAMES, *OTHERS))}
     with contextlib.ExitStack() as patched:
         for kind in (base.Database, MySQL, SQLite):
             patched.enter_context(mock.patch.object(kind, "slides", slides))
             patched.enter_context(mock.patch.object(kind, "purge_every", 10))
-        expected = told(database, events, [1] * len(events))
-        actual = told(database, events, [30, 1, 17, 2])
-    assert [text for text in expected if not same_rows(expected[text], actual[text])] == []
+        expected = told(database, SCHEMA, queries, events, [1] * len(events))
+        actual = told(database, SCHEMA, queries, events, [30, 1, 17, 2])
+    assert [queries[name] for name in queries if not same_rows(expected[name], actual[name])] == []
 
 
 def test_many_events_are_told_by_frames(database: Database):
     with database.connect() as cep:
-        cep.register_stream("s", "k INTEGER, p DOUBLE, d VARCHAR")
+        cep.register_stream("s", SCHEMA)
         for text in (*BY_FRAMES, *OTHERS):
             cep.create_query("q", text)
             assert ("_nth" in cep._catalogue.query_entry("q").emissions["many"].text) == (text in BY_FRAMES), text
@@ -86,8 +71,6 @@ def test_many_events_are_told_by_frames(database: Database):
 
 def test_a_single_event_reads_the_rows_of_its_window_alone():
     """Not those that wait to be purged, too."""
-    from databases import DATABASES
-
     (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
     with sqlite.connect() as cep:
         cep.register_stream("s", "k INTEGER, p DOUBLE")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
 from databases import DATABASES, one_of
+from pushes import Events, Rows, told
 
 import bridge
 from bridge import reports
@@ -36,8 +37,6 @@ WINDOWS = (3, 20)
 SIZES = ((2, 5), (4, 9, 20))
 """How many rows panes have, level by level."""
 
-Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]
-
 
 @contextlib.contextmanager
 def short(sizes: tuple[int, ...], brief: int) -> Iterator[None]:
@@ -51,7 +50,7 @@ def short(sizes: tuple[int, ...], brief: int) -> Iterator[None]:
         yield
 
 
-def history(seed: int) -> list[tuple[tuple[Any, ...], int]]:
+def history(seed: int) -> Events:
     """Events with ties, gaps, keys and values that are NULL."""
     rng, ts, events = Random(seed), 0, []
     for _ in range(70):
@@ -61,35 +60,21 @@ def history(seed: int) -> list[tuple[tuple[Any, ...], int]]:
     return events
 
 
-def told(database: Database, events: list[tuple[tuple[Any, ...], int]], sizes: list[int]) -> Rows:
-    """The results of all queries, the events pushed so many at a time."""
-    rows: Rows = {}
-    with database.connect() as cep:
-        cep.register_stream("s", "a INTEGER, b INTEGER, c DOUBLE, d VARCHAR")
-        for place, text in enumerate(QUERIES):
-            for window in WINDOWS:
-                name = f"q{place}_{window}"
-                cep.create_query(name, text.format(w=window))
-                found = rows[name] = []
-                cep.add_output_processor(
-                    name, lambda event, found=found: found.append((event.timestamp, tuple(event.payload.values())))
-                )
-        for size in sizes:
-            cep.push_events("s", events[:size])
-            events = events[size:]
-        cep.push_events("s", events)
-    return rows
+def all_told(database: Database, events: Events, sizes: list[int]) -> Rows:
+    """The results of all queries over all windows."""
+    queries = {f"q{n}_{w}": text.format(w=w) for n, text in enumerate(QUERIES) for w in WINDOWS}
+    return told(database, "a INTEGER, b INTEGER, c DOUBLE, d VARCHAR", queries, events, sizes)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_panes_make_no_difference(seed: int, database: Database):
     events, rng = history(seed), Random(seed)
     with short((), reports.BRIEF):
-        expected = told(database, events, [1] * len(events))
+        expected = all_told(database, events, [1] * len(events))
     pushes = [1] * len(events), [rng.choice([1, 2, 3, 17, 30]) for _ in events]
     with short(SIZES[seed % len(SIZES)], brief=(0, 1)[seed % 2]):
         for sizes in pushes:
-            actual = told(database, events, sizes)
+            actual = all_told(database, events, sizes)
             assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
 
 
@@ -98,13 +83,13 @@ def test_the_least_and_the_greatest_by_blocks(slides: bool, row_store: Database)
     """Of times before 1970, too, where a block does not begin at a multiple that is cut off towards zero."""
     events = [(row, ts - 60) for row, ts in history(7)]
     with short((), reports.BRIEF):
-        expected = told(row_store, events, [1] * len(events))
+        expected = all_told(row_store, events, [1] * len(events))
     for brief in (0, 1):
         with contextlib.ExitStack() as patched:
             for kind in (base.Database, SQLite, MySQL):
                 patched.enter_context(mock.patch.object(kind, "slides", slides))
             patched.enter_context(short((), brief))
-            actual = told(row_store, events, [25, 17])
+            actual = all_told(row_store, events, [25, 17])
         assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
 
 

@@ -175,6 +175,9 @@ OUT = ("_out_ts", "_out", "_out_place")
 NTH = "_nth"
 """Column of the content of a ROWS window: the row's number among those of its key."""
 
+AT_LEAST = "at_least"
+"""Marks a number in whose place a greater one does as well: more rows are read than are asked for."""
+
 INSERTED = 1_000_000_000
 """The place from which on rows of a window that events change are those that an event inserts, after what it changes."""
 
@@ -211,10 +214,6 @@ def identifier(name: str) -> exp.Identifier:
 
 def table(name: str) -> exp.Table:
     return exp.to_table(exp.Table(this=identifier(name)))
-
-
-AT_LEAST = "at_least"
-"""Marks a number in whose place a greater one does as well: more rows are read than are asked for."""
 
 
 def derived(rows: exp.Query, alias: str) -> exp.Expr:

@@ -107,8 +107,9 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
     match node.extent:
         case Rows(count):
             arrivals = dataclasses.replace(arrivals, last=LastRows(count, tuple(node.partition_by), content))
-            content = pushed_out(content, arrivals, count, list(node.partition_by))
-            operator.purges.append(_purge_rows(name, content, arrivals))
+            keys = list(node.partition_by)
+            operator.purges.append(_purge_rows(name, pushed_out(content, arrivals, count, keys), arrivals))
+            content = pushed_out(content, arrivals, count, keys, numbers=True)
         case Top():
             content = fallen_out(operator, content, arrivals, node, network)
             operator.purges.append(_purge_rows(name, content, arrivals))
@@ -138,8 +139,8 @@ def _kept(node: query.Window, network: Network, below: Flow) -> str:
     return keep_for(operator, size)
 
 
-def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr]) -> Selection:
-    """The content with the row that stands `count` places later, per key: that one pushes it out."""
+def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr], numbers: bool = False) -> Selection:
+    """The content with the row that stands `count` places later, per key: that one pushes it out; and `NTH`, if told to."""
     order = [column(name) for name in flow.key]
 
     def later(name: str) -> exp.Expr:
@@ -150,7 +151,7 @@ def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr])
         "_out_ts": later("ts"),
         "_out": later("seq"),
         "_out_place": later("_place") if flow.order else number(NEVER),
-        NTH: numbered(keys, order),
+        **({NTH: numbered(keys, order)} if numbers else {}),
     }
     select = content.select().select(*(named(value, name) for name, value in extra.items()))
     return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
@@ -168,7 +169,7 @@ def recent(flow: Flow, first: exp.Expr) -> Selection:
         older = older.order_by(exp.Ordered(this=column("seq"), desc=True)).limit(1).offset(size - 2)
         since = exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
     newer = dataclasses.replace(kept, conditions=(exp.GTE(this=column("seq"), expression=since),))
-    return dataclasses.replace(flow.content, source=pushed_out(newer, flow, size, []).source)
+    return dataclasses.replace(flow.content, source=pushed_out(newer, flow, size, [], numbers=True).source)
 
 
 def _purge_rows(name: str, content: Selection, flow: Flow) -> Purge:

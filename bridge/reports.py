@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from bridge.catalogue import Emission, QueryEntry
+from bridge.catalogue import QueryEntry
 from bridge.delivery import as_arrow
 from bridge.flow import named
 from bridge.scope import column
 from windows.databases import Database
+
+if TYPE_CHECKING:
+    from bridge.grouping import Grouping
 
 ARROW_FROM = 1_000
 """Events in a push from which on results are taken as Arrow: fewer rows are quicker as tuples."""
@@ -191,19 +194,14 @@ def by_number(rows: Any, of_members: bool = False) -> Any:
     return pa.Table.from_arrays(ordered, schema=rows.schema)
 
 
-Make = Callable[[Sequence[QueryEntry], str], list[Report]]
-"""Makes the reports of a group of queries for pushes of `few` or `many` events."""
-
-
 class Reports:
     """All reports there are, for pushes of `many` events and of `few`: other statements may do, and other queries be alike.
 
-    Both are outdated when queries or processors have come or gone since they were made. `alike` tells which queries may
-    have one statement together: those of which it is equal.
+    Both are outdated when queries or processors have come or gone since they were made.
     """
 
-    def __init__(self, alike: Callable[[Emission], Hashable]) -> None:
-        self._alike = alike
+    def __init__(self, grouping: Grouping) -> None:
+        self._grouping = grouping
         self._made: dict[str, dict[tuple[object, ...], list[Report]]] = {push: {} for push in PUSHES}
         self._outdated = set(PUSHES)
         self._small = 0
@@ -230,19 +228,19 @@ class Reports:
         """Those that are made for `many` events, or for `few`."""
         return list(itertools.chain.from_iterable(self._made[push].values()))
 
-    def regroup(self, push: str, entries: Iterable[QueryEntry], make: Make) -> list[str]:
+    def regroup(self, push: str, entries: Iterable[QueryEntry]) -> list[str]:
         """Groups those that have a processor; gives the tables of constants that nobody needs any more."""
         groups: dict[tuple[object, ...], list[QueryEntry]] = {}
         for entry in entries:
             if entry.processors:
-                key: tuple[object, ...] = (self._alike(entry.emissions[entry.form(push, shared=True)]), as_arrow(entry))
-                groups.setdefault(key, []).append(entry)
+                emission = entry.emissions[entry.form(push, shared=True)]
+                groups.setdefault((self._grouping.alike(emission), as_arrow(entry)), []).append(entry)
         before = list(self._made.values())
         known = {key: reports for made in before for key, reports in made.items()}
         found: dict[tuple[object, ...], list[Report]] = {}
         for key, members in groups.items():
             same = (*key, *(entry.number for entry in members))
-            found[same] = known.get(same) or make(members, push)
+            found[same] = known.get(same) or self._grouping.reports(members, push)
         self._made[push] = found
         self._outdated.discard(push)
         kept = {id(report) for made in self._made.values() for reports in made.values() for report in reports}

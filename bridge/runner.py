@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
@@ -14,13 +14,12 @@ from bridge.changes import StateTable
 from bridge.check import Resolved, streaming, without_types
 from bridge.errors import QueryError
 from bridge.flow import Flow, Form, Selection, ascending, table
+from bridge.grouping import Grouping
 from bridge.intake import Batch
 from bridge.plan import Call, Insert, Operator, Purge
 from bridge.query import Node, Stream
-from bridge.reports import Brief, Report, Reports, Results, loose
+from bridge.reports import Reports, Results
 from bridge.rewrite import Network
-from bridge.rewrite.beside import beside
-from bridge.rewrite.family import Family, NotAlike, covering, lifted
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
 from bridge.scope import Field
@@ -29,7 +28,7 @@ from bridge.stores.order import conflicts, uses, written
 from bridge.tables import Tables
 from bridge.upkeep import Upkeep
 from windows.databases import Database, Refused
-from windows.schema import Attribute, Reader, Schema
+from windows.schema import Reader, Schema
 from windows.window import BEGINNING
 
 if TYPE_CHECKING:
@@ -37,12 +36,6 @@ if TYPE_CHECKING:
 
 LENT_FROM = 1_000
 """Rows of an Arrow table from which on it is not copied into an inbox, where the database can read it as it is."""
-
-BESIDE = 100
-"""Queries whose results a statement tells side by side at most."""
-
-MANY_ROWS = 4_096
-"""Rows in a window from which on a statement for each query of a brief push is faster than one over all rows."""
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -62,7 +55,6 @@ class Runner:
         self.database = database
         self.catalogue = Catalogue(database)
         self.network = Network(database, self.catalogue)
-        self.reports = Reports(lambda emission: emission.shape if database.beside else emission.signature)
         self.told: tuple[str, ...] = ("ts",)
         """What results say of their time and place before their columns."""
         self.expected: frozenset[str] = frozenset()
@@ -70,6 +62,7 @@ class Runner:
         self.now = BEGINNING
         self.seq = 0
         self._tables = Tables(database)
+        self.reports = Reports(Grouping(database, self.network, self._tables, self.transaction))
         self._upkeep = Upkeep(database, self.network, self._tables, self.reports)
         self._filled: set[str] = set()
         self._lent: dict[str, pa.Table] = {}
@@ -267,63 +260,9 @@ class Runner:
     def _regroup(self, push: str) -> None:
         """Queries that differ in constants alone report by one statement, where the database can."""
         self._singles.clear()
-        for name in self.reports.regroup(push, self.catalogue.queries.values(), self._reports):
+        for name in self.reports.regroup(push, self.catalogue.queries.values()):
             with self.transaction():
                 self._tables.drop(name)
-
-    def _reports(self, members: Sequence[QueryEntry], push: str) -> list[Report]:
-        """One report where the members' constants can be rows of a table, or their results side by side; else several."""
-        if len(members) > 1:
-            form = members[0].form(push, shared=True)
-            apart: dict[Hashable, list[QueryEntry]] = {}
-            for entry in members:
-                apart.setdefault(entry.emissions[form].signature, []).append(entry)
-            if len(apart) == 1:
-                with contextlib.suppress(NotAlike, Refused):
-                    return [self._family(members, form)]
-            if self.database.beside:
-                with contextlib.suppress(NotAlike, Refused):
-                    parts = [members[start : start + BESIDE] for start in range(0, len(members), BESIDE)]
-                    return [self._side_by_side(some, form) for some in parts]
-            if len(apart) > 1:
-                return [report for alike in apart.values() for report in self._reports(alike, push)]
-        return [self._report(entry, entry.form(push, shared=False)) for entry in members]
-
-    def _report(self, entry: QueryEntry, form: str) -> Report:
-        emission = entry.emissions[form]
-        report = Report(
-            [entry], emission.statement, emission.text, loose=loose(entry, emission.statement, self.database)
-        )
-        if form == "many" and entry.is_brief:
-            report.brief = Brief(entry.flow.window, lambda: [self._report(entry, "brief")])
-        return report
-
-    def _side_by_side(self, members: Sequence[QueryEntry], form: str) -> Report:
-        """One statement that tells all members' results of each row; the database must accept it before it counts."""
-        one = beside([entry.emissions[form].statement for entry in members])
-        text = self.database.render(one.statement)
-        self.database.fetch(text)
-        report = Report(members, one.statement, text, places=one.places)
-        if form == "many" and all(entry.is_brief for entry in members):
-            window = min(entry.flow.window for entry in members)
-            report.brief = Brief(window, lambda: [self._report(entry, "brief") for entry in members], MANY_ROWS)
-        return report
-
-    def _family(self, members: Sequence[QueryEntry], form: str) -> Report:
-        """One statement for all members; the database must accept it before it counts."""
-        name = self.network.name("family", Stream(""))
-        family = lifted([entry.emissions[form].statement for entry in members], name)
-        text = self.database.render(family.statement)
-        with self.transaction():
-            self._create_constants(name, family)
-            self.database.fetch(text)
-        return Report(members, family.statement, text, name, loose(members[0], family.statement, self.database))
-
-    def _create_constants(self, name: str, family: Family) -> None:
-        kinds = [(column, self.database.column_type(Attribute(column, kind))) for column, kind in family.columns]
-        self._tables.create(name, kinds, key=family.columns[0][0])
-        self.database.insert(self._tables.quoted(name), len(family.columns), family.rows)
-        self._tables.index(name, *covering(family.looked_up, [column for column, _ in family.columns]))
 
     # A push -----------------------------------------------------------------------------------------------------------
 

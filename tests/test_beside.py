@@ -12,7 +12,7 @@ import pytest
 import sqlglot
 from databases import DATABASES, one_of
 
-from bridge import reports, runner
+from bridge import grouping, reports
 from bridge.rewrite.beside import beside
 from bridge.rewrite.family import NotAlike
 from tests.test_differential import same_rows
@@ -41,14 +41,14 @@ Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]
 
 
 @contextlib.contextmanager
-def side_by_side(done: bool, most: int = runner.BESIDE) -> Iterator[None]:
+def side_by_side(done: bool, most: int = grouping.BESIDE) -> Iterator[None]:
     """On every database, or on none, so many queries at most; no panes, which would be faster."""
     with contextlib.ExitStack() as patched:
         for kind in (base.Database, MySQL):
             patched.enter_context(mock.patch.object(kind, "beside", done))
         for kept in (SQLite, PostgreSQL):
             patched.enter_context(mock.patch.object(kept, "panes", ()))
-        patched.enter_context(mock.patch.object(runner, "BESIDE", most))
+        patched.enter_context(mock.patch.object(grouping, "BESIDE", most))
         yield
 
 
@@ -92,7 +92,7 @@ def test_side_by_side_makes_no_difference(seed: int, batch: bool, database: Data
     with side_by_side(False), mock.patch.object(reports, "ARROW_FROM", 1):
         expected, none = told(database, events, 40, batch)
         assert none == 0
-    for most, brief in ((runner.BESIDE, reports.BRIEF), (2, 0)):
+    for most, brief in ((grouping.BESIDE, reports.BRIEF), (2, 0)):
         with side_by_side(True, most), mock.patch.multiple(reports, ARROW_FROM=1, BRIEF=brief):
             actual, several = told(database, events, 40, batch)
         assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
@@ -101,7 +101,7 @@ def test_side_by_side_makes_no_difference(seed: int, batch: bool, database: Data
 
 def test_a_brief_push_asks_query_by_query_where_windows_are_long(row_store: Database):
     found: dict[str, list[int]] = {"p": [], "q": []}
-    with side_by_side(True), mock.patch.object(runner, "MANY_ROWS", 500), row_store.connect() as cep:
+    with side_by_side(True), mock.patch.object(grouping, "MANY_ROWS", 500), row_store.connect() as cep:
         cep.register_stream("s", "a INTEGER")
         for name, window in (("p", 600), ("q", 900)):
             cep.create_query(name, f"SELECT SUM(a) AS n FROM s WINDOW(RANGE {window} MS)")

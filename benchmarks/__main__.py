@@ -161,8 +161,14 @@ def epl(count: tuple[int, ...], seconds: float, runs: int, esper_jars: str | Non
 @click.option("--query", multiple=True, help="One of the queries; may be repeated. [all]")
 @click.option("--cores", multiple=True, type=click.IntRange(1), default=(1, 2), show_default=True, help="For Spark.")
 @click.option("--flink", envvar="FLINK_PYTHON", metavar="PYTHON", help="Of an environment with apache-flink.")
+@click.option("--patience", default=180.0, show_default=True, help="For so many seconds a run of Flink may take.")
 def spark(
-    events: tuple[int, ...], keys: tuple[int, ...], query: tuple[str, ...], cores: tuple[int, ...], flink: str | None
+    events: tuple[int, ...],
+    keys: tuple[int, ...],
+    query: tuple[str, ...],
+    cores: tuple[int, ...],
+    flink: str | None,
+    patience: float,
 ) -> None:
     """History on Spark, from Parquet to Parquet, over many keys and over one, on several numbers of cores."""
     from benchmarks import on_spark
@@ -175,7 +181,7 @@ def spark(
         with telling(BridgeError):
             names = query or tuple(on_spark.QUERIES)
             cases = [on_spark.Case(name, count, each) for count in events for each in keys for name in names]
-            for run in on_spark.measure(cases, cores, flink, tell):
+            for run in on_spark.measure(cases, cores, flink, patience, tell):
                 found.append(run)  # noqa: PERF402 (what is there is shown, should it be interrupted)
     finally:
         click.echo(on_spark.markdown(found))

@@ -61,6 +61,9 @@ COMPARED = 1_000_000
 WARM = 20_000
 """Events of the run before, which is not timed: Java compiles what it runs."""
 
+LONG = 10_000_000
+"""A history of more events goes through Flink once: what it compiles is little of that."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -86,9 +89,12 @@ class Run:
 
 
 def measure(
-    cases: Sequence[Case], cores: Sequence[int], flink: str | None, tell: Callable[[str], None]
+    cases: Sequence[Case], cores: Sequence[int], flink: str | None, patience: float, tell: Callable[[str], None]
 ) -> Iterator[Run]:
-    """Each case on each number of cores, in a session that has been used before; raises BridgeError where rows differ."""
+    """Each case on each number of cores, in a session that has been used before; raises BridgeError where rows differ.
+
+    `patience`: seconds that a run of Flink, the Python in `flink`, may take.
+    """
     from bridge.spark import session
 
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
@@ -104,7 +110,7 @@ def measure(
                 if case.events <= COMPARED and number == cores[0]:
                     run = dataclasses.replace(run, local=_compared(case, Path(name)))
                 if flink and case.query in FLINK:
-                    run = dataclasses.replace(run, flink=_flink(flink, case, number, Path(name)))
+                    run = dataclasses.replace(run, flink=_flink(flink, case, number, patience, Path(name)))
                 yield run
             spark.stop()
 
@@ -131,16 +137,15 @@ def _compared(case: Case, folder: Path) -> float:
     return seconds
 
 
-def _flink(python: str, case: Case, cores: int, folder: Path) -> float | str:
+def _flink(python: str, case: Case, cores: int, patience: float, folder: Path) -> float | str:
     """The seconds of Flink's batch job over CSV, whose rows are those of `out`; or why it gives none."""
     import duckdb
 
     settings = {"execution.runtime-mode": "BATCH", "parallelism.default": str(cores)}
     result = folder / "flink.parquet"
     try:
-        found = seconds_of(
-            Path(python), "flink_rows.py", FLINK[case.query], csv_of(_history(folder, case)), result, 1, settings
-        )
+        events, runs = csv_of(_history(folder, case)), int(case.events <= LONG)
+        found = seconds_of(Path(python), "flink_rows.py", FLINK[case.query], events, result, runs, settings, patience)
     except RefusedError as error:
         return f"{error}"
     with duckdb.connect() as connection:

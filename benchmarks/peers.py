@@ -208,10 +208,20 @@ def seconds_of(
     result: pathlib.Path,
     runs: int,
     settings: Mapping[str, str] | None = None,
+    longest: float = LONGEST,
 ) -> list[float]:
-    """The seconds that a program beside this file tells, but for a first run; it is given one run's time to start."""
+    """The seconds that a program beside this file tells, but for a first run; one more run, not timed, gives the result.
+
+    Without `runs` it does it all once, and its seconds are those of that. `longest`: of a run on the average.
+    """
     command = [str(python), str(pathlib.Path(__file__).with_name(program))]
-    request = {"data": str(data), "query": query, "runs": 1 + runs, "result": str(result), "settings": settings or {}}
+    request = {
+        "data": str(data),
+        "query": query,
+        "runs": runs and 1 + runs,
+        "result": str(result),
+        "settings": settings or {},
+    }
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     try:
         done = subprocess.run(
@@ -219,15 +229,15 @@ def seconds_of(
             input=json.dumps(request),
             capture_output=True,
             text=True,
-            timeout=LONGEST * (1 + runs),
+            timeout=longest * (runs + 2 if runs else 1),
             env=environment,
         )
     except subprocess.TimeoutExpired:
-        raise RefusedError(f"more than {LONGEST} s a run") from None
+        raise RefusedError(f"more than {longest:g} s a run") from None
     if done.returncode:
         raise RefusedError(done.stderr.strip().splitlines()[-1])
     seconds: list[float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
-    return seconds[1:]
+    return seconds[1:] if runs else seconds
 
 
 def csv_of(data: pathlib.Path) -> pathlib.Path:

@@ -229,9 +229,9 @@ class _Columns:
         count = self.table.num_rows
         times = self.table.column(0)
         first, last = times[0].as_py(), times[count - 1].as_py()
-        ranks = np.arange(count, dtype="int64") if self.ranks is None else self.ranks
-        numbers = pa.array(ranks + (seq + 1))
-        table = self.table.add_column(1, "seq", numbers)
+        first_number = seq + 1
+        numbers = np.arange(first_number, first_number + count) if self.ranks is None else self.ranks + first_number
+        table = self.table.add_column(1, "seq", pa.array(numbers))
         if any(self.stream.encoders):
             rows = zip(*map(values_of, table.columns), strict=True)
             encoded = [(ts, number, *self._encoded(values)) for ts, number, *values in rows]

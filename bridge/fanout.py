@@ -20,6 +20,7 @@ from bridge.catalogue import Catalogue
 from bridge.check import resolve
 from bridge.enumeration import Enumeration
 from bridge.query import Node
+from bridge.scope import conjuncts
 from bridge.stores.letters import Letters
 from windows.parts import part_of
 from windows.schema import Attribute
@@ -343,9 +344,7 @@ def _shown(columns: Iterable[exp.Expr], way: Way) -> frozenset[Path]:
 def _equalities(condition: exp.Expr | None) -> dict[Path, set[Path]]:
     """The columns and parts that are equal wherever the condition holds, each with all it is equal to."""
     classes: dict[Path, set[Path]] = {}
-    parts = condition.flatten() if isinstance(condition, exp.And) else [condition]
-    for part in parts:
-        part = part.unnest() if part is not None else None
+    for part in [] if condition is None else conjuncts(condition):
         left, right = (_path(part.this), _path(part.expression)) if isinstance(part, exp.EQ) else ((), ())
         if left and right:
             both = classes.get(left, {left}) | classes.get(right, {right})

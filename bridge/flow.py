@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -224,15 +224,6 @@ def derived(rows: exp.Query, alias: str) -> exp.Expr:
 def headed(name: str, columns: Iterable[str]) -> exp.TableAlias:
     """A name in WITH, with the names of its columns."""
     return exp.TableAlias(this=identifier(name), columns=[identifier(column) for column in columns])
-
-
-def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The conditions that all must hold."""
-    if isinstance(condition, exp.And):
-        for side in condition.flatten():
-            yield from conjuncts(side)
-    else:
-        yield condition
 
 
 def called(name: str, alias: str) -> exp.Expr:

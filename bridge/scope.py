@@ -89,6 +89,23 @@ def column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """What is joined by AND.
+
+    >>> from sqlglot import parse_one
+    >>> [part.sql() for part in conjuncts(parse_one("a > 1 AND (b > 2 AND c > 3)"))]
+    ['a > 1', 'b > 2', 'c > 3']
+    """
+    found, waiting = [], [condition]
+    while waiting:
+        part = waiting.pop().unnest()
+        if isinstance(part, exp.And):
+            waiting += [part.right, part.left]
+        else:
+            found.append(part)
+    return found
+
+
 def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.Expr:
     """The expression in normal form, its names and types checked."""
     _refuse_unscalar(expression, aggregates)

@@ -59,8 +59,9 @@ OFFERS = [
           [(1, "x"), (2, "x"), (4, "x")], (T, FILL)),
     Offer("names of the input in OVER", "SELECT a * 0 AS a, ROW_NUMBER() OVER (ORDER BY a DESC) AS n, k FROM t ORDER BY n",
           [(0, 1, None), (0, 2, "x"), (0, 3, "y"), (0, 4, "x")], (T, FILL)),
-    Offer("OFFSET in a sub-query", "SELECT a FROM t WHERE a >= COALESCE((SELECT a FROM t ORDER BY a DESC LIMIT 1 OFFSET 1), 0) "
-          "ORDER BY a", [(4,), (5,)], (T, FILL)),
+    Offer("OFFSET in a sub-query of a row", "SELECT l.a, COUNT(*) AS n FROM t AS l JOIN t AS r ON r.a <= l.a AND r.a >= COALESCE("
+          "(SELECT o.a FROM t AS o WHERE o.a < l.a ORDER BY o.a DESC LIMIT 1 OFFSET 1), 0) GROUP BY l.a ORDER BY l.a",
+          [(1, 1), (2, 2), (4, 3), (5, 3)], (T, FILL)),
     Offer("IS NOT DISTINCT FROM", "SELECT COUNT(*) AS n FROM t AS l, t AS r WHERE l.k IS NOT DISTINCT FROM r.k", [(6,)],
           (T, FILL)),
     Offer("DELETE … WHERE … IN", "SELECT a FROM t", [(5,)],

@@ -20,6 +20,7 @@ from bridge.frontends.epl_join import Joins
 from bridge.frontends.epl_output import Told
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.query import Correlate, EagerMatch, Filter, Node, Stream, TemporalMatch, Window, walk
+from bridge.scope import conjuncts
 from nfa.temporal import is_timed
 from windows.window import BY_KEY, FirstRange, Range, Session
 
@@ -144,7 +145,7 @@ def _keyed(cursor: Cursor) -> Keyed:
     """`k and j from S(v > 1) as s`."""
     region = cursor.until(("FROM",))
     listed = epl_scalars.listed(cursor, region, "a key")
-    keys = [part for one in listed for part in (one.flatten() if isinstance(one, exp.And) else [one])]
+    keys = [part for one in listed for part in conjuncts(one)]
     for key in keys:
         if not isinstance(key, exp.Column):
             cursor.fail("a context's keys are attributes: partition by k and j from S", position_of(key))

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
+from bridge.scope import conjuncts
 from windows.window import Rows, Trailing
 
 _EXPECTED = (
@@ -24,7 +25,7 @@ def expiring_extent(cursor: Cursor) -> Rows | Trailing:
     position, region = cursor.position, cursor.until(())
     condition = epl_scalars.single(cursor, region, "a condition")
     sizes, counts = list[int](), list[int]()
-    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+    for part in conjuncts(condition):
         if (count := _count(part)) is not None:
             counts.append(count)
         elif (size := _size(part)) is not None:

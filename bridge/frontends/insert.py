@@ -17,6 +17,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.scalars import Names, listed, plain, resolved, single
 from bridge.frontends.select import joined
 from bridge.query import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
+from bridge.scope import conjuncts
 from windows.schema import TypeMismatch, canonical_type
 from windows.window import Batch, Extent, Range
 
@@ -375,7 +376,7 @@ def _split(cursor: Cursor, clauses: _Clauses, names: Names) -> tuple[tuple[exp.E
         return (condition,), ()
     columns_read = {name.lower() for sql in clauses.sql for name, _ in sql.columns}
     every = any(sql.named.reads and not sql.columns for sql in clauses.sql)
-    parts = list(condition.flatten(unnest=False)) if isinstance(condition, exp.And) else [condition]
+    parts = conjuncts(condition)
 
     def of_the_result(part: exp.Expr) -> bool:
         columns = list(part.find_all(exp.Column))

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.values import CURRENT, Number, Place, Value, Valued, read
+from bridge.scope import conjuncts
 from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, length_bounds, symbols, walk
 
 
@@ -62,20 +63,6 @@ def _condition(
     joined = None if left is None else read(left, clause, fields, symbol, is_aggregate=is_aggregate)
     grade = Grade.ROW if joined is None else _grade(joined, clause)
     return Condition(symbol, conjoined(alone), joined, grade)
-
-
-def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
-    """What is joined by AND.
-
-    >>> from sqlglot import parse_one
-    >>> [part.sql() for part in conjuncts(parse_one("a > 1 AND (b > 2 AND c > 3)"))]
-    ['a > 1', 'b > 2', 'c > 3']
-    """
-    while isinstance(condition, exp.Paren):
-        condition = condition.this
-    if isinstance(condition, exp.And):
-        return [*conjuncts(condition.left), *conjuncts(condition.right)]
-    return [condition]
 
 
 def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:

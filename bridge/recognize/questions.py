@@ -10,12 +10,13 @@ from sqlglot import exp
 
 from bridge.recognize.answer import Prepared
 from bridge.recognize.clause import NAVIGATION, OF_THE_MATCH, SEMANTICS
-from bridge.recognize.conditions import Condition, conjuncts, of_row
+from bridge.recognize.conditions import Condition, of_row
 from bridge.recognize.strategies.machine import Asked
 from bridge.recognize.task import Task
 from bridge.recognize.values import Valued, read
 from bridge.recognize.why import Conjunct, Test
 from bridge.recognize.write import scalar
+from bridge.scope import conjuncts
 from nfa.path import Path
 
 OnPath = Callable[[Path[int]], Any]

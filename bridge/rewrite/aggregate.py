@@ -34,15 +34,16 @@ from bridge.plan import Operator
 from bridge.rewrite.aggregation import Aggregation, guarded
 from bridge.rewrite.changes import at_changes
 from bridge.rewrite.counted import can_count, counted, searched
-from bridge.rewrite.frames import aggregates, first_arrival, framed, keys_of, last_rows
+from bridge.rewrite.frames import aggregates, framed, keys_of, last_rows
 from bridge.rewrite.network import Network, as_inserted, clock, derived_content, rewrite
 from bridge.rewrite.panes import Panes
 from bridge.rewrite.placed import listed, sought
 from bridge.rewrite.ranged import ranged
 from bridge.rewrite.snapshot import at_moments, held, told_anyway
-from bridge.rewrite.stream import pushed_out, recent
+from bridge.rewrite.stream import oldest_seen, pushed_out
 from bridge.scope import column
 from bridge.snapshot import Snapshot
+from windows.databases.base import IN_TURN, Database
 from windows.window import NEVER
 
 _WHEN = {
@@ -181,15 +182,14 @@ def _(node: query.Aggregate, flow: Flow) -> Flow:
 
 def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     """Each arrival `t` joined with the rows `w` of its window and group, then grouped by the arrival again."""
-    arrivals, alias = _triggers(node, below), "t"
-    content = recent(below, first_arrival("seq", below)) if network.database.indexes else below.content
-    assert content is not None
+    arrivals = _triggers(node, below)
+    content, in_window, indexed = _window(node, below, network.database)
     groups = [content.value(key, "w") for key in node.group_by]
     keys = [of("t", f"_key{place}") for place in range(len(groups))]
     order = ("_place",) if below.order or node.on_change else ()
     conditions = [
         _entered(node, below),
-        *valid("w", alias, below, below.order, below.timed, network.database.indexes),
+        *in_window,
         *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
         *content.conditions_of("w"),
     ]
@@ -210,7 +210,24 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
     kind = "left" if empty_too else "inner"
     join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
+    join.args["joins"][-1].meta[IN_TURN] = indexed
     return rest.select(join, network)
+
+
+def _window(node: query.Aggregate, below: Flow, database: Database) -> tuple[Selection, list[exp.Expr], bool]:
+    """The rows that windows hold, when `w` is among them and not yet out of that of `t`, and whether an index finds these.
+
+    It finds the oldest of the last rows; which row pushes out which is told by window functions over all of them.
+    """
+    assert below.content is not None
+    content = below.content
+    if not (database.indexes and last_rows(node, below)):
+        return content, valid("w", "t", below, below.order, below.timed, database.indexes), False
+    assert below.last is not None
+    groups = [content.value(key) for key in node.group_by]
+    keys = [of("t", f"_key{groups.index(key)}") for key in below.last.keys]
+    since = exp.GTE(this=of("w", "seq"), expression=oldest_seen(below, of("t", "seq"), keys))
+    return dataclasses.replace(content, source=below.last.kept.source), [since], True
 
 
 def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:

@@ -20,7 +20,6 @@ from bridge.flow import (
     Flow,
     as_text,
     called,
-    conjuncts,
     derived,
     identifier,
     named,
@@ -35,7 +34,7 @@ from bridge.flow import (
 from bridge.plan import Insert, Purge
 from bridge.rewrite.members import Members, Together, expressions, instant_before
 from bridge.rewrite.network import add_table, ago, as_inserted
-from bridge.scope import column
+from bridge.scope import column, conjuncts
 from bridge.types import UNKNOWN, family, type_of
 from nfa.automaton import Automaton
 

@@ -20,7 +20,6 @@ from bridge.flow import (
     Form,
     Need,
     Selection,
-    conjuncts,
     derived,
     named,
     not_later,
@@ -36,6 +35,7 @@ from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.sides import split
+from bridge.scope import conjuncts
 from windows.databases.base import table_of
 from windows.window import NEVER
 
@@ -270,7 +270,7 @@ def _stepped(parts: list[Part], trigger: Part) -> Part | None:
 
 def _asked(node: query.Correlate) -> list[exp.Expr]:
     """The conditions that all must hold."""
-    return [] if node.condition is None else list(conjuncts(node.condition))
+    return [] if node.condition is None else conjuncts(node.condition)
 
 
 def _equations(

@@ -416,9 +416,9 @@ def add_table(
 
 
 def indexed_by(time: str, rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:
-    """The index of a window table by `ts` or `_expires`: the rows still valid are the last of it."""
-    others = [name for name in rows.named_selects if name not in (time, "seq")]
-    return ((time, "seq", *others),) if network.database.covering else ((time,),)
+    """The index of a window table by `ts`, `_expires` or `seq`: the rows still valid are the last of it."""
+    others = [name for name in ("seq", *rows.named_selects) if name != time]
+    return (tuple(dict.fromkeys((time, *others))),) if network.database.covering else ((time,),)
 
 
 def clock(name: str) -> exp.Expr:

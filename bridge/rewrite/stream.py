@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import NTH, Flow, LastRows, Need, Selection, floor, named, number, numbered, over, table, zero
+from bridge.flow import (
+    NTH,
+    Flow,
+    LastRows,
+    Need,
+    Selection,
+    floor,
+    named,
+    number,
+    numbered,
+    of,
+    over,
+    same,
+    table,
+    zero,
+)
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.entering import rewrite_first
 from bridge.rewrite.jumping import rewrite_jumping
@@ -102,7 +118,8 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
     rows = arrivals.arrivals.select()
     content = Selection.of(table(name), arrivals.arrivals.columns)
     counted = isinstance(node.extent, (Rows, Top, Trailing))
-    add_table(operator, name, rows, (("seq",),) if counted else indexed_by("_expires", rows, network))
+    indexes = indexed_by("seq" if counted else "_expires", rows, network)
+    add_table(operator, name, rows, _keyed(node, network) or indexes)
     operator.steps.append(Insert(name, rows))
     match node.extent:
         case Rows(count):
@@ -122,6 +139,14 @@ def _build(operator: Operator, node: query.Window, network: Network, below: Flow
         case Range() | Now():
             operator.purges.append(expired(name))
     operator.arrivals = dataclasses.replace(arrivals, content=content, counted=counted)
+
+
+def _keyed(node: query.Window, network: Network) -> tuple[tuple[str, ...], ...]:
+    """The indexes of a table of the last rows of each key: those of an event's key are sought in them."""
+    plain = all(isinstance(key, exp.Column) for key in node.partition_by)
+    if not (node.partition_by and plain and isinstance(node.extent, Rows)):
+        return ()
+    return (("seq",), (*(key.name for key in node.partition_by), "seq"))
 
 
 def _kept(node: query.Window, network: Network, below: Flow) -> str:
@@ -157,19 +182,20 @@ def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr],
     return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
 
 
-def recent(flow: Flow, first: exp.Expr) -> Selection:
-    """The content from the oldest row on that an arrival of the number `first` sees, which an index finds; of keys, all of it."""
-    assert flow.content is not None
-    if flow.last is None or flow.last.keys or NTH not in flow.content.columns or flow.timed or flow.order:
-        return flow.content
-    size, _, kept = flow.last
-    since = first
-    if size > 1:
-        older = kept.select(["seq"]).where(exp.LT(this=column("seq"), expression=first))
-        older = older.order_by(exp.Ordered(this=column("seq"), desc=True)).limit(1).offset(size - 2)
-        since = exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
-    newer = dataclasses.replace(kept, conditions=(exp.GTE(this=column("seq"), expression=since),))
-    return dataclasses.replace(flow.content, source=pushed_out(newer, flow, size, [], numbers=True).source)
+def oldest_seen(flow: Flow, at: exp.Expr, of_keys: Sequence[exp.Expr] = ()) -> exp.Expr:
+    """The number of the oldest of the last rows that the arrival of the number `at` and these keys sees.
+
+    An index finds the rows before it, so no other ones are read.
+    """
+    assert flow.last is not None
+    size, keys, kept = flow.last
+    if size == 1:
+        return at
+    alike = [same(kept.value(key, "o"), its) for key, its in zip(keys, of_keys, strict=True)]
+    older = exp.select(of("o", "seq")).from_(kept.item("o"))
+    older = older.where(*alike, exp.LT(this=of("o", "seq"), expression=at))
+    older = older.order_by(exp.Ordered(this=of("o", "seq"), desc=True)).limit(1).offset(size - 2)
+    return exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
 
 
 def _purge_rows(name: str, content: Selection, flow: Flow) -> Purge:

@@ -13,12 +13,12 @@ from bridge.paths import column_of
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.recognize import events
-from bridge.recognize.conditions import conjoined, conjuncts
+from bridge.recognize.conditions import conjoined
 from bridge.recognize.values import Place, Value, Valued
 from bridge.repeated import COUNT, Told
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.recognize import MOMENT, placed
-from bridge.scope import column
+from bridge.scope import column, conjuncts
 from nfa.temporal import is_timed
 from windows.made import object_of
 from windows.parts import kind_of, typed

@@ -12,6 +12,7 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from bridge.errors import QueryError, nearest
 from bridge.flow import named, of, qualified
+from bridge.scope import conjuncts
 from bridge.types import UNKNOWN, type_of
 from windows.databases import Database
 from windows.databases.base import PARAMETER
@@ -203,7 +204,7 @@ def gives_one(sql: Sql, database: Database) -> bool:
     if not isinstance(tree, exp.Select) or tree.args.get("joins") or not isinstance(tree.args["from_"].this, exp.Table):
         return False
     where, scope = tree.args.get("where"), Tables.of(tree, database)
-    conditions = where.this.flatten() if where and isinstance(where.this, exp.And) else [where.this] if where else []
+    conditions = conjuncts(where.this) if where else []
     sought = {name.lower() for condition in conditions for name in _equal(condition, scope)}
     name = ".".join(part.name for part in tree.args["from_"].this.parts)
     return any(key <= sought for key in database.unique(name))

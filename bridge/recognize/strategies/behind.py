@@ -15,12 +15,12 @@ import numpy as np
 from sqlglot import exp
 
 from bridge.recognize.clause import RowPattern
-from bridge.recognize.conditions import Condition, Grade, conjoined, conjuncts
+from bridge.recognize.conditions import Condition, Grade, conjoined
 from bridge.recognize.strategies import tracked
 from bridge.recognize.strategies.tracked import Slot, Slots
 from bridge.recognize.task import MOST_SYMBOLS, Task
 from bridge.recognize.values import CURRENT, Atom, Label, Value, Valued, shift_of, shifted
-from bridge.scope import column
+from bridge.scope import column, conjuncts
 from nfa.found import Found
 from nfa.matcher import Match
 from nfa.program import (

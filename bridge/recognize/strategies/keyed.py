@@ -12,6 +12,7 @@ from bridge.recognize.conditions import Condition
 from bridge.recognize.evaluate import Column, columns_of
 from bridge.recognize.task import Task
 from bridge.recognize.values import CURRENT, Value
+from bridge.scope import conjuncts
 
 
 class Keyed:
@@ -52,20 +53,10 @@ def _pairs(condition: Condition) -> Iterator[tuple[Value, Value]]:
     if condition.rest is None:
         return
     atoms = {f"_v{place}": atom for place, atom in enumerate(condition.rest.atoms)}
-    for part in _conjuncts(condition.rest.expression):
+    for part in conjuncts(condition.rest.expression):
         if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column) and isinstance(part.expression, exp.Column):
             sides = [atoms[part.this.name], atoms[part.expression.name]]
             sides.sort(key=lambda atom: isinstance(atom, Value) and atom.place != CURRENT)
             mine, first = sides
             if isinstance(mine, Value) and isinstance(first, Value) and mine.place == CURRENT != first.place:
                 yield mine, first
-
-
-def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
-    if isinstance(node, exp.Paren):
-        yield from _conjuncts(node.this)
-    elif isinstance(node, exp.And):
-        yield from _conjuncts(node.left)
-        yield from _conjuncts(node.right)
-    else:
-        yield node

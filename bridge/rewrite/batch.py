@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Selection, derived, named, number, of, over, same, table, with_columns
+from bridge.flow import Flow, Selection, called, derived, identifier, named, number, of, over, same, table, with_columns
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.scope import column
+from windows.databases.base import IN_TURN
 from windows.window import NEVER, Batch
 
 
@@ -28,9 +29,20 @@ def by_condition(operator: Operator, node: query.Window, network: Network, below
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys, **flags}).select()
     add_table(operator, raw, rows)
     operator.steps.append(Insert(raw, rows))
-    states = _states(raw, list(keys), below)
-    operator.purges.append(_purge(raw, states, list(keys), below))
-    operator.result = _batches(states, keys, below)
+    every = _states(exp.select("*").from_(table(raw)), list(keys), below)
+    operator.purges.append(_purge(raw, every, list(keys), below))
+    operator.result = _batches(_states(_stopped(raw, rows, list(keys)), list(keys), below), keys, below)
+
+
+def _stopped(raw: str, rows: exp.Select, keys: Sequence[str]) -> exp.Select:
+    """The rows kept of the keys for which an arrival stops a batch: of others nothing is told, and none need be read."""
+    names: list[exp.Expr] = [of("a", key) for key in keys] or [named(number(1), "_stopped")]
+    stopping = exp.select(*names).distinct().from_(derived(rows.copy(), "a")).where(of("a", "_stops").eq(1))
+    alike = [same(of("w", key), of("a", key)) for key in keys]
+    kept = exp.select(exp.Column(this=exp.Star(), table=identifier("w"))).from_(derived(stopping, "a"))
+    kept = kept.join(called(raw, "w"), on=exp.and_(*alike) if alike else exp.true())
+    kept.args["joins"][-1].meta[IN_TURN] = True
+    return kept
 
 
 def _flag(condition: exp.Expr) -> exp.Expr:
@@ -41,8 +53,8 @@ def _one_if(condition: exp.Expr) -> exp.Expr:
     return exp.Case().when(condition, number(1)).else_(number(0))
 
 
-def _states(raw: str, keys: Sequence[str], below: Flow) -> exp.Select:
-    """The rows kept, with whether a batch is open before and after each, and its number among those of the key."""
+def _states(kept: exp.Select, keys: Sequence[str], below: Flow) -> exp.Select:
+    """These rows, with whether a batch is open before and after each, and its number among those of the key."""
     order = list(below.key)
 
     def running(function: exp.Expr, *more: str) -> exp.Expr:
@@ -51,7 +63,7 @@ def _states(raw: str, keys: Sequence[str], below: Flow) -> exp.Select:
     starts, stops = column("_starts"), column("_stops")
     settles = _one_if(exp.NEQ(this=starts, expression=stops))
     numbered = with_columns(
-        exp.to_table(table(raw)),
+        kept,
         _number=running(exp.RowNumber()),
         _segment=exp.cast(running(exp.Sum(this=settles)), "BIGINT"),
     )

@@ -28,7 +28,7 @@ from bridge.flow import (
 from bridge.plan import Insert, Operator, Purge
 from bridge.query import Node
 from bridge.rewrite.batch import by_condition
-from bridge.rewrite.network import Network, add_table, arrived, clock, derived_content, row_columns
+from bridge.rewrite.network import CLOCK, Network, add_table, arrived, clock, derived_content, row_columns
 from bridge.rewrite.tumbling import by_stretch
 from bridge.scope import column
 from windows.window import NEVER, Batch, Range, Rows, Tumbling
@@ -56,12 +56,13 @@ def _by_time(operator: Operator, node: query.Window, network: Network, below: Fl
     operator.steps.append(Insert(raw, rows))
     operator.purges.append(Purge(raw, exp.LT(this=column("_expires"), expression=clock("now"))))
     boundary = exp.Add(
-        this=_boundary_before(slide, origin),
+        this=_last_boundary(of("r", "ts"), slide, origin),
         expression=exp.Mul(this=exp.paren(exp.Add(this=of("n", "i"), expression=number(1))), expression=number(slide)),
     )
     entering = (
         exp.select(named(boundary, "_boundary"), *(of("r", name) for name in ("ts", "seq", *below.order, *below.names)))
-        .from_(called(raw, "r"))
+        .from_(derived(_passed(slide, origin), "b"))
+        .join(called(raw, "r"), join_type="cross")
         .join(exp.alias_(numbers(-(-size // slide)), "n", table=True, quoted=True), join_type="cross")
     )
     reached = [
@@ -79,6 +80,13 @@ def _by_time(operator: Operator, node: query.Window, network: Network, below: Fl
     }
     content = Selection(exp.Subquery(this=entering), columns, tuple(reached))
     operator.result = Flow(below.names, content, order=("_place",), timed=True, jumping=True)
+
+
+def _passed(slide: int, origin: exp.Expr) -> exp.Select:
+    """A row if time has reached a boundary with this push: of most events it has not, and no row need be read."""
+    last = {name: _last_boundary(column(name), slide, origin) for name in ("before", "now")}
+    passed = exp.GT(this=last["now"], expression=last["before"])
+    return exp.select(named(number(1), "_passed")).from_(table(CLOCK)).where(passed).limit(1)
 
 
 def numbers(count: int) -> exp.Subquery:
@@ -104,11 +112,11 @@ def first_time(operator: Operator, node: Node, network: Network, below: Flow) ->
     return exp.Subquery(this=exp.select(column("ts")).from_(table(begun)))
 
 
-def _boundary_before(slide: int, offset: exp.Expr) -> exp.Expr:
-    """The last boundary that is not after a row of `r`."""
+def _last_boundary(ts: exp.Expr, slide: int, offset: exp.Expr) -> exp.Expr:
+    """The last boundary that is not after a time."""
     if offset == number(0):
-        return floor(of("r", "ts"), slide)
-    shifted = exp.paren(exp.Sub(this=of("r", "ts"), expression=offset))
+        return floor(ts, slide)
+    shifted = exp.paren(exp.Sub(this=ts, expression=offset.copy()))
     return exp.paren(exp.Add(this=floor(shifted, slide), expression=offset.copy()))
 
 

@@ -1,0 +1,58 @@
+"""What a single event costs on SQLite, in steps of its machine: not more where many rows are kept that it does not change."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from databases import DATABASES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST = 3_000
+"""Steps of an event at most; a row that is read takes some ten of them."""
+
+QUERIES = {
+    "a boundary is far": "SELECT k, COUNT(*) AS n FROM s WINDOW(RANGE 1 H SLIDE 30 MIN) GROUP BY k",
+    "a boundary, moved": "SELECT MAX(v) AS m FROM s WINDOW(RANGE 1 H SLIDE 30 MIN OFFSET 1 MIN)",
+    "nothing stops": "SELECT COUNT(*) AS n FROM s WINDOW(START v > 0 STOP v > 99)",
+    "nothing stops, of keys": "SELECT k, SUM(v) AS t FROM s WINDOW(PARTITION BY k START v > 0 STOP v > 99) GROUP BY k",
+    "the last rows of a key": "SELECT k, AVG(v) AS m FROM s WINDOW(PARTITION BY k ROWS 5) GROUP BY k",
+    "the last row of a key": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, s WINDOW(PARTITION BY k ROWS 1) b WHERE a.k = b.k",
+    "the last rows": "SELECT AVG(v) AS m FROM s WINDOW(ROWS 5)",
+    "panes": "SELECT k, MAX(v) AS m FROM s WINDOW(RANGE 1 H) GROUP BY k",
+    "row numbers": "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 1 H)",
+}
+
+
+def steps(cep: Any, push: Callable[[], None]) -> int:
+    """The steps that SQLite takes for a push."""
+    driver = cast("Any", cep.database.connection.driver_connection)
+    taken = 0
+
+    def count() -> None:
+        nonlocal taken
+        taken += 1
+
+    driver.set_progress_handler(count, 1)
+    try:
+        push()
+    finally:
+        driver.set_progress_handler(None, 1)
+    return taken
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_an_event_reads_no_rows_that_it_does_not_change(name: str):
+    (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
+    rng = Random(7)
+    with sqlite.connect() as cep:
+        cep.register_stream("s", "k INTEGER, v DOUBLE")
+        cep.create_query("q", QUERIES[name])
+        cep.add_output_processor("q", lambda event: None)
+        cep.push_events("s", [((rng.randrange(500), rng.random() + 1), place) for place in range(3_000)])
+        for place in range(2):  # what is planned with the first one is not of the event
+            taken = steps(cep, lambda place=place: cep.push_event("s", (7, 1.5), 3_000 + place))
+    assert taken < MOST, taken

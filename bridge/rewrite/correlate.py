@@ -283,7 +283,7 @@ def _equations(
 
 
 def _is_moved(equations: Iterable[tuple[exp.Expr, exp.Expr] | None]) -> bool:
-    """Whether there are equations, and none of two columns: an index of the window serves those as they are."""
+    """Whether there are equations, and none with a column as a side: of many events databases join by those as they are."""
     found = [sides for sides in equations if sides is not None]
     return bool(found) and not any(isinstance(side, exp.Column) for sides in found for side in sides)
 

@@ -144,10 +144,10 @@ class Runner:
             self.expected = frozenset()
 
     def _planned(self, name: str, resolved: Resolved, text: str) -> QueryEntry:
-        known = {id(operator): len(operator.tables) for operator in self.network.operators}
+        known = {id(each): [len(made.indexes) for made in each.tables] for each in self.network.operators}
         flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:
-            self._create_tables(operator, known.get(id(operator), 0))
+            self._create_tables(operator, known.get(id(operator), []))
         emissions = self._emissions(flow, resolved.visible)
         # A name or type that only the database knows is wrong here, not at an event; any form of the statement has it.
         usual = "few" if "few" in emissions and not self.database.bulk else "many"
@@ -220,8 +220,11 @@ class Runner:
         written = {name: functools.partial(statement, form) for name, form in forms.items()}
         return {name: Emission(write, self.database.render, types) for name, write in written.items()}
 
-    def _create_tables(self, operator: Operator, done: int) -> None:
-        for made in operator.tables[done:]:
+    def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
+        """Makes what a plan has added to an operator: tables, and indexes of those that had so many."""
+        for made, count in zip(operator.tables, indexed, strict=False):
+            self._tables.index_more(made, count)
+        for made in operator.tables[len(indexed) :]:
             if not made.is_late:
                 self._tables.make(made)
         while operator.probes:

@@ -43,7 +43,12 @@ class Tables:
         """Makes a table of a plan, with its indexes."""
         self._execute(made.create())
         self.names.append(made.name)
-        self.index(made.name, *made.indexes)
+        self.index_more(made, 0)
+
+    def index_more(self, made: Table, done: int) -> None:
+        """Makes the indexes of a table of a plan that come after so many."""
+        for index in made.index()[done:] if self._database.indexes else []:
+            self._execute(index)
 
     def index(self, name: str, *indexes: Sequence[str]) -> None:
         """Makes indexes over these columns of a table, where the database has any."""

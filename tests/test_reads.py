@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from databases import DATABASES
 
+from bridge.errors import QueryError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,6 +23,10 @@ QUERIES = {
     "nothing stops, of keys": "SELECT k, SUM(v) AS t FROM s WINDOW(PARTITION BY k START v > 0 STOP v > 99) GROUP BY k",
     "the last rows of a key": "SELECT k, AVG(v) AS m FROM s WINDOW(PARTITION BY k ROWS 5) GROUP BY k",
     "the last row of a key": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, s WINDOW(PARTITION BY k ROWS 1) b WHERE a.k = b.k",
+    "an equal key": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, s WINDOW(RANGE 1 H) b WHERE a.k = b.k",
+    "equal, of all rows": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, s WINDOW(UNBOUNDED) b WHERE b.k = a.k AND a.v > 0",
+    "equal, of some": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, (SELECT k AS j, v FROM s WHERE v > 0) WINDOW(RANGE 1 H) b "
+    "WHERE a.k = b.j",
     "the last rows": "SELECT AVG(v) AS m FROM s WINDOW(ROWS 5)",
     "panes": "SELECT k, MAX(v) AS m FROM s WINDOW(RANGE 1 H) GROUP BY k",
     "row numbers": "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 1 H)",
@@ -56,3 +62,21 @@ def test_an_event_reads_no_rows_that_it_does_not_change(name: str):
         for place in range(2):  # what is planned with the first one is not of the event
             taken = steps(cep, lambda place=place: cep.push_event("s", (7, 1.5), 3_000 + place))
     assert taken < MOST, taken
+
+
+def test_a_window_that_others_read_is_indexed_when_a_join_comes_to_read_it():
+    """Nor is there an index more after a join that is refused."""
+    (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
+    indexes = "SELECT COUNT(*) AS n FROM sqlite_master WHERE type = 'index' AND tbl_name = 'cep_window_s'"
+    join = "SELECT a.v, b.v AS w{} FROM s WINDOW(NOW) a, s WINDOW(RANGE 1 H) b WHERE a.k = b.k"
+    with sqlite.connect() as cep:
+        cep.register_stream("s", "k INTEGER, v DOUBLE")
+        cep.create_query("q", "SELECT MAX(v) AS m FROM s WINDOW(RANGE 1 H)")
+        assert cep.database.fetch(indexes) == [(1,)]
+        with pytest.raises(QueryError):
+            cep.create_query("wrong", join.format(", nothing(a.v) AS n"))
+        assert cep.database.fetch(indexes) == [(1,)]
+        cep.create_query("joined", join.format(""))
+        cep.create_query("again", join.format(", 1 AS one"))
+        assert cep.database.fetch(indexes) == [(2,)]
+        assert '"cep_index_window_s_2" ON "cep_window_s"("k", "ts")' in cep.explain("q")

@@ -7,7 +7,7 @@ An input left of it is seen including the very same event, one right of it witho
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -114,6 +114,8 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
         union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
+    for name, column in _sought(node, parts, outputs) if database.indexes else ():
+        network.index(name, (column, "ts"))
     forms: dict[str, Form] = {}
     if not database.indexes:
         forms["few"] = lambda: joined(by_time=True)
@@ -266,6 +268,21 @@ def _stepped(parts: list[Part], trigger: Part) -> Part | None:
     if len(parts) != 2 or other is None or other.flow is None or other.flow.size in (None, NEVER):
         return None
     return other
+
+
+def _sought(node: query.Correlate, parts: list[Part], outputs: dict[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The tables of windows, and their columns that have to equal others': by these rows are found, however many there are."""
+    flows = {part.alias: part.flow for part in parts}
+    for condition in _asked(node):
+        sides = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else ()
+        found = [outputs[side.name] for side in sides if isinstance(side, exp.Column)]
+        for alias, attribute in found if len(dict(found)) == 2 else ():
+            flow = flows[alias]
+            if flow is None or flow.content is None or flow.size in (None, 1):
+                continue
+            held, kept = flow.content.columns[attribute], flow.content.source
+            if isinstance(held, exp.Column) and isinstance(kept, exp.Table):
+                yield kept.name, held.name
 
 
 def _asked(node: query.Correlate) -> list[exp.Expr]:

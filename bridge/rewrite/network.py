@@ -211,6 +211,14 @@ class Network:
             raise QueryError(f"the content of {node} is not kept: no operator needs it")
         return flow
 
+    def index(self, name: str, columns: tuple[str, ...]) -> None:
+        """Has a window's table indexed by these columns, too."""
+        for operator in self.operators:
+            for place, made in enumerate(operator.tables):
+                if made.name == name and columns not in made.indexes:
+                    self._note_before(operator)
+                    operator.tables[place] = dataclasses.replace(made, indexes=(*made.indexes, columns))
+
     def use(self, operator: Operator) -> None:
         """Notes that the query at hand needs an operator and all that this one was built on."""
         self._used |= {id(operator), *self._needs[id(operator)]}

@@ -128,6 +128,12 @@ class Flow:
         """The columns that order the rows."""
         return ("ts", "seq", *self.order) if self.timed else ("seq", *self.order)
 
+    @property
+    def is_last_rows(self) -> bool:
+        """Whether what it holds is a window's last rows, which their numbers alone order."""
+        numbered = self.last is not None and self.content is not None and NTH in self.content.columns
+        return numbered and not (self.timed or self.order or self.jumping or self.late)
+
     def change(self, names: tuple[str, ...], columns: Mapping[str, exp.Expr]) -> Flow:
         """The flow with other attributes (a map)."""
 

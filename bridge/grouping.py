@@ -89,4 +89,4 @@ class Grouping:
         kinds = [(column, self._database.column_type(Attribute(column, kind))) for column, kind in family.columns]
         self._tables.create(name, kinds, key=family.columns[0][0])
         self._database.insert(self._tables.quoted(name), len(family.columns), family.rows)
-        self._tables.index(name, *covering(family.looked_up, [column for column, _ in family.columns]))
+        self._tables.index(name, covering(family.looked_up, [column for column, _ in family.columns]))

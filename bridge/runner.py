@@ -107,7 +107,7 @@ class Runner:
         """Makes a table that statements change."""
         self._tables.create(state.name, self._tables.columns(state.schema))
         if state.key:
-            self._tables.index(state.name, state.key)
+            self._tables.index(state.name, [state.key])
         if state.row:
             row = exp.Insert(this=table(state.name), expression=exp.select(*(value.copy() for value in state.row)))
             self.database.execute(self.database.render(row))
@@ -223,7 +223,7 @@ class Runner:
     def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
         """Makes what a plan has added to an operator: tables, and indexes of those that had so many."""
         for made, count in zip(operator.tables, indexed, strict=False):
-            self._tables.index_more(made, count)
+            self._tables.index(made.name, made.indexes, done=count)
         for made in operator.tables[len(indexed) :]:
             if not made.is_late:
                 self._tables.make(made)

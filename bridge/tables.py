@@ -43,17 +43,12 @@ class Tables:
         """Makes a table of a plan, with its indexes."""
         self._execute(made.create())
         self.names.append(made.name)
-        self.index_more(made, 0)
+        self.index(made.name, made.indexes)
 
-    def index_more(self, made: Table, done: int) -> None:
-        """Makes the indexes of a table of a plan that come after so many."""
-        for index in made.index()[done:] if self._database.indexes else []:
-            self._execute(index)
-
-    def index(self, name: str, *indexes: Sequence[str]) -> None:
-        """Makes indexes over these columns of a table, where the database has any."""
-        for index in indexing(name, indexes) if self._database.indexes else []:
-            self._execute(index)
+    def index(self, name: str, indexes: Sequence[Sequence[str]], done: int = 0) -> None:
+        """Makes indexes over these columns of a table, but for so many that are `done`, where the database has any."""
+        for statement in indexing(name, indexes)[done:] if self._database.indexes else []:
+            self._execute(statement)
 
     def drop(self, name: str) -> None:
         self._execute(exp.Drop(tables=[table(name)], kind="TABLE", exists=True))

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from bridge import query as q
 from bridge.query import in_order, scalar
+from bridge.scope import conjuncts
 from nfa import pattern as p
 from tests.reference import AmbiguousError, LimitError, MeaningError, Results, column_names, evaluate, symbols_of
 from windows.schema import Schema
@@ -550,7 +551,7 @@ def _joins_a_relation_in_any_order(node: q.Node) -> bool:
     if not isinstance(node, q.Correlate):
         return False
     joined = [alias for alias, below in node.inputs if isinstance(below, q.Relation)]
-    texts = [part.unnest().sql() for part in _conjuncts(node.condition)]
+    texts = [part.sql() for part in conjuncts(node.condition)] if node.condition is not None else []
     return any(not any(text.endswith(f" = {alias}.k") for text in texts) for alias in joined)
 
 
@@ -657,15 +658,6 @@ def _simpler_match(node: q.Match) -> Iterator[q.Node]:
 
 def _one_less(items: tuple) -> Iterator[tuple]:
     return (items[:place] + items[place + 1 :] for place in range(len(items)))
-
-
-def _conjuncts(condition: exp.Expression | None) -> Iterator[exp.Expression]:
-    inner = condition.unnest() if condition is not None else None
-    if isinstance(inner, exp.And):
-        yield from _conjuncts(inner.this)
-        yield from _conjuncts(inner.expression)
-    elif inner is not None:
-        yield inner
 
 
 def _weaker(condition: exp.Expression | None) -> list[exp.Expression]:

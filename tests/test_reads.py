@@ -23,6 +23,9 @@ QUERIES = {
     "nothing stops, of keys": "SELECT k, SUM(v) AS t FROM s WINDOW(PARTITION BY k START v > 0 STOP v > 99) GROUP BY k",
     "the last rows of a key": "SELECT k, AVG(v) AS m FROM s WINDOW(PARTITION BY k ROWS 5) GROUP BY k",
     "the last row of a key": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, s WINDOW(PARTITION BY k ROWS 1) b WHERE a.k = b.k",
+    "the last row of an equal key": "SELECT a.v, b.v AS w FROM (SELECT k + 0 AS j, v FROM s WHERE v > 1) WINDOW(NOW) a, "
+    "s WINDOW(PARTITION BY k ROWS 1) b WHERE b.k = a.j",
+    "an equal key among the last rows": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, s WINDOW(ROWS 100) b WHERE a.k = b.k",
     "an equal key": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, s WINDOW(RANGE 1 H) b WHERE a.k = b.k",
     "equal, of all rows": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, s WINDOW(UNBOUNDED) b WHERE b.k = a.k AND a.v > 0",
     "equal, of some": "SELECT a.v, b.v AS w FROM s WINDOW(NOW) a, (SELECT k AS j, v FROM s WHERE v > 0) WINDOW(RANGE 1 H) b "

@@ -224,10 +224,10 @@ def _window(node: query.Aggregate, below: Flow, database: Database) -> tuple[Sel
     if not (database.indexes and last_rows(node, below)):
         return content, valid("w", "t", below, below.order, below.timed, database.indexes), False
     assert below.last is not None
-    groups = [content.value(key) for key in node.group_by]
-    keys = [of("t", f"_key{groups.index(key)}") for key in below.last.keys]
-    since = exp.GTE(this=of("w", "seq"), expression=oldest_seen(below, of("t", "seq"), keys))
-    return dataclasses.replace(content, source=below.last.kept.source), [since], True
+    groups, kept = [content.value(key) for key in node.group_by], below.last.kept
+    alike = [same(kept.value(key, "o"), of("t", f"_key{groups.index(key)}")) for key in below.last.keys]
+    since = exp.GTE(this=of("w", "seq"), expression=oldest_seen(below, of("t", "seq"), alike))
+    return dataclasses.replace(content, source=kept.source), [since], True
 
 
 def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:

@@ -35,9 +35,16 @@ from bridge.plan import Operator, Origin
 from bridge.query import Node
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.sides import split
+from bridge.rewrite.stream import oldest_seen
 from bridge.scope import conjuncts
-from windows.databases.base import table_of
+from windows.databases.base import Database, table_of
 from windows.window import NEVER
+
+Outputs = dict[str, tuple[str, str]]
+"""By their names, the columns given on: the part's alias and its column."""
+
+Equation = tuple[exp.Expr, exp.Expr]
+"""Two sides that are equal."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,12 +56,12 @@ class Part:
     source: Selection
     flow: Flow | None
 
-    def item(self, arriving: bool) -> tuple[exp.Expr, Selection]:
-        """The FROM item and the selection behind it: the arrivals or the window."""
-        rows = self.source
-        if self.flow is not None and not arriving and self.flow.content is not None:
-            rows = self.flow.content
-        return rows.item(self.alias), rows
+    def rows(self, arriving: bool, sought: bool) -> Selection:
+        """The arrivals or the window; where its last rows are `sought` by an index, all that is kept of it."""
+        if self.flow is None or arriving or self.flow.content is None:
+            return self.source
+        content, last = self.flow.content, self.flow.last
+        return dataclasses.replace(content, source=last.kept.source) if sought and last is not None else content
 
 
 @rewrite.register
@@ -109,13 +116,13 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     told = [place for place, part in enumerate(parts) if part.flow and node.driving in (None, part.name)]
 
     def joined(by_time: bool) -> Selection:
-        branches = [_branch(node, parts, place, outputs, by_time, database.wide) for place in told]
-        branches += [_alone(node, parts, place, outputs) for place in told if parts[place].name in node.outer]
+        branches = [_branch(node, parts, place, outputs, by_time, database) for place in told]
+        branches += [_alone(node, parts, place, outputs, database) for place in told if parts[place].name in node.outer]
         union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
-    for name, column in _sought(node, parts, outputs) if database.indexes else ():
-        network.index(name, (column, "ts"))
+    for name, columns_sought in _sought(node, parts, outputs) if database.indexes else ():
+        network.index(name, columns_sought)
     forms: dict[str, Form] = {}
     if not database.indexes:
         forms["few"] = lambda: joined(by_time=True)
@@ -128,7 +135,7 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     return Flow(names, joined(database.indexes), order=order, timed=timed, hidden=hidden, forms=forms)
 
 
-def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> dict[str, tuple[str, str]]:
+def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> Outputs:
     """Output name → (part's alias, its column), as check.py named them."""
     listed = [(part, name) for part in parts for name in _attributes(part)]
     lowered = [name.lower() for _, name in listed]
@@ -152,29 +159,29 @@ def _branch(
     node: query.Correlate,
     parts: list[Part],
     arriving: int,
-    shown: dict[str, tuple[str, str]],
+    shown: Outputs,
     by_time: bool,
-    wide: str | None = None,
-    named_by: dict[str, tuple[str, str]] | None = None,
+    database: Database,
+    named_by: Outputs | None = None,
 ) -> exp.Select:
     """The combinations whose last part arrives at input number `arriving`, with the columns to be `shown`.
 
-    The other rows are found `by_time`, or by steps of it and the equations in the condition, in this type.
+    The other rows are found `by_time`, or by steps of it and the equations in the condition.
     """
     outputs = named_by or shown
     once = named_by is None and node.driving is None  # else no other branch finds what one event joins with itself
     trigger = parts[arriving]
-    items = {part.alias: part.item(place == arriving) for place, part in enumerate(parts)}
-    rows = {alias: selection for alias, (_, selection) in items.items()}
+    asked = _asked(node)
+    lasts = _lasts(asked, parts, trigger, outputs) if database.indexes else {}
+    rows = {part.alias: part.rows(place == arriving, part.alias in lasts) for place, part in enumerate(parts)}
 
     def value(name: str) -> exp.Expr:
         alias, attribute = outputs[name]
         return qualified(rows[alias].columns[attribute].copy(), alias)
 
     stepped = None if by_time else _stepped(parts, trigger)
-    asked = _asked(node)
-    sides = [None for _ in asked] if by_time else _equations(asked, parts, trigger, outputs, wide)
-    source = items[trigger.alias][0]
+    sides = [None for _ in asked] if by_time else _equations(asked, parts, trigger, outputs, database.wide)
+    source = rows[trigger.alias].item(trigger.alias)
     if stepped is not None:
         mine = [
             _replaced(side[0], lambda name: trigger.source.columns[outputs[name][1]].copy()) for side in sides if side
@@ -187,22 +194,30 @@ def _branch(
             on = rows[part.alias].conditions_of(part.alias)
             if part.flow is not None:
                 driven = node.driving is not None
-                on = [*_seen(part, trigger, place > arriving and once, by_time, rows, driven), *on]
+                is_last = part.alias in lasts
+                on = [*_seen(part, trigger, place > arriving and once, by_time, rows, driven, is_last), *on]
             if part is stepped:
                 other = [_replaced(side[1], value) for side in sides if side]
                 on = [*_in_step(trigger, _step(part, rows[part.alias], part.alias), other), *on]
             kind = "inner" if on else "cross"
-            select = select.join(items[part.alias][0], on=exp.and_(*on) if on else None, join_type=kind)
+            item = rows[part.alias].item(part.alias)
+            select = select.join(item, on=exp.and_(*on) if on else None, join_type=kind)
     conditions += [_replaced(part, value) for part, side in zip(asked, sides, strict=True) if side is None]
+    for part in parts:
+        if part.flow is not None and part.alias in lasts:
+            alike = [exp.EQ(this=key, expression=_replaced(its, value)) for key, its in lasts[part.alias]]
+            at = qualified(rows[trigger.alias].columns["seq"].copy(), trigger.alias)
+            oldest = oldest_seen(part.flow, at, alike, itself=False)
+            conditions.append(exp.GTE(this=of(part.alias, "seq"), expression=oldest))
     columns = _columns(parts, trigger, rows)
     columns += [named(value(name), name) for name in shown]
     return select.select(*columns).where(*conditions)
 
 
-def _alone(node: query.Correlate, parts: list[Part], arriving: int, outputs: dict[str, tuple[str, str]]) -> exp.Select:
+def _alone(node: query.Correlate, parts: list[Part], arriving: int, outputs: Outputs, database: Database) -> exp.Select:
     """The arrivals at one of two inputs that nothing of the other joins, that one's columns being NULL."""
     trigger = parts[arriving]
-    found = _branch(node, parts, arriving, {}, by_time=True, named_by=outputs)
+    found = _branch(node, parts, arriving, {}, True, database, named_by=outputs)
     own = derived(trigger.source.select(), "o")
     assert trigger.flow is not None
     same_row = [exp.EQ(this=of("o", key), expression=of("j", f"_{trigger.alias}_{key}")) for key in trigger.flow.key]
@@ -235,12 +250,12 @@ def _columns(parts: list[Part], trigger: Part, rows: dict[str, Selection]) -> li
 
 
 def _seen(
-    part: Part, trigger: Part, right: bool, by_time: bool, rows: dict[str, Selection], driven: bool
+    part: Part, trigger: Part, right: bool, by_time: bool, rows: dict[str, Selection], driven: bool, is_last: bool
 ) -> list[exp.Expr]:
     """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen.
 
     A window that events change is seen as it was before the event, but where the event itself asks (`driven`): as it has
-    changed it, before what it inserts.
+    changed it, before what it inserts. Of rows that are sought (`is_last`) it is asked elsewhere which are the last ones.
     """
     assert part.flow is not None and trigger.flow is not None
     timed = part.flow.timed or trigger.flow.timed
@@ -251,7 +266,7 @@ def _seen(
         return [_bound(condition, part, trigger, rows) for condition in asked]
     right = right and not (trigger.flow.late and not part.flow.late)
     own = _of_one_event(timed, "_place" in rows[part.alias].columns) if part.flow.order else None
-    inside = valid("w", "t", part.flow, timed=timed, bounded=by_time, spared=own)
+    inside = [] if is_last else valid("w", "t", part.flow, timed=timed, bounded=by_time, spared=own)
     conditions = [not_later("w", "t", (), timed, strictly=right), *inside]
     return [_bound(condition, part, trigger, rows) for condition in conditions]
 
@@ -270,19 +285,53 @@ def _stepped(parts: list[Part], trigger: Part) -> Part | None:
     return other
 
 
-def _sought(node: query.Correlate, parts: list[Part], outputs: dict[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The tables of windows, and their columns that have to equal others': by these rows are found, however many there are."""
+def _sought(node: query.Correlate, parts: list[Part], outputs: Outputs) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The tables of windows, by which columns rows are sought in them: those that have to equal others', and their order."""
     flows = {part.alias: part.flow for part in parts}
-    for condition in _asked(node):
+    for mine, _ in _equal_columns(_asked(node), outputs):
+        alias, attribute = outputs[mine.name]
+        flow = flows[alias]
+        if flow is None or flow.content is None:
+            continue
+        held, kept, order = flow.content.columns[attribute], flow.content.source, "ts"
+        if flow.last is not None and flow.is_last_rows:
+            kept, order = flow.last.kept.source, "seq"
+        elif flow.size in (None, 1):
+            continue
+        if isinstance(held, exp.Column) and isinstance(kept, exp.Table):
+            yield kept.name, (held.name, order)
+
+
+def _equal_columns(asked: list[exp.Expr], outputs: Outputs) -> Iterator[tuple[exp.Column, exp.Column]]:
+    """The columns of two parts that have to be equal, either one first."""
+    for condition in asked:
         sides = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else ()
-        found = [outputs[side.name] for side in sides if isinstance(side, exp.Column)]
-        for alias, attribute in found if len(dict(found)) == 2 else ():
-            flow = flows[alias]
-            if flow is None or flow.content is None or flow.size in (None, 1):
-                continue
-            held, kept = flow.content.columns[attribute], flow.content.source
-            if isinstance(held, exp.Column) and isinstance(kept, exp.Table):
-                yield kept.name, held.name
+        found = [side for side in sides if isinstance(side, exp.Column)]
+        if len({outputs[side.name][0] for side in found}) == 2:
+            yield found[0], found[1]
+            yield found[1], found[0]
+
+
+def _lasts(asked: list[exp.Expr], parts: list[Part], trigger: Part, outputs: Outputs) -> dict[str, list[Equation]]:
+    """By their aliases, the parts whose last rows an index finds: keys of rows `o` and the columns that give them.
+
+    Without such columns it is computed of all rows of a window which one pushes out which.
+    """
+    found = {}
+    for part in parts:
+        flow = part.flow
+        if flow is None or part is trigger or not flow.is_last_rows or (trigger.flow and trigger.flow.timed):
+            continue
+        assert flow.content is not None and flow.last is not None
+        equal: dict[exp.Expr, exp.Expr] = {
+            flow.content.columns[outputs[mine.name][1]]: its
+            for mine, its in _equal_columns(asked, outputs)
+            if outputs[mine.name][0] == part.alias and mine.meta.get("type") == its.meta.get("type")
+        }
+        keys, kept = flow.last.keys, flow.last.kept
+        if all(key in equal for key in keys):
+            found[part.alias] = [(kept.value(key, "o"), equal[key]) for key in keys]
+    return found
 
 
 def _asked(node: query.Correlate) -> list[exp.Expr]:
@@ -291,15 +340,15 @@ def _asked(node: query.Correlate) -> list[exp.Expr]:
 
 
 def _equations(
-    asked: list[exp.Expr], parts: list[Part], trigger: Part, outputs: dict[str, tuple[str, str]], wide: str | None
-) -> list[tuple[exp.Expr, exp.Expr] | None]:
+    asked: list[exp.Expr], parts: list[Part], trigger: Part, outputs: Outputs, wide: str | None
+) -> list[Equation | None]:
     """Which of these say that something of the trigger equals something of the other part, which has steps."""
     if _stepped(parts, trigger) is None:
         return [None for _ in asked]
     return [split(part, lambda name: outputs[name][0], trigger.alias, wide) for part in asked]
 
 
-def _is_moved(equations: Iterable[tuple[exp.Expr, exp.Expr] | None]) -> bool:
+def _is_moved(equations: Iterable[Equation | None]) -> bool:
     """Whether there are equations, and none with a column as a side: of many events databases join by those as they are."""
     found = [sides for sides in equations if sides is not None]
     return bool(found) and not any(isinstance(side, exp.Column) for sides in found for side in sides)

@@ -117,10 +117,9 @@ def offset_of(call: exp.Expr) -> int:
 
 def last_rows(node: query.Aggregate, below: Flow) -> bool:
     """Whether the window is the last so many rows, of which those of a group have been numbered together."""
-    if below.last is None or below.content is None or NTH not in below.content.columns:
+    if not below.is_last_rows or node.on_change:
         return False
-    if below.timed or below.order or below.jumping or node.on_change:
-        return False
+    assert below.last is not None and below.content is not None
     groups = [below.content.value(key) for key in node.group_by]
     return all(key in groups for key in below.last.keys)
 

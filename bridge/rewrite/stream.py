@@ -20,7 +20,6 @@ from bridge.flow import (
     numbered,
     of,
     over,
-    same,
     table,
     zero,
 )
@@ -182,19 +181,18 @@ def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr],
     return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
 
 
-def oldest_seen(flow: Flow, at: exp.Expr, of_keys: Sequence[exp.Expr] = ()) -> exp.Expr:
-    """The number of the oldest of the last rows that the arrival of the number `at` and these keys sees.
+def oldest_seen(flow: Flow, at: exp.Expr, alike: Sequence[exp.Expr] = (), itself: bool = True) -> exp.Expr:
+    """The number of the oldest of the last rows when the arrival of the number `at` has come: an index finds it.
 
-    An index finds the rows before it, so no other ones are read.
+    `alike`: what rows called `o` fulfil if they are of the same keys. `itself`: the arrival is the newest of these rows.
     """
     assert flow.last is not None
-    size, keys, kept = flow.last
-    if size == 1:
+    size, _, kept = flow.last
+    if size == 1 and itself:
         return at
-    alike = [same(kept.value(key, "o"), its) for key, its in zip(keys, of_keys, strict=True)]
-    older = exp.select(of("o", "seq")).from_(kept.item("o"))
-    older = older.where(*alike, exp.LT(this=of("o", "seq"), expression=at))
-    older = older.order_by(exp.Ordered(this=of("o", "seq"), desc=True)).limit(1).offset(size - 2)
+    before = (exp.LT if itself else exp.LTE)(this=of("o", "seq"), expression=at)
+    older = exp.select(of("o", "seq")).from_(kept.item("o")).where(*alike, before)
+    older = older.order_by(exp.Ordered(this=of("o", "seq"), desc=True)).limit(1).offset(size - 1 - itself)
     return exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
 
 
@@ -205,8 +203,8 @@ def _purge_rows(name: str, content: Selection, flow: Flow) -> Purge:
 
 def _purge_sessions(name: str, content: Selection, flow: Flow) -> Purge:
     """Rows of sessions that are over."""
-    over = exp.LTE(this=column("_expires"), expression=clock("now"))
-    return _purge_those(name, dataclasses.replace(content, conditions=(*content.conditions, over)), flow)
+    ended = exp.LTE(this=column("_expires"), expression=clock("now"))
+    return _purge_those(name, dataclasses.replace(content, conditions=(*content.conditions, ended)), flow)
 
 
 def _purge_those(name: str, rows: Selection, flow: Flow) -> Purge:

@@ -170,6 +170,10 @@ def _operator(number: int, operator: Operator, database: Database) -> Iterator[s
     yield f"-- {number}. {operator.title}{notes}, {when}"
     yield from (f"{database.render(exp.delete(table(inbox)))};" for inbox in operator.inboxes)
     yield from _statements(operator.steps, database)
+    if few := [step for step in operator.steps if isinstance(step, Insert) and step.few is not None]:
+        yield f"--\n-- in place of these into the same tables, of a push of at most {FEW} events"
+        for step in few:
+            yield from _commented(f"{database.render(step.statement_of_few(), pretty=True)};")
     alone = [step for step in operator.steps if isinstance(step, Insert) and step.alone is not None]
     if alone:
         yield "--\n-- in place of these into the same tables, of an event that is pushed alone"

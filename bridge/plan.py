@@ -69,13 +69,19 @@ class Insert:
     """Where it is a table of the user's, the columns that get the SELECT's, in their order."""
     alone: Callable[[], exp.Expr] | None = None
     """What writes a simpler SELECT for the push of a single event, where there is one."""
+    few: Callable[[], exp.Expr] | None = None
+    """What writes one that is faster for the push of few events, where there is one."""
 
     def statement(self) -> exp.Expr:
         return self._of(self.select.copy() if isinstance(self.select, exp.Expr) else self.select())
 
+    def statement_of_few(self) -> exp.Expr:
+        """That for the push of few events."""
+        return self.statement() if self.few is None else self._of(self.few())
+
     def statement_alone(self) -> exp.Expr:
         """That for the push of a single event."""
-        return self.statement() if self.alone is None else self._of(self.alone())
+        return self.statement_of_few() if self.alone is None else self._of(self.alone())
 
     def _of(self, select: exp.Expr) -> exp.Expr:
         names = [identifier(name) for name in self.columns]

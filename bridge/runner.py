@@ -18,7 +18,7 @@ from bridge.grouping import Grouping
 from bridge.intake import Batch
 from bridge.plan import Call, Insert, Operator, Purge
 from bridge.query import Node, Stream
-from bridge.reports import Reports, Results
+from bridge.reports import FEW, Reports, Results
 from bridge.rewrite import Network
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.pruned import prune
@@ -67,7 +67,7 @@ class Runner:
         self._filled: set[str] = set()
         self._lent: dict[str, pa.Table] = {}
         self._created = 0
-        self._works: dict[tuple[frozenset[str], bool], Work] = {}
+        self._works: dict[tuple[frozenset[str], bool, bool], Work] = {}
         self._singles = Singles(self.network, self.reports, self.catalogue.streams)
         self._unfilled: Batch | None = None
         """The event of the last push, where it did not go through its inbox."""
@@ -350,7 +350,7 @@ class Runner:
         alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
         filled = set() if alone is not None else self._fill(batches)
         due = self._upkeep.is_due(count)
-        work = alone or self._work(streams, final)
+        work = alone or self._work(streams, final, count <= FEW)
         first = min((batch.first for batch in batches), default=ts)
         if due or not batches or work.timed:
             # Time begins with the first event, or with the first moment that one is told of.
@@ -396,14 +396,14 @@ class Runner:
             with self.transaction():
                 self._filled, self._unfilled = self._filled | self._fill([batch]), None
 
-    def _work(self, streams: frozenset[str], final: bool) -> Work:
-        """What a push into these streams means for the operators, found once."""
-        known = self._works.get((streams, final))
+    def _work(self, streams: frozenset[str], final: bool, few: bool) -> Work:
+        """What a push into these streams, of few events or many, means for the operators, found once."""
+        known = self._works.get((streams, final, few))
         if known is None:
             concerned = [o for o in self.network.operators if final or o.concerned(streams)]
             steps = [step for operator in concerned for step in operator.steps]
-            known = self._works[streams, final] = Work(
-                [self._tables.text(step) if isinstance(step, (Insert, Purge)) else step for step in steps],
+            known = self._works[streams, final, few] = Work(
+                [self._tables.text(step, few) if isinstance(step, (Insert, Purge)) else step for step in steps],
                 {inbox for operator in concerned for inbox in operator.inboxes},
                 any(operator.timed for operator in self.network.operators),
             )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.flow import identifier, table
-from bridge.plan import Length, Operator, Step, Table, indexing
+from bridge.plan import Insert, Length, Operator, Step, Table, indexing
 from windows.databases import Database
 from windows.schema import Schema
 
@@ -19,7 +19,7 @@ class Tables:
     def __init__(self, database: Database) -> None:
         self.names: list[str] = []
         self._database = database
-        self._texts: dict[int, tuple[Step | Length, str]] = {}
+        self._texts: dict[tuple[int, bool], tuple[Step | Length, str]] = {}
         self.quoted = functools.cache(database.quoted)
         """A name as the database's SQL wants it."""
         self.emptying = functools.cache(self._emptying)
@@ -62,11 +62,16 @@ class Tables:
         """What `create` wants for the attributes of a stream."""
         return [(attribute.name, self._database.column_type(attribute)) for attribute in schema]
 
-    def text(self, step: Step | Length) -> str:
-        """A step in the database's SQL, rendered once. It is kept with its text, so its id stays its own."""
-        known = self._texts.get(id(step))
+    def text(self, step: Step | Length, few: bool = False) -> str:
+        """A step in the database's SQL, for any push or that of few events, rendered once.
+
+        It is kept with its text, so its id stays its own.
+        """
+        own = few and isinstance(step, Insert) and step.few is not None
+        known = self._texts.get((id(step), own))
         if known is None:
-            known = self._texts[id(step)] = (step, self._database.render(step.statement()))
+            statement = step.statement_of_few() if isinstance(step, Insert) and own else step.statement()
+            known = self._texts[id(step), own] = (step, self._database.render(statement))
         return known[1]
 
     def forget_texts(self) -> None:

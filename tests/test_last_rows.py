@@ -36,9 +36,28 @@ BY_FRAMES = (
 OTHERS = (
     "SELECT AVG(p) AS v, SUM(k) AS t FROM s WINDOW(PARTITION BY k ROWS 2)",
     "SELECT d, COUNT(*) AS n FROM s WINDOW(PARTITION BY k ROWS 2) GROUP BY d",
-    "SELECT AVG(p) AS v FROM s WINDOW(ROWS 3) EMIT ON EVERY CHANGE",
 )
-"""What is no frame: rows that come and go by other keys than those of the groups, and results where a row leaves."""
+"""What is no frame: rows that come and go by other keys than those of the groups."""
+
+CHANGES = (
+    "SELECT AVG(p) AS v FROM s WINDOW(ROWS 3) EMIT ON EVERY CHANGE",
+    "SELECT k, AVG(p) AS v, COUNT(*) AS n FROM s WINDOW(ROWS 5) GROUP BY k EMIT ON EVERY CHANGE",
+    "SELECT k, d, MAX(p) AS v FROM s WINDOW(PARTITION BY k ROWS 2) GROUP BY k, d EMIT ON EVERY CHANGE",
+    "SELECT k, MIN(d) AS m, SUM(k) AS t FROM s WINDOW(ROWS 6) WHERE p > 1 GROUP BY k EMIT ON EVERY CHANGE",
+    "SELECT COUNT(*) AS n, SUM(CASE WHEN p IS NULL THEN 1 END) AS t FROM s WINDOW(ROWS 4) WHERE k > 1 EMIT ON EVERY CHANGE",
+    "SELECT k * 2 AS twice, SUM(k * 2) AS v FROM s WINDOW(ROWS 6) GROUP BY k * 2 HAVING COUNT(*) < 3 EMIT ON EVERY CHANGE",
+    "SELECT k, COUNT(*) AS n FROM s WINDOW(ROWS 1) GROUP BY k EMIT ON EVERY CHANGE",
+    "SELECT q, k, COUNT(q) AS v FROM (SELECT p AS q, k FROM s WHERE k > 1) AS f WINDOW(PARTITION BY q ROWS 3) "
+    "GROUP BY k, q EMIT ON EVERY CHANGE",
+)
+"""Told also of the groups that lose a row."""
+
+OTHER_CHANGES = (
+    "SELECT d, COUNT(*) AS n FROM s WINDOW(PARTITION BY k ROWS 2) GROUP BY d EMIT ON EVERY CHANGE",
+    "SELECT k, STDDEV(p) AS d, COUNT(DISTINCT d) AS n FROM s WINDOW(ROWS 5) GROUP BY k EMIT ON EVERY CHANGE",
+    "SELECT k, LAST(p) AS l FROM s WINDOW(ROWS 5) GROUP BY k EMIT ON EVERY CHANGE",
+)
+"""By frames on some databases, or none."""
 
 JOINS = (
     "SELECT a.p, b.p AS w FROM s WINDOW(NOW) a, s WINDOW(PARTITION BY k ROWS 1) b WHERE a.k = b.k",
@@ -90,10 +109,24 @@ def test_frames_and_joins_agree(slides: bool, database: Database):
 def test_many_events_are_told_by_frames(database: Database):
     with database.connect() as cep:
         cep.register_stream("s", SCHEMA)
-        for text in (*BY_FRAMES, *OTHERS):
+        for text in (*BY_FRAMES, *CHANGES, *OTHERS):
             cep.create_query("q", text)
-            assert ("_nth" in cep._catalogue.query_entry("q").emissions["many"].text) == (text in BY_FRAMES), text
+            by_frames = text in (*BY_FRAMES, *CHANGES)
+            assert ("_nth" in cep._catalogue.query_entry("q").emissions["many"].text) == by_frames, text
             cep.remove_query("q")
+
+
+def test_changes_are_those_that_a_join_of_moments_tells(database: Database):
+    """On a database without indexes few events are joined with what is in the window at each moment."""
+    events, queries = history(3), {f"q{n}": text for n, text in enumerate((*CHANGES, *OTHER_CHANGES))}
+    expected = told(DATABASES[0], SCHEMA, queries, events, [1] * len(events))
+    assert [queries[name] for name in queries if not expected[name]] == []
+    with contextlib.ExitStack() as patched:
+        for kind in (base.Database, MySQL, SQLite):
+            patched.enter_context(mock.patch.object(kind, "purge_every", 10))
+        for sizes in ([1] * len(events), [30, 1, 17, 2], [5] * 18):
+            actual = told(database, SCHEMA, queries, events, sizes)
+            assert [queries[name] for name in queries if not same_rows(expected[name], actual[name])] == []
 
 
 def test_joins_find_the_rows_that_a_scan_tells(database: Database):
@@ -115,7 +148,7 @@ def test_of_few_events_nobody_asks_which_row_pushes_out_which(database: Database
         if not cep.database.indexes:
             pytest.skip("a scan of all rows is faster there than many small reads")
         cep.register_stream("s", SCHEMA)
-        for text in (*BY_FRAMES[:-1], *JOINS, *SCANS):
+        for text in (*BY_FRAMES[:-1], *CHANGES, *JOINS, *SCANS):
             entry = (cep.create_query("q", text), cep._catalogue.query_entry("q"))[1]
             assert ("LEAD(" in entry.emissions[entry.form("few", shared=False)].text) == (text in SCANS), text
             cep.remove_query("q")

@@ -32,15 +32,17 @@ from bridge.flow import (
 )
 from bridge.plan import Operator
 from bridge.rewrite.aggregation import Aggregation, guarded
-from bridge.rewrite.changes import at_changes
+from bridge.rewrite.changes import at_changes, expired_now
 from bridge.rewrite.counted import can_count, counted, searched
-from bridge.rewrite.frames import aggregates, framed, keys_of, last_rows
-from bridge.rewrite.network import Network, as_inserted, clock, derived_content, rewrite
+from bridge.rewrite.frames import aggregates, by_index, framed, keys_of, last_rows
+from bridge.rewrite.moments import OfRows, OfTime, moments_of
+from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
 from bridge.rewrite.panes import Panes
+from bridge.rewrite.parts import Parts
 from bridge.rewrite.placed import listed, sought
 from bridge.rewrite.ranged import ranged
 from bridge.rewrite.snapshot import at_moments, held, told_anyway
-from bridge.rewrite.stream import oldest_seen, pushed_out
+from bridge.rewrite.stream import pushed_out
 from bridge.scope import column
 from bridge.snapshot import Snapshot
 from windows.databases.base import IN_TURN, Database
@@ -55,6 +57,8 @@ _WHEN = {
     "long": "of few by a long window ",
 }
 """What is said of the forms in `explain`."""
+
+_MOMENTS = "window frames, over its rows and the moments that change its window"
 
 Write = Callable[[], exp.Query]
 """Writes a statement, which is done when somebody wants it."""
@@ -98,8 +102,8 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
 
 def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[Write, str]]:
     """What writes the statement for any push, and another for `few` or `many` events where there is one; with its name."""
-    if node.every_change:
-        return {"": (lambda: at_changes(node, below, network), "moments that change its window")}
+    if node.every_change or node.on_change:
+        return _at_changes(node, below, network)
     if below.jumping:
         return {"": (lambda: per_jump(node, below, network), "once per jump of its window")}
     by_number = network.database.indexes and can_count(node, below)
@@ -108,9 +112,12 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         single: tuple[Write, str] = (lambda: rows, "row numbers")
     else:
         single = (lambda: joined(node, below, network), "join of arrivals and window")
+    others: dict[str, tuple[Write, str]] = {"": single}
+    if last_rows(node, below) and network.database.indexes and not network.database.seeks:
+        others = {"": (lambda: joined(node, below, network, by_scan=True), single[1]), "few": single}
     panes = None if by_number and network.database.seeks else Panes.of(node, below, network)
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
-    in_order = last_rows(node, below) or (below.size is not None and not below.timed and not node.on_change)
+    in_order = last_rows(node, below) or (below.size is not None and not below.timed)
     if network.database.frames and not nth and in_order:
         return {
             "": (lambda: framed(node, below), "window frames, as its rows expire in order"),
@@ -118,10 +125,35 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
             "few": single,
         }
     if panes is not None:
-        return {"": single, **_of_panes(panes, network.database.slides)}
+        return {**others, **_of_panes(panes, network.database.slides)}
     if by_number and (found := searched(node, below, network)) is not None:
         return {"": single, "many": (lambda: found, "places in a sorted array")}
-    return {"": single}
+    return others
+
+
+def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[Write, str]]:
+    """Told also when rows leave its window: by a join with what is in it then, or by frames."""
+    database = network.database
+    join: tuple[Write, str] = (lambda: joined(node, below, network), "join of arrivals and window")
+    if node.every_change:
+        join = (lambda: at_changes(node, below, network), "moments that change its window")
+    found = moments_of(node, below, network)
+    if found is None:
+        return {"": join}
+    if database.frames:
+        rows = found.in_frames()
+        return {"": join} if rows is None else {"": (lambda: found.told(framed(*rows)), _MOMENTS), "few": join}
+    forms = {"": join}
+    if isinstance(found, OfRows) and database.indexes:
+        forms["few"] = (lambda: found.sought(network), f"{join[1]}, and an index")
+    panes = Panes.of(found.asked, below, network)
+    if panes is None or panes.parts.own:  # what the newest row tells: it may have left
+        return forms
+    parts, moves = found.in_parts(panes.parts), _moves(panes.parts, database.slides)
+    forms["many"] = (lambda: found.told(ranged(*parts, moves)), _MOMENTS)
+    if panes.are_kept and isinstance(found, OfTime):
+        forms["long"] = (lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
+    return forms
 
 
 def _of_panes(panes: Panes, slides: bool) -> dict[str, tuple[Write, str]]:
@@ -129,17 +161,26 @@ def _of_panes(panes: Panes, slides: bool) -> dict[str, tuple[Write, str]]:
 
     `slides`: whether MIN and MAX over a frame that moves are as fast as over frames that grow.
     """
-
-    def moves(call: exp.Expr) -> bool:
-        return slides if isinstance(call, (exp.Min, exp.Max)) else panes.parts.is_exact(call.this.name)
-
+    moves = _moves(panes.parts, slides)
     forms: dict[str, tuple[Write, str]] = {}
     if panes.are_kept:
         forms["long"] = (panes.joined, "join of arrivals and panes")
-    forms["many"] = (lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window")
+    forms["many"] = (lambda: ranged(*panes.in_parts(), None, moves), "window frames, of two parts of the window")
     if panes.below.last is None:
-        forms["brief"] = (lambda: ranged(*panes.shortened(), moves), "the same, over what enters and leaves, and panes")
+        forms["brief"] = (
+            lambda: ranged(*panes.shortened(), None, moves),
+            "the same, over what enters and leaves, and panes",
+        )
     return forms
+
+
+def _moves(parts: Parts, slides: bool) -> Callable[[exp.Expr], bool]:
+    """Which of them frames that move tell exactly, and as fast as frames that grow."""
+
+    def moves(call: exp.Expr) -> bool:
+        return slides if isinstance(call, (exp.Min, exp.Max)) else parts.is_exact(call.this.name)
+
+    return moves
 
 
 def _beside_frames(node: query.Aggregate, below: Flow, panes: Panes, network: Network) -> dict[str, tuple[Write, str]]:
@@ -180,10 +221,13 @@ def _(node: query.Aggregate, flow: Flow) -> Flow:
 # The join form ---------------------------------------------------------------------------------------------------------
 
 
-def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
-    """Each arrival `t` joined with the rows `w` of its window and group, then grouped by the arrival again."""
+def joined(node: query.Aggregate, below: Flow, network: Network, by_scan: bool = False) -> exp.Select:
+    """Each arrival `t` joined with the rows `w` of its window and group, then grouped by the arrival again.
+
+    `by_scan`: which of the last rows are left is computed of all rows, though an index would find the oldest one.
+    """
     arrivals = _triggers(node, below)
-    content, in_window, indexed = _window(node, below, network.database)
+    content, in_window, indexed = _window(node, below, network.database, by_scan)
     groups = [content.value(key, "w") for key in node.group_by]
     keys = [of("t", f"_key{place}") for place in range(len(groups))]
     order = ("_place",) if below.order or node.on_change else ()
@@ -214,20 +258,19 @@ def joined(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     return rest.select(join, network)
 
 
-def _window(node: query.Aggregate, below: Flow, database: Database) -> tuple[Selection, list[exp.Expr], bool]:
+def _window(
+    node: query.Aggregate, below: Flow, database: Database, by_scan: bool
+) -> tuple[Selection, list[exp.Expr], bool]:
     """The rows that windows hold, when `w` is among them and not yet out of that of `t`, and whether an index finds these.
 
     It finds the oldest of the last rows; which row pushes out which is told by window functions over all of them.
     """
     assert below.content is not None
     content = below.content
-    if not (database.indexes and last_rows(node, below)):
+    if by_scan or not (database.indexes and last_rows(node, below)):
         return content, valid("w", "t", below, below.order, below.timed, database.indexes), False
-    assert below.last is not None
-    groups, kept = [content.value(key) for key in node.group_by], below.last.kept
-    alike = [same(kept.value(key, "o"), of("t", f"_key{groups.index(key)}")) for key in below.last.keys]
-    since = exp.GTE(this=of("w", "seq"), expression=oldest_seen(below, of("t", "seq"), alike))
-    return dataclasses.replace(content, source=kept.source), [since], True
+    content, since = by_index(node, below)
+    return content, [since], True
 
 
 def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
@@ -257,8 +300,7 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
         moments,
         conditions=(
             *content.conditions,
-            exp.GT(this=content.columns["_expires"].copy(), expression=clock("before")),
-            exp.LTE(this=content.columns["_expires"].copy(), expression=clock("now")),
+            *expired_now(below),
         ),
     )
     distinct = derived(moments.select().distinct(), "x")

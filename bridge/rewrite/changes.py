@@ -42,15 +42,25 @@ def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Sele
     return told_at(node, below, network, _moments(node, below, network))
 
 
-def told_at(node: query.Aggregate, below: Flow, network: Network, told: exp.Select) -> exp.Select:
-    """Each moment and group of `told` joined with the rows `w` that are in the window after it; `_age` orders them."""
+def told_at(
+    node: query.Aggregate,
+    below: Flow,
+    network: Network,
+    told: exp.Query,
+    window: tuple[Selection, list[exp.Expr]] | None = None,
+) -> exp.Select:
+    """Each moment `t` and group of `told` joined with the rows `w` that are in the window after it; `_age` orders them.
+
+    `window`: these rows, and when they are in it, if somebody knows better.
+    """
     assert below.content is not None
-    content = below.content
+    content, inside = below.content, [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True)]
+    if window is not None:
+        content, inside = window
     keys = [of("t", f"_key{place}") for place in range(len(node.group_by))]
     groups = [content.value(key, "w") for key in node.group_by]
     conditions = [
-        not_later("w", "t", (), timed=True),
-        *valid("w", "t", below, timed=True),
+        *inside,
         *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
         *content.conditions_of("w"),
     ]
@@ -75,7 +85,7 @@ def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     age = as_text(column(name) for name in ("ts", "seq", *below.order))
     last = joined_text([exp.Literal.string("9"), age.copy()])  # after every age: numbers as text begin with less
     entering = _told(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)
-    expiring: exp.Query = (timed := _expiring(below.content, last, keys))
+    expiring: exp.Query = (timed := _expiring(below, last, keys))
     if below.counted:
         first = is_put_out_first(below.content)
         pushed_out = _pushed_out(node, below, network, last, keys).where(first)
@@ -92,9 +102,10 @@ def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: 
     return rows.project({**moment, "_age": age, **keys}).select()
 
 
-def _expiring(content: Selection, age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
+def _expiring(below: Flow, age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
     """What time has put out of the window since the push before."""
-    return _told(content, {"ts": column("_expires"), "seq": zero()}, age, keys).where(*expired_now(content))
+    assert below.content is not None
+    return _told(below.content, {"ts": column("_expires"), "seq": zero()}, age, keys).where(*expired_now(below))
 
 
 def _pushed_out(
@@ -106,10 +117,16 @@ def _pushed_out(
     return told.where(put_out_by(below.content, pushers(node), network))
 
 
-def expired_now(content: Selection) -> list[exp.Expr]:
-    """Whether time has put a row out of the window since the push before."""
-    over = content.columns["_expires"]
-    return [exp.GT(this=over.copy(), expression=clock("before")), exp.LTE(this=over.copy(), expression=clock("now"))]
+def expired_now(below: Flow) -> list[exp.Expr]:
+    """Whether time has put a row out of the window since the push before: by its own time where it can, which has an index."""
+    assert below.content is not None
+    over, ends = below.content.columns["_expires"], [clock("before"), clock("now")]
+    if below.size not in (None, NEVER):
+        over, ends = (
+            below.content.columns["ts"],
+            [exp.Sub(this=end, expression=number(below.size or 0)) for end in ends],
+        )
+    return [exp.GT(this=over.copy(), expression=ends[0]), exp.LTE(this=over.copy(), expression=ends[1])]
 
 
 def is_put_out_first(content: Selection) -> exp.Expr:

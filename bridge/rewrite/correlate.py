@@ -7,6 +7,7 @@ An input left of it is seen including the very same event, one right of it witho
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
@@ -37,7 +38,7 @@ from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.sides import split
 from bridge.rewrite.stream import oldest_seen
 from bridge.scope import conjuncts
-from windows.databases.base import Database, table_of
+from windows.databases.base import table_of
 from windows.window import NEVER
 
 Outputs = dict[str, tuple[str, str]]
@@ -45,6 +46,16 @@ Outputs = dict[str, tuple[str, str]]
 
 Equation = tuple[exp.Expr, exp.Expr]
 """Two sides that are equal."""
+
+
+class By(enum.Enum):
+    """How the rows that an arrival meets are found."""
+
+    TIME = enum.auto()
+    STEPS = enum.auto()
+    """Of time, and of the sides of the equations in the condition."""
+    INDEX = enum.auto()
+    """By time; of last rows those up to the oldest one, which an index finds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +126,10 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     database = network.database
     told = [place for place, part in enumerate(parts) if part.flow and node.driving in (None, part.name)]
 
-    def joined(by_time: bool) -> Selection:
-        branches = [_branch(node, parts, place, outputs, by_time, database) for place in told]
-        branches += [_alone(node, parts, place, outputs, database) for place in told if parts[place].name in node.outer]
+    def joined(by: By) -> Selection:
+        alone_by = By.TIME if by is By.STEPS else by
+        branches = [_branch(node, parts, place, outputs, by, database.wide) for place in told]
+        branches += [_alone(node, parts, place, outputs, alone_by) for place in told if parts[place].name in node.outer]
         union = branches[0] if len(branches) == 1 else exp.union(*branches, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
@@ -125,14 +137,17 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
         network.index(name, columns_sought)
     forms: dict[str, Form] = {}
     if not database.indexes:
-        forms["few"] = lambda: joined(by_time=True)
+        forms["few"] = lambda: joined(By.TIME)
     elif all(_is_moved(_equations(_asked(node), parts, parts[place], outputs, database.wide)) for place in told):
-        forms["many"] = lambda: joined(by_time=False)
+        forms["many"] = lambda: joined(By.STEPS)
         if database.seeks:  # all members' constants with each row, and then a seek, is faster than all their equations
-            forms["shared"] = lambda: joined(by_time=True)
+            forms["shared"] = lambda: joined(By.TIME)
+    if database.indexes and any(_lasts(_asked(node), parts, parts[place], outputs) for place in told):
+        forms["few"] = lambda: joined(By.INDEX)  # of many it takes MariaDB the third power of their number
     timed = any(part.flow.timed for part in parts if part.flow)
     hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
-    return Flow(names, joined(database.indexes), order=order, timed=timed, hidden=hidden, forms=forms)
+    found = joined(By.TIME if database.indexes else By.STEPS)
+    return Flow(names, found, order=order, timed=timed, hidden=hidden, forms=forms)
 
 
 def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> Outputs:
@@ -160,19 +175,17 @@ def _branch(
     parts: list[Part],
     arriving: int,
     shown: Outputs,
-    by_time: bool,
-    database: Database,
+    by: By,
+    wide: str | None = None,
     named_by: Outputs | None = None,
 ) -> exp.Select:
-    """The combinations whose last part arrives at input number `arriving`, with the columns to be `shown`.
-
-    The other rows are found `by_time`, or by steps of it and the equations in the condition.
-    """
+    """The combinations whose last part arrives at input number `arriving`, with the columns to be `shown`."""
     outputs = named_by or shown
     once = named_by is None and node.driving is None  # else no other branch finds what one event joins with itself
     trigger = parts[arriving]
     asked = _asked(node)
-    lasts = _lasts(asked, parts, trigger, outputs) if database.indexes else {}
+    by_time = by is not By.STEPS
+    lasts = _lasts(asked, parts, trigger, outputs) if by is By.INDEX else {}
     rows = {part.alias: part.rows(place == arriving, part.alias in lasts) for place, part in enumerate(parts)}
 
     def value(name: str) -> exp.Expr:
@@ -180,7 +193,7 @@ def _branch(
         return qualified(rows[alias].columns[attribute].copy(), alias)
 
     stepped = None if by_time else _stepped(parts, trigger)
-    sides = [None for _ in asked] if by_time else _equations(asked, parts, trigger, outputs, database.wide)
+    sides = [None for _ in asked] if by_time else _equations(asked, parts, trigger, outputs, wide)
     source = rows[trigger.alias].item(trigger.alias)
     if stepped is not None:
         mine = [
@@ -214,10 +227,10 @@ def _branch(
     return select.select(*columns).where(*conditions)
 
 
-def _alone(node: query.Correlate, parts: list[Part], arriving: int, outputs: Outputs, database: Database) -> exp.Select:
+def _alone(node: query.Correlate, parts: list[Part], arriving: int, outputs: Outputs, by: By) -> exp.Select:
     """The arrivals at one of two inputs that nothing of the other joins, that one's columns being NULL."""
     trigger = parts[arriving]
-    found = _branch(node, parts, arriving, {}, True, database, named_by=outputs)
+    found = _branch(node, parts, arriving, {}, by, named_by=outputs)
     own = derived(trigger.source.select(), "o")
     assert trigger.flow is not None
     same_row = [exp.EQ(this=of("o", key), expression=of("j", f"_{trigger.alias}_{key}")) for key in trigger.flow.key]

@@ -5,20 +5,35 @@ A frame's bound is computed per row: RANGE frames over ts would also count rows 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import AT_LEAST, NTH, Flow, derived, named, number, over
+from bridge.flow import AT_LEAST, NTH, Flow, Selection, derived, named, number, of, over, same
+from bridge.rewrite.stream import oldest_seen
 from bridge.scope import column
 from windows.made import is_list
 from windows.window import NEVER
 
 
-def framed(node: query.Aggregate, below: Flow) -> exp.Select:
-    """`agg OVER (PARTITION BY group ORDER BY seq ROWS BETWEEN _back PRECEDING AND CURRENT ROW)` of the arrivals."""
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """Of which rows an aggregate is told, and which rows one of these may have in its window."""
+
+    near: Sequence[exp.Expr]
+    told: exp.Expr
+
+    @classmethod
+    def of_arrivals(cls, below: Flow) -> Told:
+        return cls(near(below), arrived(below))
+
+
+def framed(node: query.Aggregate, below: Flow, told: Told | None = None) -> exp.Select:
+    """`agg OVER (PARTITION BY group ORDER BY seq ROWS BETWEEN _back PRECEDING AND CURRENT ROW)` of the arrivals, or of others."""
     assert below.content is not None
+    told = told or Told.of_arrivals(below)
     keys = keys_of(node)
     names = ("ts", "seq", "_expires", *below.order, *([NTH] if below.last else []), *below.names)
     rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
@@ -26,7 +41,7 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     order: list[exp.Expr] = [column(name) for name in below.key]
     back = named(_back(partition, order, below), "_back")
     source = exp.select(*(column(name) for name in rows.named_selects), back)
-    source = source.from_(derived(rows, "w")).where(*near(below))
+    source = source.from_(derived(rows, "w")).where(*told.near)
 
     def framed_value(call: exp.Expr) -> exp.Expr:
         return _over(call, partition, order)
@@ -35,7 +50,7 @@ def framed(node: query.Aggregate, below: Flow) -> exp.Select:
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
     computed = exp.select(*system, *columns).from_(derived(source, "f"))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    return outer.from_(derived(computed, "a")).where(arrived(below))
+    return outer.from_(derived(computed, "a")).where(told.told)
 
 
 def _back(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:
@@ -122,6 +137,16 @@ def last_rows(node: query.Aggregate, below: Flow) -> bool:
     assert below.last is not None and below.content is not None
     groups = [below.content.value(key) for key in node.group_by]
     return all(key in groups for key in below.last.keys)
+
+
+def by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:
+    """All that is kept of last rows, and whether a row `w` of it is not older than what `t` of its group sees."""
+    assert below.content is not None and below.last is not None
+    kept = below.last.kept
+    groups = [below.content.value(key) for key in node.group_by]
+    alike = [same(kept.value(key, "o"), of("t", f"_key{groups.index(key)}")) for key in below.last.keys]
+    since = exp.GTE(this=of("w", "seq"), expression=oldest_seen(below, of("t", "seq"), alike))
+    return dataclasses.replace(below.content, source=kept.source), since
 
 
 def keys_of(node: query.Aggregate) -> dict[str, exp.Expr]:

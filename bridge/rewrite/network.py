@@ -16,7 +16,7 @@ from bridge import query
 from bridge.algebra import ReadSQL
 from bridge.changes import Leaving, StateTable
 from bridge.errors import QueryError
-from bridge.flow import FROM, OUT, TIMES, Flow, Need, Selection, before, named, number, numbered, of, same, table
+from bridge.flow import FROM, OUT, TIMES, Flow, Form, Need, Selection, before, named, number, numbered, of, same, table
 from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from bridge.scope import column
@@ -268,15 +268,23 @@ class Network:
             order = {"_place": column("_place")}
         elif result.order:
             order = {"_place": numbered(map(column, ("ts", "seq")), map(column, result.order))}
-        rows = Selection.of(exp.Subquery(this=result.arrivals.select()), result.arrivals.columns)
         kept = {name for name in operator.keys if name not in order}
-        names = [name for name in rows.columns if name not in result.order or name in kept]
-        rows = rows.project({**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}})
-        add_table(operator, inbox, rows.select())
+        names = [name for name in result.arrivals.columns if name not in result.order or name in kept]
+        columns = {**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}}
+
+        def rows(form: Form) -> exp.Select:
+            found = form()
+            return Selection.of(exp.Subquery(this=found.select()), found.columns).project(columns).select()
+
+        def any_push() -> Selection:
+            return result.arrivals
+
+        add_table(operator, inbox, rows(any_push))
         operator.derived[inbox] = None
         operator.inboxes.append(inbox)
-        operator.steps.append(Insert(inbox, rows.select()))
-        arrivals = Selection.of(table(inbox), rows.columns)
+        many, few = (result.forms.get(push, any_push) for push in ("many", "few"))
+        operator.steps.append(Insert(inbox, lambda: rows(many), few=(lambda: rows(few)) if few is not many else None))
+        arrivals = Selection.of(table(inbox), columns)
         return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), forms={})
 
     def _window(self, operator: Operator, node: Node, arrivals: Flow) -> Flow:

@@ -34,12 +34,12 @@ from bridge.flow import (
 from bridge.plan import Fold, Length, Operator, Purge
 from bridge.rewrite.frames import first_arrival, keys_of, last_arrival, last_rows
 from bridge.rewrite.network import Network, add_table, ago
-from bridge.rewrite.parts import Parts
+from bridge.rewrite.parts import Parts, nothing_of
 from bridge.scope import column
 from windows.databases.base import IN_TURN
 from windows.window import BEGINNING, NEVER
 
-_LAST, _UNTIL, _ROWS = "_last", "_until", "_rows"
+_LAST, UNTIL, _ROWS = "_last", "_until", "_rows"
 """Of a pane's rows: the time of the last one (`ts` is that of the first), its number, and how many they are."""
 
 LONG = 512
@@ -73,9 +73,7 @@ class Panes:
 
         Aggregates that differ in their windows' lengths alone share them. They are kept of windows of time alone.
         """
-        of_time = below.size not in (None, NEVER) and not (
-            below.timed or below.order or below.counted or node.on_change
-        )
+        of_time = below.size not in (None, NEVER) and not (below.timed or below.order or below.counted)
         if not of_time and not last_rows(node, below):
             return None
         parts = Parts.of(node)
@@ -84,7 +82,7 @@ class Panes:
             return None
         assert below.content is not None
         columns = {
-            "ts": column("ts"), _LAST: column("ts"), _UNTIL: column("seq"), _ROWS: exp.cast(number(1), "BIGINT"),
+            "ts": column("ts"), _LAST: column("ts"), UNTIL: column("seq"), _ROWS: exp.cast(number(1), "BIGINT"),
             **keys_of(node), **dict(parts.of_rows()),
         }  # fmt: skip
         rows = below.content.project(columns)
@@ -118,15 +116,25 @@ class Panes:
 
     # Of few events --------------------------------------------------------------------------------------------------------
 
-    def joined(self) -> exp.Select:
-        """Each arrival with the panes of its window and group, which are then put together."""
-        keys = keys_of(self.node)
+    def joined(self, changes: exp.Query | None = None) -> exp.Select:
+        """Each arrival with the panes of its window and group, which are then put together.
+
+        Or each of the moments at which windows change, up to its number `_until`, also where nothing is left.
+        """
+        told: exp.Query = changes or self._arrivals()
+        carried = told.named_selects
+        panes = self._panes(exp.Subquery(this=told), carried, until=UNTIL if changes else "seq")
+        if changes:
+            nothing = (named(nothing_of(call), name) for name, call in self.parts.kept.items())
+            empty = exp.select(*map(column, carried), *nothing).from_(derived(changes.copy(), "t"))
+            panes = exp.union(panes, empty, distinct=False)
+        shown = [column(name) for name in carried if name not in (UNTIL, *self.parts.own)]
+        select = exp.select(*shown, *(part.copy() for part in self.parts.columns))
+        return select.from_(derived(panes, "p")).group_by(*map(column, carried))
+
+    def _arrivals(self) -> exp.Select:
         system = {name: column(name) for name in ("ts", "seq", "_expires")}
-        arrivals = self.below.arrivals.project({**system, **keys, **self.parts.own})
-        carried = [*system, *keys, *self.parts.own]
-        panes = exp.Subquery(this=self._panes(exp.Subquery(this=arrivals.select()), carried))
-        select = exp.select(*map(column, (*system, *keys)), *(part.copy() for part in self.parts.columns))
-        return select.from_(panes.as_("p", quoted=True)).group_by(*map(column, carried))
+        return self.below.arrivals.project({**system, **keys_of(self.node), **self.parts.own}).select()
 
     # Of many events -------------------------------------------------------------------------------------------------------
 
@@ -139,7 +147,7 @@ class Panes:
         """The aggregate over fewer rows than its window has: those that are in the windows of all arrivals are one row."""
         keys, values = keys_of(self.node), self._values()
         staying = exp.select(
-            named(exp.Min(this=column("ts")), "ts"), named(exp.Min(this=column(_UNTIL)), "seq"), named(zero(), "_expires"),
+            named(exp.Min(this=column("ts")), "ts"), named(exp.Min(this=column(UNTIL)), "seq"), named(zero(), "_expires"),
             *map(column, keys), *self.parts.of_parts(), *(named(exp.null(), name) for name in self.parts.own),
         )  # fmt: skip
         staying = staying.from_(self._staying().as_("p", quoted=True))
@@ -196,23 +204,28 @@ class Panes:
         if keys:
             groups = self.below.arrivals.project(keys_of(self.node)).select().distinct()
             moments = moments.from_(derived(groups, "g"))
-        return exp.Subquery(this=self._panes(exp.Subquery(this=moments), ["seq", *keys], ("ts", _UNTIL)))
+        return exp.Subquery(this=self._panes(exp.Subquery(this=moments), ["seq", *keys], ("ts", UNTIL)))
 
     # The panes of a window ------------------------------------------------------------------------------------------------
 
-    def _panes(self, moments: exp.Subquery, carried: Sequence[str], told: Sequence[str] = ()) -> exp.Query:
-        """For each of the moments `t` the panes of its window; columns of `t` are `carried`, and of the panes `told`."""
+    def _panes(
+        self, moments: exp.Subquery, carried: Sequence[str], told: Sequence[str] = (), until: str = "seq"
+    ) -> exp.Query:
+        """For each of the moments `t` the panes of its window, up to its number `until`.
+
+        Columns of `t` are `carried`, and of the panes `told`.
+        """
         start = exp.select(*(of("t", name) for name in carried)).from_(moments.as_("t", quoted=True))
         selects = [
             found.select(*(named(self._of(level, name), name) for name in (*told, *self.parts.kept)))
             for level in range(len(self.levels))
-            for found in self._in_window(level, start)
+            for found in self._in_window(level, start, until)
         ]
         return exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
 
-    def _in_window(self, level: int, start: exp.Select) -> Iterator[exp.Select]:
+    def _in_window(self, level: int, start: exp.Select, until: str) -> Iterator[exp.Select]:
         """The panes of a level that are told as they are; of the rows those that came before the moment."""
-        before = exp.LTE(this=self._of(0, _UNTIL), expression=of("t", "seq"))
+        before = exp.LTE(this=self._of(0, UNTIL), expression=of("t", until))
         within = exp.GT(this=self._of(level, "ts"), expression=self._since())
         for found in self._begun(level, start):
             yield found.where(within if level else before)
@@ -233,10 +246,10 @@ class Panes:
             start,
             level,
             exp.GTE(this=self._of(level, _LAST), expression=after),
-            exp.GT(this=self._of(level, _UNTIL), expression=_newest(self.levels[above], _UNTIL, 0)),
+            exp.GT(this=self._of(level, UNTIL), expression=_newest(self.levels[above], UNTIL, 0)),
         )
         leaving = exp.LTE(this=self._of(above, "ts"), expression=self._since())
-        inside = [exp.LTE(this=self._of(level, name), expression=self._of(above, name)) for name in (_LAST, _UNTIL)]
+        inside = [exp.LTE(this=self._of(level, name), expression=self._of(above, name)) for name in (_LAST, UNTIL)]
         for opened in self._begun(above, start):
             yield self._joined(opened.where(leaving), level, in_window, *inside)
 
@@ -285,15 +298,15 @@ def _newest(level: Selection, name: str, otherwise: int) -> exp.Expr:
 
 def _add_level(operator: Operator, name: str, below: Selection, parts: Parts, keys: Sequence[str]) -> Selection:
     """Makes the table of the panes that are made of those of the level `below`."""
-    columns = ["ts", _LAST, _UNTIL, _ROWS, *keys, *parts.kept]
+    columns = ["ts", _LAST, UNTIL, _ROWS, *keys, *parts.kept]
     panes = _together(below.select(), keys, parts)
-    add_table(operator, name, panes, tuple(dict.fromkeys([(*keys, _LAST), (_LAST,), (_UNTIL,)])), is_late=True)
+    add_table(operator, name, panes, tuple(dict.fromkeys([(*keys, _LAST), (_LAST,), (UNTIL,)])), is_late=True)
     return Selection.of(table(name), columns)
 
 
 def _together(rows: exp.Select, keys: Sequence[str], parts: Parts, by: Sequence[str] = ()) -> exp.Select:
     """Panes made of rows or of panes."""
-    edges = {"ts": exp.Min(this=column("ts")), _LAST: exp.Max(this=column(_LAST)), _UNTIL: exp.Max(this=column(_UNTIL))}
+    edges = {"ts": exp.Min(this=column("ts")), _LAST: exp.Max(this=column(_LAST)), UNTIL: exp.Max(this=column(UNTIL))}
     made = exp.select(
         *(named(exp.cast(edge, "BIGINT"), name) for name, edge in edges.items()),
         named(exp.cast(exp.Sum(this=column(_ROWS)), "BIGINT"), _ROWS),
@@ -319,11 +332,11 @@ def _folded(
     after = exp.Greatest(this=_newest(above, _LAST, BEGINNING), expressions=[in_window])
     fresh = below.select().where(
         exp.GTE(this=below.columns[_LAST].copy(), expression=after),
-        exp.GT(this=below.columns[_UNTIL].copy(), expression=_newest(above, _UNTIL, 0)),
+        exp.GT(this=below.columns[UNTIL].copy(), expression=_newest(above, UNTIL, 0)),
     )
     counted = with_columns(
         fresh,
-        _at=over(exp.Sum(this=column(_ROWS)), [], [column(_UNTIL)], so_far()),
+        _at=over(exp.Sum(this=column(_ROWS)), [], [column(UNTIL)], so_far()),
         _all=over(exp.Sum(this=column(_ROWS)), [], []),
     )
     pane = exp.Sub(this=column("_at"), expression=exp.paren(exp.Mod(this=column("_at"), expression=number(count))))
@@ -334,6 +347,6 @@ def _folded(
 def _purge(level: Selection, size: int) -> Purge:
     """Panes that have left all windows; but the newest one stays, as it says what is in a pane."""
     gone = exp.LTE(this=column(_LAST), expression=ago(size))
-    newest = exp.Subquery(this=exp.select(exp.Max(this=column(_UNTIL))).from_(level.source.copy()))
-    older = exp.LT(this=column(_UNTIL), expression=newest)
+    newest = exp.Subquery(this=exp.select(exp.Max(this=column(UNTIL))).from_(level.source.copy()))
+    older = exp.LT(this=column(UNTIL), expression=newest)
     return Purge(cast("exp.Table", level.source).name, exp.and_(gone, older))

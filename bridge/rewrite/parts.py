@@ -81,6 +81,11 @@ def together(call: exp.AggFunc, name: str) -> exp.Expr:
     return type(call)(this=column(name))
 
 
+def nothing_of(call: exp.AggFunc) -> exp.Expr:
+    """Its column where there are no rows."""
+    return exp.cast(exp.Literal.number(0), "BIGINT") if isinstance(call, exp.Count) else exp.null()
+
+
 def _of_row(call: exp.AggFunc) -> exp.Expr:
     value: exp.Expr = call.this.copy()
     if not isinstance(call, exp.Count):
@@ -89,7 +94,7 @@ def _of_row(call: exp.AggFunc) -> exp.Expr:
     if isinstance(value, exp.Star):
         return one
     is_null = exp.Is(this=value, expression=exp.null())
-    return exp.Case().when(is_null, exp.cast(exp.Literal.number(0), "BIGINT")).else_(one)
+    return exp.Case().when(is_null, nothing_of(call)).else_(one)
 
 
 def _has_parts(call: exp.Expr) -> bool:

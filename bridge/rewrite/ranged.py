@@ -20,31 +20,32 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.flow import NTH, Flow, derived, floor, named, over, so_far
-from bridge.rewrite.frames import arrived, keys_of, listed, near
+from bridge.rewrite.frames import Told, keys_of, listed
 from bridge.scope import column
 
 _BLOCK = "_block"
 
 
-def ranged(node: query.Aggregate, below: Flow, slides: Callable[[exp.Expr], bool]) -> exp.Select:
-    """The arrivals with their aggregates over the rows of their windows. Each frame stands once: few databases see equal ones.
+def ranged(node: query.Aggregate, below: Flow, told: Told | None, slides: Callable[[exp.Expr], bool]) -> exp.Select:
+    """The arrivals, or what else is told, with their aggregates. Each frame stands once: few databases see equal ones.
 
     `slides`: whether an aggregate is had of a frame that moves, exactly and as fast as of frames that only grow.
     """
     assert below.content is not None
+    told = told or Told.of_arrivals(below)
     keys = keys_of(node)
     frames = _Frames([column(name) for name in keys], below, slides)
-    names = dict.fromkeys(("ts", "seq", "_expires", frames.axis, *below.names))
+    names = dict.fromkeys(("ts", "seq", "_expires", *below.order, frames.axis, *below.names))
     values = {**{name: column(name) for name in names}, **keys}
     columns = [named(listed(item.this, node, frames.keys, frames.both), item.alias) for item in node.columns]
     if frames.in_blocks:
         values[_BLOCK] = _fixed(floor(column(frames.axis), frames.size))
     rows: exp.Select = below.content.project(values).select()
-    found = exp.select(*map(column, rows.named_selects), *frames.named(0)).from_(derived(rows, "w")).where(*near(below))
+    found = exp.select(*map(column, rows.named_selects), *frames.named(0)).from_(derived(rows, "w")).where(*told.near)
     if frames.in_blocks:
         found = exp.select(*map(column, found.named_selects), *frames.named(1)).from_(derived(found, "b"))
-    system = [column(name) for name in ("ts", "seq", "_expires", *keys)]
-    return exp.select(*system, *columns).from_(derived(found, "a")).where(arrived(below))
+    system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
+    return exp.select(*system, *columns).from_(derived(found, "a")).where(told.told)
 
 
 class _Frames:

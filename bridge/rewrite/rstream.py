@@ -27,7 +27,7 @@ def _left(node: Leaving, network: Network) -> Flow:
     """The rows that have left since the push before, in the order in which they came."""
     below = network.rewrite(node.input, Need.CONTENT)
     assert below.content is not None
-    expired = _told(below, {"ts": column("_expires"), "seq": zero()}).where(*expired_now(below.content))
+    expired = _told(below, {"ts": column("_expires"), "seq": zero()}).where(*expired_now(below))
     left: exp.Query = expired
     if below.counted:
         first = is_put_out_first(below.content)

@@ -340,7 +340,7 @@ def _(node: query.Aggregate, asked: _Asked, entry: QueryEntry) -> Flow:
 
 @snapshot.register
 def _(node: query.EagerMatch, asked: _Asked, entry: QueryEntry) -> Flow:
-    return eager.present(node, entry.operators, asked.network.database, asked.now)
+    return eager.present(node, entry.operators, asked.network, entry.epoch, asked.now)
 
 
 @snapshot.register

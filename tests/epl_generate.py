@@ -26,7 +26,20 @@ def events(chance: random.Random, count: int) -> list[Row]:
 
 def rows(chance: random.Random) -> tuple[str, Asked]:
     """A statement of match_recognize, and what it asks."""
-    text = _pattern(chance, 2)
+    window = chance.choice(
+        [("", None, None), ("#keepall", None, None), ("#time(4 milliseconds)", 4, None), ("#length(3)", None, 3)]
+    )
+    return _rows(chance, _pattern(chance, 2), *window)
+
+
+def sequence(chance: random.Random) -> tuple[str, Asked]:
+    """One of single rows that follow each other."""
+    return _rows(chance, " ".join("ABCD"[: chance.randint(1, 4)]))
+
+
+def _rows(
+    chance: random.Random, text: str, window: str = "", size: int | None = None, count: int | None = None
+) -> tuple[str, Asked]:
     tree = pattern(EplCursor(text))
     names = symbols(tree)
     several = groups(tree)
@@ -38,9 +51,6 @@ def rows(chance: random.Random) -> tuple[str, Asked]:
             define.append(f"{name} as {written}")
     measures = [f"count({n}.id) as n{n}, first({n}.id) as f{n}, last({n}.id) as l{n}" for n in names if n in several]
     measures += [f"{n}.id as i{n}" for n in names if n not in several]
-    window, size, count = chance.choice(
-        [("", None, None), ("#keepall", None, None), ("#time(4 milliseconds)", 4, None), ("#length(3)", None, 3)]
-    )
     by_key, all_matches = chance.random() < 0.4, chance.random() < 0.3
     after = chance.choice(("past last", "to next", "to current"))
     parts = [

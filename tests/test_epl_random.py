@@ -94,6 +94,24 @@ def test_match_recognize_is_what_the_definition_says(seed: int) -> None:
     assert told == expected, statement
 
 
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_sequences_are_what_the_definition_says(seed: int) -> None:
+    chance = random.Random(seed)
+    statement, asked = epl_generate.sequence(chance)
+    events = epl_generate.events(chance, 30)
+    expected = [(ts, epl_generate.told(asked, binding, rows)) for ts, binding, rows in reported(asked, events)]
+    assert all_ways(statement, [("S", row) for row in events], seed) == expected, statement
+
+
+def test_the_machine_is_for_what_is_no_sequence() -> None:
+    clause = "match_recognize (measures A.v as v, B.v as w pattern ({}) define B as B.v > A.v)"
+    with bridge.connect() as cep:
+        cep.create_query("schema", epl_generate.SCHEMA.format("S"), language="epl")
+        for name, window, text in (("plain", "", "A B"), ("kept", "#keepall", "A B"), ("any", "", "A B?")):
+            cep.create_query(name, f"select * from S{window} {clause.format(text)}", language="epl")
+        assert ["program" in cep.explain(name) for name in ("plain", "kept", "any")] == [False, True, True]
+
+
 @pytest.mark.parametrize("seed", range(COUNT // 2))
 def test_intervals_do_not_depend_on_the_pushes(seed: int) -> None:
     chance = random.Random(seed)

@@ -14,11 +14,11 @@ from bridge.plan import Insert, Operator, Purge
 from bridge.recognize.values import Atom, Fold, Value, beside, read, shift_of
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.recognize import MOMENT, not_running, placed, probes, typed
+from bridge.rewrite.sequence import SequenceOf, is_sequence
 from bridge.scope import column
 from nfa.errors import BudgetError
 from nfa.program import compile_program
 from nfa.variables import groups
-from windows.databases import Database
 from windows.window import Extent, Unbounded
 
 ROWS = ("_part", "_index", *MOMENT, "_number")
@@ -36,6 +36,11 @@ WAYS = ("_part", "_start", "_way", "_at", "_held", "_step", "_symbol")
 
 @rewrite.register
 def _(node: query.EagerMatch, network: Network, need: Need) -> Flow:
+    if is_sequence(node, network.database.is_aggregate):
+        found = SequenceOf(node, network)
+        if not found.skips or network.rewrite(node.input, Need.ARRIVALS).key == ("seq",):
+            return found.flow(need)
+
     def build(operator: Operator) -> None:
         deleting = node.input if isinstance(node.input, query.Deleting) else None
         window = node.input if deleting is None else deleting.input
@@ -286,11 +291,15 @@ class _Writing:
         return self._all_seen().where(exp.Exists(this=new))
 
 
-def present(node: query.EagerMatch, operators: Sequence[Operator], database: Database, now: int) -> Flow:
+def present(node: query.EagerMatch, operators: Sequence[Operator], network: Network, epoch: int, now: int) -> Flow:
     """The matches over what the window of a clause holds at this moment (Esper's iterator), in a table."""
     from bridge.recognize.eager import Live
 
-    live = next(s for operator in operators for s in operator.steps if isinstance(s, Live) and s.node == node)
+    steps = (step for operator in operators for step in operator.steps)
+    live = next((step for step in steps if isinstance(step, Live) and step.node == node), None)
+    if live is None:  # a sequence: of no window
+        return network.under("", epoch)(node, Need.RESULT).where(exp.false())
+    database = network.database
     database.begin()
     try:
         live.show(database, now)

@@ -1,51 +1,101 @@
-"""EPL's prev and prior: a value of the row so many before, which a table of the newest rows keeps."""
+"""EPL's prev and prior: values of rows so many before, which a table of the newest rows keeps."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, derived, named, number, over, table
+from bridge.flow import Flow, Need, Selection, called, derived, named, number, of, over, same, table
 from bridge.plan import Insert, Operator, Purge
-from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
+from bridge.rewrite.network import Network, add_table, arrived, order_columns, rewrite
 from bridge.scope import column
+
+
+class Before(NamedTuple):
+    """A value of the row so many before, of the same keys; NULL where that is so many milliseconds older, or more."""
+
+    value: exp.Expr
+    rows: int
+    within: int | None = None
 
 
 @rewrite.register
 def _(node: query.Prior, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        operator.result = _with_prior(operator, node, network, below)
+        value = Before(node.value, node.count, node.within)
+        flow = with_rows_before(operator, node, network, below, below.names, node.partition_by, {node.name: value})
+        operator.result = dataclasses.replace(flow, hidden=(*below.hidden, node.name))
 
     return network.give(network.operator(node, build, f"Prior {node.name}"), node, need)
 
 
-def _with_prior(operator: Operator, node: query.Prior, network: Network, below: Flow) -> Flow:
+def with_rows_before(
+    operator: Operator,
+    node: query.Node,
+    network: Network,
+    below: Flow,
+    names: Sequence[str],
+    partition_by: Sequence[exp.Expr],
+    values: Mapping[str, Before],
+) -> Flow:
+    """The arrivals with these of their columns, and the values of rows before them."""
     raw = network.name("raw", node)
-    keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
-    own = list(row_columns(below, column("_expires")))
-    rows = below.arrivals.project({**{name: column(name) for name in own}, **keys, "_e0": node.value}).select()
-    add_table(operator, raw, rows)
+    keys = {f"_part{place}": key for place, key in enumerate(partition_by)}
+    own = ["ts", "seq", "_expires", *order_columns(below), *names]
+    kept = {
+        value: f"_e{place}" for place, value in enumerate(dict.fromkeys(before.value for before in values.values()))
+    }
+    columns = {**{name: column(name) for name in own}, **keys, **{name: value for value, name in kept.items()}}
+    rows = below.arrivals.project(columns).select()
+    by_index = bool(keys) and network.database.indexes and below.key == ("seq",)
+    add_table(operator, raw, rows, (("seq",), (*keys, "seq")) if by_index else ())
     operator.steps.append(Insert(raw, rows))
+    operator.purges.append(_purge(raw, list(keys), max(before.rows for before in values.values()), below))
     apart, order = [column(key) for key in keys], [column(key) for key in below.key]
 
-    def before(name: str) -> exp.Expr:
-        return over(exp.Lag(this=column(name), offset=number(node.count)), apart, order)
+    def in_order(name: str, back: int) -> exp.Expr:
+        return over(exp.Lag(this=column(name), offset=number(back)), apart, order)
 
-    value = before("_e0")
-    if node.within is not None:
-        since = exp.Sub(this=column("ts"), expression=number(node.within))
-        value = exp.Case().when(exp.GT(this=before("ts"), expression=since), value)
-    known = exp.select(*map(column, own), named(value, node.name)).from_(table(raw))
-    found = exp.select(*map(column, (*own, node.name))).from_(derived(known, "k"))
-    operator.purges.append(_purge(raw, list(keys), node.count, below))
+    def sought(name: str, back: int) -> exp.Expr:
+        alike = [same(of("o", key), of("k", key)) for key in keys]
+        older = exp.LT(this=of("o", "seq"), expression=of("k", "seq"))
+        found = exp.select(of("o", name)).from_(called(raw, "o")).where(*alike, older)
+        last = exp.Ordered(this=of("o", "seq"), desc=True)
+        return exp.Subquery(this=found.order_by(last).limit(1).offset(back - 1))
+
+    def selected(at: Callable[[str, int], exp.Expr]) -> exp.Select:
+        found = {name: _value(before, kept[before.value], at) for name, before in values.items()}
+        return exp.select(*map(column, own), *(named(value, name) for name, value in found.items()))
+
+    def all_in_order() -> Selection:
+        known = derived(selected(in_order).from_(table(raw)), "k")
+        select = exp.select(*map(column, (*own, *values))).from_(known).where(arrived("k", below))
+        return Selection.of(exp.Subquery(this=select), [*own, *values])
+
+    def each_sought() -> Selection:
+        select = selected(sought).from_(called(raw, "k")).where(arrived("k", below))
+        return Selection.of(exp.Subquery(this=select), [*own, *values])
+
     return Flow(
-        (*below.names, node.name),
-        Selection.of(exp.Subquery(this=found.where(arrived("k", below))), [*own, node.name]),
+        (*names, *values),
+        all_in_order(),
         order=below.order,
         timed=below.timed,
-        hidden=(*below.hidden, node.name),
+        forms={"few": each_sought} if by_index else {},
     )
+
+
+def _value(before: Before, name: str, at: Callable[[str, int], exp.Expr]) -> exp.Expr:
+    """The value that a column holds, where `at` tells what one of a row so many before does."""
+    if before.within is None:
+        return at(name, before.rows)
+    since = exp.Sub(this=column("ts"), expression=number(before.within))
+    return exp.Case().when(exp.GT(this=at("ts", before.rows), expression=since), at(name, before.rows))
 
 
 def _purge(raw: str, keys: list[str], count: int, below: Flow) -> Purge:

@@ -52,8 +52,9 @@ def with_rows_before(
     }
     columns = {**{name: column(name) for name in own}, **keys, **{name: value for value, name in kept.items()}}
     rows = below.arrivals.project(columns).select()
-    by_index = bool(keys) and network.database.indexes and below.key == ("seq",)
-    add_table(operator, raw, rows, (("seq",), (*keys, "seq")) if by_index else ())
+    by_index = network.database.indexes and below.key == ("seq",)
+    indexes = tuple(dict.fromkeys([("seq",), (*keys, "seq")]))
+    add_table(operator, raw, rows, indexes if by_index else ())
     operator.steps.append(Insert(raw, rows))
     operator.purges.append(_purge(raw, list(keys), max(before.rows for before in values.values()), below))
     apart, order = [column(key) for key in keys], [column(key) for key in below.key]

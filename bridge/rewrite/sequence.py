@@ -15,7 +15,6 @@ from sqlglot import exp
 from bridge import query
 from bridge.flow import Flow, Need, Selection, called, number, of, over, table
 from bridge.plan import Insert, Operator, Purge
-from bridge.recognize.apart import Apart
 from bridge.recognize.clause import NAVIGATION, OF_THE_MATCH, SEMANTICS
 from bridge.rewrite.network import Network, add_table
 from bridge.rewrite.prior import Before, with_rows_before
@@ -165,6 +164,8 @@ class SequenceOf:
 
     def _apart(self, operator: Operator, flow: Flow) -> Flow:
         """found: the matches that this push completes; told: the last rows of those it tells; last: of each partition's."""
+        from bridge.recognize.apart import Apart
+
         found, told, last = (self.network.name(kind, self.node) for kind in ("found", "told", "last"))
         keys = {f"_part{place}": key for place, key in enumerate(self.node.pattern.partition_by)}
         system = {"ts": column("ts"), "seq": column("seq"), "_expires": _never()}

@@ -252,6 +252,11 @@ def zero() -> exp.Expr:
     return exp.cast(number(0), "BIGINT")
 
 
+def never() -> exp.Expr:
+    """The time at which nothing expires, as a BIGINT likewise."""
+    return exp.cast(number(NEVER), "BIGINT")
+
+
 def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expr:
     """Whether the row of alias `row` stands before the one of alias `than`, or is the same one.
 

@@ -149,8 +149,8 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> dict[st
     panes = Panes.of(found.asked, below, network)
     if panes is None or panes.parts.own:  # what the newest row tells: it may have left
         return forms
-    parts, moves = found.in_parts(panes.parts), _moves(panes.parts, database.slides)
-    forms["many"] = (lambda: found.told(ranged(*parts, moves)), _MOMENTS)
+    (of_parts, rows_and_moments, told), moves = found.in_parts(panes.parts), _moves(panes.parts, database.slides)
+    forms["many"] = (lambda: found.told(ranged(of_parts, rows_and_moments, moves, told)), _MOMENTS)
     if panes.are_kept and isinstance(found, OfTime):
         forms["long"] = (lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
     return forms
@@ -165,12 +165,9 @@ def _of_panes(panes: Panes, slides: bool) -> dict[str, tuple[Write, str]]:
     forms: dict[str, tuple[Write, str]] = {}
     if panes.are_kept:
         forms["long"] = (panes.joined, "join of arrivals and panes")
-    forms["many"] = (lambda: ranged(*panes.in_parts(), None, moves), "window frames, of two parts of the window")
+    forms["many"] = (lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window")
     if panes.below.last is None:
-        forms["brief"] = (
-            lambda: ranged(*panes.shortened(), None, moves),
-            "the same, over what enters and leaves, and panes",
-        )
+        forms["brief"] = (lambda: ranged(*panes.shortened(), moves), "the same, over what enters and leaves, and panes")
     return forms
 
 

@@ -298,7 +298,7 @@ def present(node: query.EagerMatch, operators: Sequence[Operator], network: Netw
     steps = (step for operator in operators for step in operator.steps)
     live = next((step for step in steps if isinstance(step, Live) and step.node == node), None)
     if live is None:  # a sequence: of no window
-        return network.under("", epoch)(node, Need.RESULT).where(exp.false())
+        return network.under(epoch)(node, Need.RESULT).where(exp.false())
     database = network.database
     database.begin()
     try:

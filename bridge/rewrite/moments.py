@@ -23,6 +23,7 @@ from bridge.flow import (
     Selection,
     derived,
     named,
+    never,
     number,
     numbered,
     of,
@@ -134,7 +135,7 @@ class _Moments(abc.ABC):
     @property
     def _system(self) -> dict[str, exp.Expr]:
         """The columns of an arrival; EMIT ON CHANGE tells until when it counts."""
-        expires = exp.cast(number(NEVER), "BIGINT") if self.node.every_change else column("_expires")
+        expires = never() if self.node.every_change else column("_expires")
         place = exp.cast(number(1), "BIGINT")
         return {"ts": column("ts"), "seq": column("seq"), "_expires": expires, "_place": place, **self._keys}
 
@@ -178,7 +179,7 @@ class OfTime(_Moments):
         rows = content.project({"ts": column("_expires"), "seq": column("seq"), **self._keys})
         rows = dataclasses.replace(rows, conditions=(*content.conditions, *expired_now(self.below)))
         place = numbered([column("ts")], [exp.Min(this=column("seq"))])
-        system = {"seq": zero(), "_expires": exp.cast(number(NEVER), "BIGINT"), "_place": place}
+        system = {"seq": zero(), "_expires": never(), "_place": place}
         found = exp.select(
             column("ts"), *(named(value, name) for name, value in system.items()), *map(column, self._keys)
         )

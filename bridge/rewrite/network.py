@@ -223,7 +223,7 @@ class Network:
         """Notes that the query at hand needs an operator and all that this one was built on."""
         self._used |= {id(operator), *self._needs[id(operator)]}
 
-    def under(self, name: str, epoch: int) -> Callable[[Node, Need], Flow]:
+    def under(self, epoch: int) -> Callable[[Node, Need], Flow]:
         """Rewrites another query's tree as of its own creation."""
 
         def rewritten(node: Node, need: Need) -> Flow:

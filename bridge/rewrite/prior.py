@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -56,30 +56,20 @@ def with_rows_before(
     indexes = tuple(dict.fromkeys([("seq",), (*keys, "seq")]))
     add_table(operator, raw, rows, indexes if by_index else ())
     operator.steps.append(Insert(raw, rows))
-    operator.purges.append(_purge(raw, list(keys), max(before.rows for before in values.values()), below))
-    apart, order = [column(key) for key in keys], [column(key) for key in below.key]
-
-    def in_order(name: str, back: int) -> exp.Expr:
-        return over(exp.Lag(this=column(name), offset=number(back)), apart, order)
-
-    def sought(name: str, back: int) -> exp.Expr:
-        alike = [same(of("o", key), of("k", key)) for key in keys]
-        older = exp.LT(this=of("o", "seq"), expression=of("k", "seq"))
-        found = exp.select(of("o", name)).from_(called(raw, "o")).where(*alike, older)
-        last = exp.Ordered(this=of("o", "seq"), desc=True)
-        return exp.Subquery(this=found.order_by(last).limit(1).offset(back - 1))
+    operator.purges.append(all_but_newest(raw, keys, max(before.rows for before in values.values()), below.key))
+    newest = _Newest(raw, tuple(keys), below.key)
 
     def selected(at: Callable[[str, int], exp.Expr]) -> exp.Select:
         found = {name: _value(before, kept[before.value], at) for name, before in values.items()}
         return exp.select(*map(column, own), *(named(value, name) for name, value in found.items()))
 
     def all_in_order() -> Selection:
-        known = derived(selected(in_order).from_(table(raw)), "k")
+        known = derived(selected(newest.in_order).from_(table(raw)), "k")
         select = exp.select(*map(column, (*own, *values))).from_(known).where(arrived("k", below))
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
     def each_sought() -> Selection:
-        select = selected(sought).from_(called(raw, "k")).where(arrived("k", below))
+        select = selected(newest.sought).from_(called(raw, "k")).where(arrived("k", below))
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
     return Flow(
@@ -91,6 +81,27 @@ def with_rows_before(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class _Newest:
+    """The table of the newest rows of these keys, in this order: what a column of it holds so many rows before one."""
+
+    name: str
+    keys: tuple[str, ...]
+    order: tuple[str, ...]
+
+    def in_order(self, value: str, back: int) -> exp.Expr:
+        """Where all rows are read."""
+        return over(exp.Lag(this=column(value), offset=number(back)), map(column, self.keys), map(column, self.order))
+
+    def sought(self, value: str, back: int) -> exp.Expr:
+        """By an index, before a row `k`."""
+        alike = [same(of("o", key), of("k", key)) for key in self.keys]
+        older = exp.LT(this=of("o", "seq"), expression=of("k", "seq"))
+        found = exp.select(of("o", value)).from_(called(self.name, "o")).where(*alike, older)
+        last = exp.Ordered(this=of("o", "seq"), desc=True)
+        return exp.Subquery(this=found.order_by(last).limit(1).offset(back - 1))
+
+
 def _value(before: Before, name: str, at: Callable[[str, int], exp.Expr]) -> exp.Expr:
     """The value that a column holds, where `at` tells what one of a row so many before does."""
     if before.within is None:
@@ -99,9 +110,9 @@ def _value(before: Before, name: str, at: Callable[[str, int], exp.Expr]) -> exp
     return exp.Case().when(exp.GT(this=at("ts", before.rows), expression=since), at(name, before.rows))
 
 
-def _purge(raw: str, keys: list[str], count: int, below: Flow) -> Purge:
-    """Rows that more than so many have come after, of their key."""
-    newest = [exp.Ordered(this=column(name), desc=True) for name in below.key]
+def all_but_newest(name: str, keys: Iterable[str], count: int, order: Sequence[str]) -> Purge:
+    """The rows of a table that come before so many of their keys, in this order."""
+    newest = [exp.Ordered(this=column(one), desc=True) for one in order]
     place = over(exp.RowNumber(), map(column, keys), [])
     place.set("order", exp.Order(expressions=newest))
-    return Purge.beyond(raw, below.key, place, count)
+    return Purge.beyond(name, order, place, count)

@@ -26,7 +26,9 @@ from bridge.scope import column
 _BLOCK = "_block"
 
 
-def ranged(node: query.Aggregate, below: Flow, told: Told | None, slides: Callable[[exp.Expr], bool]) -> exp.Select:
+def ranged(
+    node: query.Aggregate, below: Flow, slides: Callable[[exp.Expr], bool], told: Told | None = None
+) -> exp.Select:
     """The arrivals, or what else is told, with their aggregates. Each frame stands once: few databases see equal ones.
 
     `slides`: whether an aggregate is had of a frame that moves, exactly and as fast as of frames that only grow.

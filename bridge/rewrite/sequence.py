@@ -13,24 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from sqlglot import exp
 
 from bridge import query
-from bridge.flow import Flow, Need, Selection, called, number, of, over, table
-from bridge.plan import Insert, Operator, Purge
+from bridge.flow import Flow, Need, Selection, called, never, number, of, table
+from bridge.plan import Insert, Operator
 from bridge.recognize.clause import NAVIGATION, OF_THE_MATCH, SEMANTICS
 from bridge.rewrite.network import Network, add_table
-from bridge.rewrite.prior import Before, with_rows_before
+from bridge.rewrite.prior import Before, all_but_newest, with_rows_before
 from bridge.scope import column
 from nfa.after import After
 from nfa.pattern import Concatenation, Symbol
 from windows.made import is_list, is_object
-from windows.window import NEVER
 
 LONGEST = 16
 """Variables up to which a pattern is told so: each is a window function more."""
 
 _THERE = number(1)
-
-Wanted = tuple[exp.Expr, int]
-"""A value, and of the row how many before the one that ends the match."""
 
 
 def is_sequence(node: query.EagerMatch, is_aggregate: Callable[[str], bool]) -> bool:
@@ -77,22 +73,24 @@ class SequenceOf:
 
     def __post_init__(self) -> None:
         self.places = _places(self.node)
-        self.values: dict[Wanted, str] = {}
-        asked: list[Wanted] = [(_THERE, len(self.places) - 1)] if len(self.places) > 1 else []
-        if self.skips:
-            asked.append((column("seq"), len(self.places) - 1))
-        for symbol, condition in self.node.pattern.define:
-            self._read(condition, symbol, asked.append)
-        for measure in self.node.pattern.measures:
-            self._read(measure.this, None, asked.append)
-        before = sorted({one for one in asked if one[1]}, key=lambda one: (one[1], one[0].sql()))
-        self.values = {one: f"_b{place}" for place, one in enumerate(before)}
-        self.own = sorted({value.name for value, count in asked if not count} - {"ts", "seq"})
+        self.final = max(self.places.values())
+        self.values: dict[tuple[exp.Expr, int], str] = {}
+        """By value, and of the row how many before the one that ends the match, the columns that they stand as."""
+        self.own: set[str] = set()
+        """The columns of the row that ends it."""
+        pattern = self.node.pattern
+        self.conditions: list[exp.Expr] = [
+            exp.paren(self._read(condition, self.places[symbol])) for symbol, condition in pattern.define
+        ]
+        if self.final:
+            self.conditions.append(exp.Not(this=exp.Is(this=self._at(_THERE, 0), expression=exp.null())))
+        self.measures = {measure.alias: self._read(measure.this, self.final) for measure in pattern.measures}
+        self.first = self._at(column("seq"), 0) if self.skips else None
 
     @property
     def skips(self) -> bool:
         """Whether a match begins after the one that was told before."""
-        return self.node.after is After.PAST_LAST_ROW and len(self.places) > 1
+        return self.node.after is After.PAST_LAST_ROW and self.final > 0
 
     def flow(self, need: Need) -> Flow:
         if self.skips or need is Need.CONTENT:
@@ -110,7 +108,7 @@ class SequenceOf:
             below = self.network.rewrite(source, Need.ARRIVALS)
         else:
             values = {name: Before(value, count) for (value, count), name in self.values.items()}
-            shown = (*self.own, *(key.name for key in keys))
+            shown = frozenset((*self.own, *(key.name for key in keys)))
 
             def build(operator: Operator) -> None:
                 rows = self.network.rewrite(source, Need.ARRIVALS)
@@ -120,60 +118,47 @@ class SequenceOf:
             key = ("rows before", source, keys, shown, tuple(values.items()))
             operator = self.network.operator(source, build, "Rows before", key=key)
             below = self.network.give(operator, source, Need.RESULT)
-        conditions: list[exp.Expr] = [
-            exp.paren(self._read(condition, symbol)) for symbol, condition in self.node.pattern.define
-        ]
-        if there := self.values.get((_THERE, len(self.places) - 1)):
-            conditions.append(exp.Not(this=exp.Is(this=column(there), expression=exp.null())))
-        return below.where(exp.and_(*conditions)) if conditions else below
+        return below.where(exp.and_(*self.conditions)) if self.conditions else below
 
     def _told(self, matches: Flow) -> Flow:
-        measures = self._measures()
-        return matches.change(tuple(measures), {"_expires": _never(), **measures})
+        return matches.change(tuple(self.measures), {"_expires": never(), **self.measures})
 
-    def _measures(self) -> dict[str, exp.Expr]:
-        return {measure.alias: self._read(measure.this, None) for measure in self.node.pattern.measures}
-
-    def _read(self, expression: exp.Expr, symbol: str | None, ask: Callable[[Wanted], None] | None = None) -> exp.Expr:
-        """A condition of a symbol or (None) a measure, over the columns that its values stand as; or what it asks for."""
-        final = len(self.places) - 1
-        here = final if symbol is None else self.places[symbol]
-
-        def value(wanted: exp.Expr, place: int) -> exp.Expr:
-            count = final - place
-            if ask is not None:
-                ask((wanted, count))
-                return wanted
-            return column(self.values[wanted, count]) if count else wanted
+    def _read(self, expression: exp.Expr, here: int) -> exp.Expr:
+        """A condition on the row at a place, or a measure, which is of the last one, over columns of what it reads."""
 
         def at_its_row(part: exp.Expr) -> exp.Expr:
             if isinstance(part, exp.Anonymous) and part.name == "PREV":
                 of_row, back = part.expressions
-                return value(of_row.transform(_alone), here - int(back.name))
+                return self._at(of_row.transform(_alone), here - int(back.name))
             if isinstance(part, exp.Column):
-                return value(column(part.name), self.places[part.table] if part.table else here)
+                return self._at(column(part.name), self.places[part.table] if part.table else here)
             return part
 
         return expression.transform(at_its_row)
+
+    def _at(self, value: exp.Expr, place: int) -> exp.Expr:
+        """The column that a value of the row at a place stands as."""
+        if place == self.final:
+            self.own.add(value.name)
+            return value
+        return column(self.values.setdefault((value, self.final - place), f"_b{len(self.values)}"))
 
     # No two of a row ------------------------------------------------------------------------------------------------------
 
     def _build(self, operator: Operator) -> None:
         flow = self._matches()
-        operator.result = self._apart(operator, flow) if self.skips else self._told(flow)
+        operator.result = self._told(flow) if self.first is None else self._apart(operator, flow, self.first)
 
-    def _apart(self, operator: Operator, flow: Flow) -> Flow:
+    def _apart(self, operator: Operator, flow: Flow, first: exp.Expr) -> Flow:
         """found: the matches that this push completes; told: the last rows of those it tells; last: of each partition's."""
         from bridge.recognize.apart import Apart
 
         found, told, last = (self.network.name(kind, self.node) for kind in ("found", "told", "last"))
         keys = {f"_part{place}": key for place, key in enumerate(self.node.pattern.partition_by)}
-        system = {"ts": column("ts"), "seq": column("seq"), "_expires": _never()}
-        first = column(self.values[column("seq"), len(self.places) - 1])
-        measures = self._measures()
+        system = {"ts": column("ts"), "seq": column("seq"), "_expires": never()}
 
         def matches(rows: Selection) -> exp.Select:
-            return rows.project({**system, **keys, "_first": first, **measures}).select()
+            return rows.project({**system, **keys, "_first": first, **self.measures}).select()
 
         def chosen(names: Iterable[str]) -> exp.Select:
             on = exp.EQ(this=of("t", "seq"), expression=of("f", "seq"))
@@ -193,15 +178,9 @@ class SequenceOf:
         known = exp.select(*map(column, (*keys, "seq"))).from_(table(last)).order_by(in_order.copy())
         step = Apart(told, database.quoted(told), database.render(asked), database.render(known))
         operator.steps += [entering, step, Insert(last, newest)]
-        place = over(exp.RowNumber(), map(column, keys), [])
-        place.set("order", exp.Order(expressions=[exp.Ordered(this=column("seq"), desc=True)]))
-        operator.purges.append(Purge.beyond(last, ("seq",), place, 1))
-        names = [*system, *measures]
-        return Flow(tuple(measures), Selection.of(exp.Subquery(this=chosen(names)), names))
-
-
-def _never() -> exp.Expr:
-    return exp.cast(number(NEVER), "BIGINT")
+        operator.purges.append(all_but_newest(last, keys, 1, ("seq",)))
+        names = [*system, *self.measures]
+        return Flow(tuple(self.measures), Selection.of(exp.Subquery(this=chosen(names)), names))
 
 
 def _alone(part: exp.Expr) -> exp.Expr:

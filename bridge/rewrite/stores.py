@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
-from bridge.flow import BY_VALUE, Flow, Need, Selection, named, number, of, table
+from bridge.flow import BY_VALUE, Flow, Need, Selection, named, never, number, of, table
 from bridge.plan import Insert, Operator
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.stores import statement
@@ -193,7 +193,7 @@ def _updated(node: UpdateSQL, below: Flow, network: Network, operator: Operator)
         shape.set("expressions", shape.expressions[: 3 + len(below.names)])
         shape = shape.select(exp.alias_(exp.cast(number(0), "BIGINT"), node.changed, quoted=True))
         shape.set("order", None)
-        shape = shape.select(exp.alias_(exp.cast(number(NEVER), "BIGINT"), "_expires", quoted=True))
+        shape = shape.select(exp.alias_(never(), "_expires", quoted=True))
         add_table(operator, counted, shape)
         operator.inboxes.append(counted)
         names = (*below.names, node.changed)

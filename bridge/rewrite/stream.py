@@ -46,7 +46,7 @@ from windows.window import NEVER, FirstRange, FirstRows, Now, Range, Rows, Sessi
 def _(node: query.Stream, network: Network, need: Need) -> Flow:
     source = network.source(node.name)
     if source.node is not None:
-        return network.under(node.name, source.epoch)(source.node, need)
+        return network.under(source.epoch)(source.node, need)
     inbox = source.inbox or ""
     columns = {
         "ts": column("ts"),

@@ -60,8 +60,8 @@ class Grouping:
         emission = entry.emissions[form]
         apart = loose(entry, emission.statement, self._database)
         report = Report([entry], emission.statement, emission.text, loose=apart)
-        if form == "many" and entry.is_brief:
-            report.brief = Brief(entry.flow.window, lambda: [self._alone(entry, "brief")])
+        if form == "many" and "brief" in entry.emissions:
+            report.brief = Brief([entry], lambda: [self._alone(entry, "brief")])
         return report
 
     def _side_by_side(self, members: Sequence[QueryEntry], form: str) -> Report:
@@ -70,9 +70,8 @@ class Grouping:
         text = self._database.render(one.statement)
         self._database.fetch(text)
         report = Report(members, one.statement, text, places=one.places)
-        if form == "many" and all(entry.is_brief for entry in members):
-            window = min(entry.flow.window for entry in members)
-            report.brief = Brief(window, lambda: [self._alone(entry, "brief") for entry in members], MANY_ROWS)
+        if form == "many" and all("brief" in entry.emissions for entry in members):
+            report.brief = Brief(members, lambda: [self._alone(entry, "brief") for entry in members], MANY_ROWS)
         return report
 
     def _family(self, members: Sequence[QueryEntry], form: str) -> Report:

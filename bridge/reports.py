@@ -38,18 +38,21 @@ Results = list[tuple[QueryEntry, Any]]
 
 
 class Brief:
-    """The reports of pushes that are brief beside a window of so many milliseconds, made with the first of them.
+    """The reports of pushes that are brief beside the windows of these queries, made with the first of them.
 
     `rows`: the window should hold so many, to judge by the events of the push.
     """
 
-    def __init__(self, window: int, make: Callable[[], list[Report]], rows: int = 0) -> None:
-        self.window = window
+    def __init__(self, members: Sequence[QueryEntry], make: Callable[[], list[Report]], rows: int = 0) -> None:
+        self.window = min(entry.flow.window for entry in members)
         self.rows = rows
+        self._members = members
         self._make = make
 
     def is_for(self, count: int, lasting: int) -> bool:
-        return lasting * BRIEF <= self.window and count * self.window >= lasting * self.rows
+        """Whether they are for so many events within so many milliseconds, as long as the windows are now."""
+        is_brief = lasting * BRIEF <= self.window and count * self.window >= lasting * self.rows
+        return is_brief and all(entry.is_brief for entry in self._members)
 
     @functools.cached_property
     def reports(self) -> list[Report]:

@@ -1,4 +1,4 @@
-"""What a single event costs on SQLite, in steps of its machine: not more where many rows are kept that it does not change."""
+"""What events cost on SQLite, in steps of its machine: not more where many rows are kept that they do not change."""
 
 from __future__ import annotations
 
@@ -65,6 +65,25 @@ def test_an_event_reads_no_rows_that_it_does_not_change(name: str):
         for place in range(2):  # what is planned with the first one is not of the event
             taken = steps(cep, lambda place=place: cep.push_event("s", (7, 1.5), 3_000 + place))
     assert taken < MOST, taken
+
+
+@pytest.mark.parametrize("aggregate", ["MAX(v)", "AVG(v)", "COUNT(v)", "COUNT(*)"])
+def test_a_brief_push_reads_no_more_of_a_longer_window(aggregate: str):
+    """Also by a query that was there before its window became long."""
+    (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
+    with sqlite.connect() as cep:
+        cep.register_stream("s", "v DOUBLE")
+        cep.create_query("q", f"SELECT {aggregate} AS m FROM s WINDOW(RANGE 1 H)")
+        cep.add_output_processor("q", lambda event: None)
+        taken, now = [], 0
+        for rows in (4_000, 16_000):
+            cep.push_events("s", [((place % 97,), place) for place in range(now, rows)])
+            now = rows + 400
+            for start in (rows, rows + 200):  # what is planned with the first one is not of these events
+                events = [((place % 97,), place) for place in range(start, start + 200)]
+                found = steps(cep, lambda events=events: cep.push_events("s", events))
+            taken.append(found)
+    assert taken[1] < 1.5 * taken[0], taken
 
 
 def test_a_window_that_others_read_is_indexed_when_a_join_comes_to_read_it():

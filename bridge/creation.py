@@ -156,48 +156,52 @@ def _create_statements(
 def _create_statement(statement: Asked, name: str, text: str, runner: Runner, windows: NamedWindows) -> None:
     """What one statement asks for; where it has no name of its own it is called `name`."""
     catalogue = runner.catalogue
-    if isinstance(statement, CreateStream):
-        runner.add_stream(catalogue.free(statement.name), statement.schema)
-        return
-    if isinstance(statement, CreateSchema):
-        runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
-        return
-    if isinstance(statement, (Constants, CreateVariable, OnSet)):
-        _note_variables(statement, runner)
-        if isinstance(statement, OnSet):
-            runner.add_query(catalogue.free(name), windows.put(statement.node), text)
-        return
-    if isinstance(statement, CreateContext):
-        _create_context(statement.context, catalogue)
-        return
-    if isinstance(statement, CreateVariant):
-        catalogue.event_types.create_variant(dataclasses.replace(statement, name=catalogue.free(statement.name)))
-        return
-    if isinstance(statement, CreateQuery) and statement.name in catalogue.event_types:
-        catalogue.event_types.insert(statement.name, statement.node)
-        return
-    if isinstance(statement, CreateWindow):
-        resolve(objects.Stream(statement.like), catalogue)
-        resolve(dataclasses.replace(statement.window, input=objects.Stream(statement.like)), catalogue)
-        windows.create(catalogue.free(statement.name), statement.window, statement.like)
-        return
-    if isinstance(statement, CreateTable):
-        windows.create_table(statement.table)
-        create_table(statement.table, runner)
-        return
-    if isinstance(statement, IntoTable):
-        runner.add_query(catalogue.free(name), windows.into_table(statement.table, statement.node), text)
-        return
-    if isinstance(statement, ChangeRows):
-        if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
-            runner.add_query(catalogue.free(name), node, text)
-        return
-    if isinstance(statement, CreateQuery) and windows.is_table(statement.name):
-        runner.add_query(catalogue.free(name), windows.insert_into_table(statement.name, statement.node), text)
-        return
-    if isinstance(statement, CreateQuery) and statement.name in windows:
-        windows.insert(statement.name, statement.node)
-        return
+    match statement:
+        case CreateStream():
+            runner.add_stream(catalogue.free(statement.name), statement.schema)
+        case CreateSchema():
+            runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
+        case CreateVariant():
+            catalogue.event_types.create_variant(dataclasses.replace(statement, name=catalogue.free(statement.name)))
+        case CreateContext():
+            _create_context(statement.context, catalogue)
+        case Constants() | CreateVariable():
+            _note_variables(statement, runner)
+        case CreateWindow():
+            resolve(objects.Stream(statement.like), catalogue)
+            resolve(dataclasses.replace(statement.window, input=objects.Stream(statement.like)), catalogue)
+            windows.create(catalogue.free(statement.name), statement.window, statement.like)
+        case CreateTable():
+            windows.create_table(statement.table)
+            create_table(statement.table, runner)
+        case CreateQuery() if statement.name in catalogue.event_types:
+            catalogue.event_types.insert(statement.name, statement.node)
+        case CreateQuery() if statement.name in windows:
+            windows.insert(statement.name, statement.node)
+        case OnSet() | IntoTable() | ChangeRows():
+            if (node := _changing(statement, runner, windows)) is not None:
+                runner.add_query(catalogue.free(name), node, text)
+        case CreateQuery() if windows.is_table(statement.name):
+            runner.add_query(catalogue.free(name), windows.insert_into_table(statement.name, statement.node), text)
+        case CreateQuery() | Query():
+            _create_query(statement, name, text, runner, windows)
+
+
+def _changing(statement: OnSet | IntoTable | ChangeRows, runner: Runner, windows: NamedWindows) -> Node | None:
+    """The query that changes rows; None where a window does it that nothing reads yet."""
+    match statement:
+        case OnSet():
+            _note_variables(statement, runner)
+            return windows.put(statement.node)
+        case IntoTable():
+            return windows.into_table(statement.table, statement.node)
+        case ChangeRows():
+            return windows.change(statement.target, statement.trigger, statement.change)
+
+
+def _create_query(statement: CreateQuery | Query, name: str, text: str, runner: Runner, windows: NamedWindows) -> None:
+    """What tells rows: under its own name, or under `name`."""
+    catalogue = runner.catalogue
     if _tells_inserted(statement) and windows.is_table(statement.text):
         return  # what is inserted into a table is the statement's own
     called = statement.name if isinstance(statement, CreateQuery) else name

@@ -290,20 +290,8 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     keyed = partitioned(cursor, within, joins, node)
     node, names = keyed.node, names._replace(values=keyed.values)
     refuse_repeated(cursor, node, Region(start, region.end), columns)
-    aggregating = any(column.find(exp.AggFunc) for column in columns)
-    joins_both = isinstance(node, Correlate) and which in ("RSTREAM", "IRSTREAM")
-    if joins_both and not aggregating:
-        check_join(cursor, node, position)
-        columns = with_mark(columns) if which == "IRSTREAM" else columns
-    elif which == "RSTREAM" and not aggregating:
-        node = leaving(cursor, node, position)
-    elif which == "IRSTREAM" and within is not None and within.label is not None:
-        cursor.fail("irstream in a context of categories is not supported: a statement for each, S(v < 0)", position)
-    elif which == "IRSTREAM" and aggregating:
-        columns = with_mark(columns)
-    elif which == "IRSTREAM":
-        node = both(cursor, node, position)
-        columns = marked(columns, node)
+    summed = any(column.find(exp.AggFunc) for column in columns) or isinstance(node, Correlate)
+    node, columns = _with_leaving(cursor, which, position, node, columns, within)
     where = resolved(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
     # What such a condition does not let in is no event before, either.
     first = is_filter(node) and not any(one.name.startswith(LATER) for one in columns_in(where))
@@ -325,8 +313,31 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
         node = Filter(node, joined(where))
     called = (with_events(named_by_variable(named_in_context(named(column))), names) for column in columns)
     listed = tuple(map(as_written, resolved(cursor, called, names)))
-    telling = which if (aggregating or joins_both) and which != "ISTREAM" else ""
+    telling = which if summed and which != "ISTREAM" else ""
     return _projected(cursor, node, listed, names, distinct, keyed, later, telling)
+
+
+def _with_leaving(
+    cursor: Cursor, which: str, position: int, node: Node, columns: tuple[exp.Expr, ...], within: Context | None
+) -> tuple[Node, tuple[exp.Expr, ...]]:
+    """What `rstream` and `irstream` tell of single rows, and the columns with the mark of the latter.
+
+    Aggregates and joins tell by themselves what leaves.
+    """
+    aggregating = any(column.find(exp.AggFunc) for column in columns)
+    if isinstance(node, Correlate) and which in ("RSTREAM", "IRSTREAM") and not aggregating:
+        check_join(cursor, node, position)
+        return node, with_mark(columns) if which == "IRSTREAM" else columns
+    if which == "RSTREAM" and not aggregating:
+        return leaving(cursor, node, position), columns
+    if which != "IRSTREAM":
+        return node, columns
+    if within is not None and within.label is not None:
+        cursor.fail("irstream in a context of categories is not supported: a statement for each, S(v < 0)", position)
+    if aggregating:
+        return node, with_mark(columns)
+    node = both(cursor, node, position)
+    return node, marked(columns, node)
 
 
 def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Names]:

@@ -65,45 +65,48 @@ def _plain(
     """The statements with named windows and tables put in where they are read, and the schemas that schemas name; what
     changes a table gets a name."""
     for statement in statements:
-        if isinstance(statement, CreateWindow):
-            windows.create(statement.name, statement.window, statement.like)
-        elif isinstance(statement, CreateTable):
-            windows.create_table(statement.table)
-            yield statement
-        elif isinstance(statement, IntoTable):
-            into = windows.into_table(statement.table, statement.node)
-            yield CreateQuery(_free(f"into {statement.table}", before), into, statement.text)
-        elif isinstance(statement, ChangeRows):
-            if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
-                yield CreateQuery(_free(f"{statement.change.verb} {statement.target}", before), node, statement.text)
-        elif isinstance(statement, CreateSchema):
-            streams[statement.name.lower()] = types.declare(statement)
-            yield CreateStream(statement.name, streams[statement.name.lower()])
-        elif isinstance(statement, OnSet):
-            made = {one.table for one in before if isinstance(one, CreateTable)}
-            yield from (CreateTable(state) for state in statement.node.set if state not in made)
-            names = ", ".join(state.name for state in statement.node.set)
-            yield CreateQuery(_free(f"set {names}", before), windows.put(statement.node), statement.text)
-        elif isinstance(statement, (Constants, CreateContext, CreateVariable)):
-            continue  # the statements after it have its value
-        elif isinstance(statement, CreateVariant):
-            types.create_variant(statement)
-        elif isinstance(statement, CreateQuery) and statement.name in types:
-            types.insert(statement.name, statement.node)
-        elif isinstance(statement, Query) and isinstance(statement.node, Stream) and statement.text in types:
-            yield dataclasses.replace(statement, node=types.put(types.inserted(statement.node.name)))
-        elif isinstance(statement, CreateStream):
-            yield statement
-        elif isinstance(statement, CreateQuery) and windows.is_table(statement.name):
-            node = windows.insert_into_table(statement.name, statement.node)
-            yield CreateQuery(_free(f"insert {statement.name}", before), node, statement.text)
-            return
-        elif isinstance(statement, CreateQuery) and statement.name in windows:
-            windows.insert(statement.name, statement.node)
-            yield statement
-        else:
-            node = windows.inserted(statement) or windows.put(statement.node)
-            yield dataclasses.replace(statement, node=types.put(node))
+        match statement:
+            case CreateWindow():
+                windows.create(statement.name, statement.window, statement.like)
+            case CreateTable():
+                windows.create_table(statement.table)
+                yield statement
+            case IntoTable():
+                into = windows.into_table(statement.table, statement.node)
+                yield CreateQuery(_free(f"into {statement.table}", before), into, statement.text)
+            case ChangeRows():
+                if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
+                    yield CreateQuery(
+                        _free(f"{statement.change.verb} {statement.target}", before), node, statement.text
+                    )
+            case CreateSchema():
+                streams[statement.name.lower()] = types.declare(statement)
+                yield CreateStream(statement.name, streams[statement.name.lower()])
+            case OnSet():
+                made = {one.table for one in before if isinstance(one, CreateTable)}
+                yield from (CreateTable(state) for state in statement.node.set if state not in made)
+                names = ", ".join(state.name for state in statement.node.set)
+                yield CreateQuery(_free(f"set {names}", before), windows.put(statement.node), statement.text)
+            case Constants() | CreateContext() | CreateVariable():
+                continue  # the statements after it have its value
+            case CreateVariant():
+                types.create_variant(statement)
+            case CreateStream():
+                yield statement
+            case CreateQuery() if statement.name in types:
+                types.insert(statement.name, statement.node)
+            case CreateQuery() if windows.is_table(statement.name):
+                node = windows.insert_into_table(statement.name, statement.node)
+                yield CreateQuery(_free(f"insert {statement.name}", before), node, statement.text)
+                return
+            case CreateQuery() if statement.name in windows:
+                windows.insert(statement.name, statement.node)
+                yield statement
+            case Query(node=Stream(name)) if statement.text in types:
+                yield dataclasses.replace(statement, node=types.put(types.inserted(name)))
+            case _:
+                node = windows.inserted(statement) or windows.put(statement.node)
+                yield dataclasses.replace(statement, node=types.put(node))
 
 
 def _free(name: str, before: Sequence[object]) -> str:

@@ -133,6 +133,8 @@ def _sources(tmp_path: Path, table: pa.Table, spark: Any) -> dict[str, Any]:
     pq.write_table(table, tmp_path / "one.parquet")
     frame = spark.createDataFrame(table).coalesce(1)
     frame.createOrReplaceTempView("ticks")
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS sales LOCATION '{tmp_path / 'sales'}'")
+    spark.sql(f"CREATE TABLE sales.ticks USING PARQUET LOCATION '{tmp_path / 'one.parquet'}'")
     pairs = [({"k": row["k"], "a": row["a"]}, row["ts"]) for row in table.to_pylist()]
     return {
         "file": tmp_path / "one.parquet",
@@ -140,10 +142,20 @@ def _sources(tmp_path: Path, table: pa.Table, spark: Any) -> dict[str, Any]:
         "csv": str(tmp_path / "parts" / "*.csv"),
         "frame": frame,
         "table": "ticks",
+        "table of a catalogue": "sales.ticks",
+        "table of a format": f"parquet.`{tmp_path / 'one.parquet'}`",
+        "table of another database": _over_jdbc(frame),
         "arrow": table,
         "pandas": table.to_pandas(),
         "pairs": pairs,
     }
+
+
+def _over_jdbc(frame: Any) -> Any:
+    """The rows of a frame, put into a database that Spark brings, and read in parallel."""
+    url = "jdbc:derby:memory:ticks;create=true"
+    frame.write.jdbc(url, "ticks", mode="overwrite")
+    return frame.sparkSession.read.jdbc(url, "ticks", column="ts", lowerBound=0, upperBound=3000, numPartitions=4)
 
 
 def test_every_kind_of_source(spark: Any, history: Any, tmp_path: Path):

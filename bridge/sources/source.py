@@ -150,11 +150,20 @@ def paths_of(path: str) -> list[str]:
     return found
 
 
+def ending_of(path: str) -> str | None:
+    """The format of a file by its ending, None where that is none of ours.
+
+    >>> ending_of("trades.CSV.gz"), ending_of("sales.trades")
+    ('csv', None)
+    """
+    return _ENDINGS.get(Path(path.removesuffix(".gz")).suffix.lower())
+
+
 def open_file(path: str, format: str | None = None) -> Reader:
     """A reader of one file, by `format`, by its ending, or by its first characters."""
     if Path(path).is_dir():
         raise SourceError(f"{path} is a directory: name its files, such as '{path}/*.parquet'")
-    format = format or _ENDINGS.get(Path(path.removesuffix(".gz")).suffix.lower()) if path != "-" else format
+    format = format or ending_of(path) if path != "-" else format
     if format == "parquet" and path == "-":
         raise SourceError("Parquet cannot be read from standard input: name a file")
     if format == "parquet":

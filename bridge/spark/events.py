@@ -14,7 +14,7 @@ from bridge.errors import SourceError
 from bridge.intake import EARLIEST, as_arrow
 from bridge.replay import Script, described_sources
 from bridge.sources.layout import Layout, layout_of
-from bridge.sources.source import open_source, paths_of
+from bridge.sources.source import ending_of, open_source, paths_of
 from bridge.spark.order import TIME
 from windows.schema import Schema
 
@@ -141,7 +141,10 @@ def _table(spark: SparkSession, name: str) -> DataFrame:
 
 
 def _is_path(source: str) -> bool:
-    return any(letter in source for letter in "/\\*?") or os.path.exists(source) or "." in os.path.basename(source)
+    """Whether it names files; Spark's tables may be `trades`, `sales.trades`, or a format's: delta.`/data/trades`."""
+    if "`" in source:
+        return False
+    return any(letter in source for letter in "/\\*?") or os.path.exists(source) or ending_of(source) is not None
 
 
 def _all_parquet(path: str) -> bool:

@@ -104,7 +104,7 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
 
 
 @main.command()
-@click.option("--database", default="duckdb://", show_default=True, help="A URL.")
+@click.option("--database", multiple=True, default=("duckdb://",), show_default=True, help="A URL; may be repeated.")
 @click.option(
     "--drive", multiple=True, type=click.IntRange(1), default=(1, 1_000), show_default=True, help="Events at a time."
 )
@@ -122,14 +122,19 @@ def live(database: str, events: int, plot: pathlib.Path | None) -> None:
     "--plot", type=click.Path(path_type=pathlib.Path), help="Draw the costs into this file (needs matplotlib)."
 )
 def scaling(
-    database: str, drive: tuple[int, ...], of: tuple[str, ...], events: int, seconds: float, plot: pathlib.Path | None
+    database: tuple[str, ...],
+    drive: tuple[int, ...],
+    of: tuple[str, ...],
+    events: int,
+    seconds: float,
+    plot: pathlib.Path | None,
 ) -> None:
     """What an event costs over the length of the history, an aggregate's window, and a correlation's results."""
     from benchmarks import scaling as growth
 
     if plot is not None:
         pyplot()
-    scales = [growth.Scale(database, each, events, seconds) for each in drive]
+    scales = [growth.Scale(url, each, events, seconds) for url in database for each in drive]
     points = []
     click.echo(growth.HEAD)
     for scale in scales:

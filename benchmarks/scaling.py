@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.bench.plot import pyplot, save
+from bridge.bench.report import shown
 from bridge.bench.sides import TRIED, WARM, Ours, Session, rate
 from bridge.bench.workloads import WORKLOADS, Workload
 
@@ -28,8 +29,9 @@ PATIENCE = 1e6
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """The cost of an event, in microseconds, where `grows` has come to `size`."""
+    """The cost of an event on a database, in microseconds, where `grows` has come to `size`."""
 
+    database: str
     grows: str
     line: str
     drive: int
@@ -52,7 +54,7 @@ class Scale:
 
     def point(self, grows: str, line: str, size: float, session: Session) -> Point:
         rate(session, TRIED, self.seconds / 4)
-        return Point(grows, line, self.drive, size, 1e6 / rate(session, self.drive, self.seconds))
+        return Point(shown(self.database), grows, line, self.drive, size, 1e6 / rate(session, self.drive, self.seconds))
 
 
 def measure(scale: Scale, of: Sequence[str]) -> Iterator[Point]:
@@ -121,22 +123,26 @@ def _fill(session: Session, until: int) -> None:
 # Reports --------------------------------------------------------------------------------------------------------------
 
 
-HEAD = "| what grows | to | of | events at a time | µs an event |\n|---|--:|---|--:|--:|"
+HEAD = "| database | what grows | to | of | events at a time | µs an event |\n|---|---|--:|---|--:|--:|"
 
 
 def row(point: Point) -> str:
     """Of a table under `HEAD`."""
-    return f"| {point.grows} | {point.size:,g} | {point.line} | {point.drive:,} | {point.microseconds:.1f} |"
+    return f"| {point.database} | {point.grows} | {point.size:,g} | {point.line} | {point.drive:,} | {point.microseconds:.1f} |"
 
 
 def draw(points: list[Point], path: Path) -> None:
-    """A panel for each thing that grows, a line for each of its queries and drives."""
+    """A row for each database, a panel for each thing that grows, a line for each of its queries and drives."""
+    databases = list(dict.fromkeys(point.database for point in points))
     kinds = list(dict.fromkeys(point.grows for point in points))
-    figure, panels = pyplot().subplots(1, len(kinds), figsize=(5 * len(kinds), 4), squeeze=False)
-    for axes, kind in zip(panels[0], kinds, strict=True):
-        _panel(axes, [point for point in points if point.grows == kind])
+    size = (5 * len(kinds), 4 * len(databases))
+    figure, rows = pyplot().subplots(len(databases), len(kinds), figsize=size, sharey=True, squeeze=False)
+    for panels, database in zip(rows, databases, strict=True):
+        for axes, kind in zip(panels, kinds, strict=True):
+            _panel(axes, [point for point in points if (point.database, point.grows) == (database, kind)])
+        panels[0].set_ylabel(f"{database}: microseconds an event")
+    for axes, kind in zip(rows[-1], kinds, strict=True):
         axes.set_xlabel(kind)
-    panels[0][0].set_ylabel("microseconds an event")
     figure.tight_layout()
     save(figure, path)
 

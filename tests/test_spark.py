@@ -144,16 +144,18 @@ def _sources(tmp_path: Path, table: pa.Table, spark: Any) -> dict[str, Any]:
         "table": "ticks",
         "table of a catalogue": "sales.ticks",
         "table of a format": f"parquet.`{tmp_path / 'one.parquet'}`",
-        "table of another database": _over_jdbc(frame),
+        "table of another database": _over_jdbc(frame, tmp_path),
         "arrow": table,
         "pandas": table.to_pandas(),
         "pairs": pairs,
     }
 
 
-def _over_jdbc(frame: Any) -> Any:
+def _over_jdbc(frame: Any, tmp_path: Path) -> Any:
     """The rows of a frame, put into a database that Spark brings, and read in parallel."""
     url = "jdbc:derby:memory:ticks;create=true"
+    java = frame.sparkSession._jvm.java.lang.System
+    java.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
     frame.write.jdbc(url, "ticks", mode="overwrite")
     return frame.sparkSession.read.jdbc(url, "ticks", column="ts", lowerBound=0, upperBound=3000, numPartitions=4)
 

@@ -124,4 +124,4 @@ def _numbers(window: query.Window, size: int, network: Network) -> str:
 
 
 def _newest(name: str) -> exp.Ordered:
-    return exp.Ordered(this=column(name), desc=True, nulls_first=False)
+    return exp.Ordered(this=column(name), desc=True)

@@ -59,11 +59,13 @@ def _by_time(operator: Operator, node: query.Window, network: Network, below: Fl
         this=_last_boundary(of("r", "ts"), slide, origin),
         expression=exp.Mul(this=exp.paren(exp.Add(this=of("n", "i"), expression=number(1))), expression=number(slide)),
     )
+    passed = _passed(slide, origin)
     entering = (
         exp.select(named(boundary, "_boundary"), *(of("r", name) for name in ("ts", "seq", *below.order, *below.names)))
-        .from_(derived(_passed(slide, origin), "b"))
+        .from_(derived(passed, "b"))
         .join(called(raw, "r"), join_type="cross")
         .join(exp.alias_(numbers(-(-size // slide)), "n", table=True, quoted=True), join_type="cross")
+        .where(exp.Exists(this=passed.copy()))  # PostgreSQL asks this first, and joins in any order
     )
     reached = [
         exp.GT(this=column("_boundary"), expression=clock("before")),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bridge.bench.plot import pyplot, save
+from bridge.bench.plot import STYLES, pyplot, save
 from bridge.bench.report import shown
 from bridge.bench.sides import TRIED, WARM, Ours, Session, rate
 from bridge.bench.workloads import WORKLOADS, Workload
@@ -135,25 +135,28 @@ def draw(points: list[Point], path: Path) -> None:
     """A row for each database, a panel for each thing that grows, a line for each of its queries and drives."""
     databases = list(dict.fromkeys(point.database for point in points))
     kinds = list(dict.fromkeys(point.grows for point in points))
-    size = (5 * len(kinds), 4 * len(databases))
-    figure, rows = pyplot().subplots(len(databases), len(kinds), figsize=size, sharey=True, squeeze=False)
+    size = (5 * len(kinds), 1 + 3.5 * len(databases))
+    figure, rows = pyplot().subplots(len(databases), len(kinds), figsize=size, sharey=True, sharex="col", squeeze=False)
     for panels, database in zip(rows, databases, strict=True):
         for axes, kind in zip(panels, kinds, strict=True):
             _panel(axes, [point for point in points if (point.database, point.grows) == (database, kind)])
         panels[0].set_ylabel(f"{database}: microseconds an event")
     for axes, kind in zip(rows[-1], kinds, strict=True):
         axes.set_xlabel(kind)
+        axes.legend(fontsize=8, ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     figure.tight_layout()
     save(figure, path)
 
 
 def _panel(axes: Any, points: list[Point]) -> None:
+    """Queries differ by colour, drives by the kind of line."""
+    lines = list(dict.fromkeys(point.line for point in points))
+    drives = list(dict.fromkeys(point.drive for point in points))
     for line, drive in dict.fromkeys((point.line, point.drive) for point in points):
         mine = [point for point in points if (point.line, point.drive) == (line, drive)]
-        axes.plot(
-            [p.size for p in mine], [p.microseconds for p in mine], marker="o", label=f"{line}, {drive:,} at a time"
-        )
+        costs = [point.microseconds for point in mine]
+        kind = {"color": f"C{lines.index(line)}", "linestyle": STYLES[1:][drives.index(drive) % len(STYLES[1:])]}
+        axes.plot([point.size for point in mine], costs, marker="o", label=f"{line}, {drive:,} at a time", **kind)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=8)
+    axes.grid(alpha=0.3)

@@ -9,20 +9,17 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 import sqlglot
-from databases import DATABASES, one_of
+from databases import DATABASES, Database, one_of
 
 import bridge
 from bridge import Aggregate, Bridge, Stream, Window
-from windows.databases import Refused, open_database
+from windows.databases import Refused, mysql, open_database, postgresql, sqlite
 from windows.databases.alchemy import Alchemy
-
-if TYPE_CHECKING:
-    from databases import Database
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "databases.md"
 
@@ -272,6 +269,30 @@ def sever(cep: Bridge, server: Database) -> None:
     ((number,),) = cep.database.fetch(own)
     with contextlib.closing(open_database(server.present_url())) as other:
         other.execute(kill.format(number))
+
+
+files = (Database("duckdb", "duckdb:///{}/app.duckdb"), Database("sqlite", "sqlite:///{}/app.db"))
+lockable = one_of([*files, *(each for each in DATABASES if each.variable)])
+
+
+def test_a_second_bridge_is_refused_while_the_first_is_at_work(
+    lockable: Database, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take the tables of the first; where one has ended, without closing or not, the next begins."""
+    url = lockable.fresh().format(tmp_path)
+    for module in (mysql, postgresql, sqlite):
+        monkeypatch.setattr(module, "CLAIMED_WITHIN", 0)
+    first = bridge.connect(url)
+    first.register_stream("s", "a INTEGER")
+    with pytest.raises(bridge.DatabaseError, match="another bridge is at work in "):
+        bridge.connect(url)
+    first.push_event("s", [1], 1)
+    assert [row.a for row in first.query("SELECT a FROM s")] == [1]
+    monkeypatch.undo()
+    first.close()
+    second = bridge.connect(url)
+    second.database.close()  # as when its process ends
+    bridge.connect(url).close()
 
 
 def test_an_unreachable_server_is_told(server: Database) -> None:

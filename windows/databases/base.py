@@ -43,6 +43,9 @@ class Elements(NamedTuple):
     place: exp.Expr
 
 
+CLAIMED_WITHIN = 2
+"""Seconds until another bridge's hold on a database counts: a server notices the end of a connection within moments."""
+
 IN_TURN = "in_turn"
 """Marks a join of few rows with what an index finds for each of them, which no database sees where rows come and go."""
 
@@ -160,6 +163,12 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None: ...
+
+    def claim(self) -> None:  # noqa: B027
+        """Takes what holds the bridge's tables for one bridge, until it is closed; raises `Refused` where another has it.
+
+        A database that has no means for that says nothing.
+        """
 
     def tidy(self) -> None:  # noqa: B027
         """Now and then, between transactions: what the database does not do by itself after many deleted rows."""

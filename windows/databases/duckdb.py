@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -22,6 +23,9 @@ BULK = 64
 
 KEPT = 1_000
 """So many parsed statements are kept at most."""
+
+_CLAIMED: weakref.WeakValueDictionary[str, DuckDB] = weakref.WeakValueDictionary()
+"""The files that bridges of this process are at work in."""
 
 
 class DuckDB(Database):
@@ -169,12 +173,24 @@ class DuckDB(Database):
         value, place = (exp.column(name, alias, quoted=True) for name in columns)
         return Elements(rows.as_(alias, quoted=True), value, place)
 
+    def claim(self) -> None:
+        """DuckDB keeps other processes from a file; bridges of this one know each other."""
+        found = self.fetch("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
+        path = next((path for (path,) in found if path), None)
+        if path is None:
+            return  # in memory
+        if path in _CLAIMED:
+            raise Refused(f"another bridge is at work in {path}: close it, or give this one another file")
+        _CLAIMED[path] = self
+
     def tidy(self) -> None:
         """Deleted rows are scanned until a checkpoint; one that other transactions do not allow can wait."""
         with contextlib.suppress(duckdb.Error):
             self.connection.execute("CHECKPOINT")
 
     def close(self) -> None:
+        for path in [path for path, holder in _CLAIMED.items() if holder is self]:
+            del _CLAIMED[path]
         if self._owned:
             self.connection.close()
 

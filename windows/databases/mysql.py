@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
-from windows.databases.base import Convert, Elements, Refused, schema_of, table_of
+from windows.databases.base import CLAIMED_WITHIN, Convert, Elements, Refused, schema_of, table_of
 from windows.made import FieldValue, json_text, or_null, truth_text
 from windows.parts import Part, call, is_nested_null, json_path
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
@@ -71,6 +71,12 @@ class MySQL(Alchemy):
         if is_mariadb:
             self.execute("SET join_cache_level = 4")  # joins by equality are by hash; MySQL's are so anyway
         self._created: list[str] = []
+
+    def claim(self) -> None:
+        """By a lock of the current database."""
+        name = "CONCAT('cep_bridge.', SHA1(COALESCE(DATABASE(), '')))"
+        if not self.fetch(f"SELECT GET_LOCK({name}, {CLAIMED_WITHIN})")[0][0]:
+            raise Refused("another bridge is at work in this database: close it, or give this one another")
 
     def execute(self, sql: str) -> None:
         super().execute(self._index(sql) if sql.startswith("CREATE INDEX") else sql)

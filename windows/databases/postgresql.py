@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -14,7 +15,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, spelled, take_doubles, typed
-from windows.databases.base import IN_TURN, Elements, Refused, Row, schema_of, table_of
+from windows.databases.base import CLAIMED_WITHIN, IN_TURN, Elements, Refused, Row, schema_of, table_of
 from windows.databases.columns import array_of, gathered
 from windows.made import FieldValue
 from windows.parts import Part, call
@@ -32,6 +33,9 @@ KEPT = 1_000
 
 HELPER = "_helper"
 """Begins the names of columns that have one value a group."""
+
+_LOCK = "HASHTEXT('cep_bridge'), HASHTEXT(COALESCE(CURRENT_SCHEMA(), ''))"
+"""The numbers of the lock that a bridge holds in its database."""
 
 NAME_BYTES = 63
 """What is longer PostgreSQL cuts off without a word."""
@@ -70,6 +74,17 @@ class PostgreSQL(Alchemy):
         """Names and types of the columns of what pushes of many rows ask."""
         self.execute("SET jit = off")  # compiling takes longer than our statements
         self.execute("SET standard_conforming_strings = on")
+
+    def claim(self) -> None:
+        """By a lock of the current schema."""
+        until = time.monotonic() + CLAIMED_WITHIN
+        while not self.fetch(f"SELECT pg_try_advisory_lock({_LOCK})")[0][0]:
+            if time.monotonic() > until:
+                raise Refused(
+                    "another bridge is at work in this schema: close it, or give this one another, "
+                    "…?options=-csearch_path=other"
+                )
+            time.sleep(0.05)
 
     def execute(self, sql: str) -> None:
         """Within a transaction an error may be that of a statement before, so this one is not blamed for it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import math
 import re
+import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
@@ -13,7 +15,7 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
-from windows.databases.base import IN_TURN, Convert, Elements, scale_of, schema_of
+from windows.databases.base import CLAIMED_WITHIN, IN_TURN, Convert, Elements, Refused, scale_of, schema_of
 from windows.made import FieldValue, json_text, or_null, truth_text
 from windows.parts import Part, call, json_path
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
@@ -40,6 +42,7 @@ class SQLite(Alchemy):
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
+        self._held = contextlib.ExitStack()
         driver = cast("Any", self.connection.driver_connection)
         driver.isolation_level = None  # transactions are ours: also CREATE TABLE belongs to them
         self.execute("PRAGMA case_sensitive_like = ON")
@@ -49,6 +52,27 @@ class SQLite(Alchemy):
         if engine.url.database not in (None, "", ":memory:"):
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
+
+    def claim(self) -> None:
+        """By a lock of a file beside the database, which SQLite itself frees when the process ends."""
+        (path,) = (file for _, name, file in self.fetch("PRAGMA database_list") if name == "main")
+        if not path:
+            return  # in memory
+        try:
+            hold = sqlite3.connect(f"{path}-cep", CLAIMED_WITHIN, isolation_level=None, check_same_thread=False)
+        except sqlite3.OperationalError:
+            return  # a place where no file can be made
+        self._held.callback(hold.close)
+        try:
+            hold.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            raise Refused(
+                f"another bridge is at work in {path}: close it, or give this one another file ({error})"
+            ) from None
+
+    def close(self) -> None:
+        super().close()
+        self._held.close()
 
     def begin(self) -> None:
         self.execute("BEGIN IMMEDIATE")

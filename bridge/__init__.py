@@ -59,8 +59,8 @@ def connect(database: Any = "duckdb://", lateness: Any = 0, clock: str | None = 
 
     `lateness`: so many milliseconds, or a text such as "2 S", events may come after newer ones; they wait that long to be
     put in order. `clock="system"`: time passes by the wall clock, which also stamps events without a timestamp; with None
-    events and `advance_time` alone move it. Raises DatabaseError for a database that cannot be opened, and for one of
-    PostgreSQL or MariaDB in which another bridge is at work.
+    events and `advance_time` alone move it. Raises DatabaseError for a database that cannot be opened, and for one in
+    which another bridge is at work.
 
     >>> with connect("sqlite://") as cep:
     ...     cep.register_stream("s", "a INTEGER")

@@ -74,7 +74,7 @@ class Bridge:
     `lateness`: so many milliseconds (or "5 S") events may come out of order (rule T2). `clock="system"`: time also
     passes by the wall clock, and is an event's timestamp where none is given (rule T4). The rules are those of
     docs/semantics.md. `database` is the connection, for statements of your own: `cep.database.execute(sql)`,
-    `cep.database.fetch(sql)`. It is the only bridge there: on PostgreSQL and MariaDB another one is refused.
+    `cep.database.fetch(sql)`. Another bridge in the same database is refused.
 
     >>> from windows.databases import open_database
     >>> cep = Bridge(open_database())

@@ -295,6 +295,13 @@ def test_a_second_bridge_is_refused_while_the_first_is_at_work(
     bridge.connect(url).close()
 
 
+def test_sqlite_claims_nothing_where_no_file_can_be_made(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "app.db-cep").mkdir()
+    with bridge.connect(f"sqlite:///{tmp_path}/app.db") as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.push_event("s", [1], 1)
+
+
 def test_an_unreachable_server_is_told(server: Database) -> None:
     url = sa.make_url(server.present_url()).set(host="127.0.0.1", port=1, query={})
     with pytest.raises(bridge.DatabaseError, match="cannot be opened"):

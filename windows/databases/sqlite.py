@@ -54,21 +54,20 @@ class SQLite(Alchemy):
             self.execute("PRAGMA synchronous = NORMAL")
 
     def claim(self) -> None:
-        """By a lock of a file beside the database, which SQLite itself frees when the process ends."""
+        """By a lock of a file beside the database, which SQLite itself frees when the process ends.
+
+        Where no such file can be written nothing is claimed.
+        """
         (path,) = (file for _, name, file in self.fetch("PRAGMA database_list") if name == "main")
         if not path:
             return  # in memory
         try:
             hold = sqlite3.connect(f"{path}-cep", CLAIMED_WITHIN, isolation_level=None, check_same_thread=False)
-        except sqlite3.OperationalError:
-            return  # a place where no file can be made
-        self._held.callback(hold.close)
-        try:
+            self._held.callback(hold.close)
             hold.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
-            raise Refused(
-                f"another bridge is at work in {path}: close it, or give this one another file ({error})"
-            ) from None
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise Refused(f"another bridge is at work in {path}: close it, or give this one another file") from None
 
     def close(self) -> None:
         super().close()

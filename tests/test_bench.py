@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks import epl
+from benchmarks.__main__ import main as benchmarks
 from bridge.bench.experiment import DifferenceError, Settings, check, first_difference
 from bridge.bench.paper import Paper
 from bridge.bench.peers import Peer
@@ -221,6 +222,21 @@ def test_a_picture_wants_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = call("--quick", "--plot", str(tmp_path / "x.png"), code=1).output
     assert "pip install 'cep-bridge[bench]'" in said
+
+
+def test_scaling_compares_databases(tmp_path: Path) -> None:
+    databases = ("--database", "duckdb://", "--database", "sqlite://")
+    draw = ("--plot", str(tmp_path / "s.png")) if _has("matplotlib") else ()
+    asked = ("--of", "window", "--drive", "1", "--events", "100", "--seconds", "0.01", *draw)
+    result = CliRunner().invoke(benchmarks, ["scaling", *databases, *asked])
+    assert result.exit_code == 0, result.output
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.output.splitlines()[2:]]
+    assert [(row[0], row[2], row[3]) for row in rows] == [
+        (database, "100", line) for database in ("duckdb://", "sqlite://") for line in ("COUNT(*)", "MAX(a)")
+    ]
+    assert all(float(row[5]) > 0 for row in rows)
+    if draw:
+        assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_other_commands_do_not_load_the_benchmark() -> None:

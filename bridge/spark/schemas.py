@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pyarrow as pa
@@ -36,3 +37,11 @@ def as_table(name: str, data: Any) -> pa.Table:
     """A relation as Arrow: it goes to every executor."""
     on_spark = type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow")
     return whole_table(name, data.toArrow() if on_spark else data)
+
+
+def arrow_type(kind: Any) -> Any:
+    """Arrow's type of one of Spark's, whose timestamps are of UTC: PySpark 4.1 takes that for granted, 4.3 is told so."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    told: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_type).parameters else {}
+    return to_arrow_type(kind, **told)

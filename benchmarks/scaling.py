@@ -152,10 +152,11 @@ def _panel(axes: Any, points: list[Point]) -> None:
     """Queries differ by colour, drives by the kind of line."""
     lines = list(dict.fromkeys(point.line for point in points))
     drives = list(dict.fromkeys(point.drive for point in points))
+    styles = STYLES[1:]  # without the baseline's
     for line, drive in dict.fromkeys((point.line, point.drive) for point in points):
         mine = [point for point in points if (point.line, point.drive) == (line, drive)]
         costs = [point.microseconds for point in mine]
-        kind = {"color": f"C{lines.index(line)}", "linestyle": STYLES[1:][drives.index(drive) % len(STYLES[1:])]}
+        kind = {"color": f"C{lines.index(line)}", "linestyle": styles[drives.index(drive) % len(styles)]}
         axes.plot([point.size for point in mine], costs, marker="o", label=f"{line}, {drive:,} at a time", **kind)
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -55,15 +55,20 @@ def steps(cep: Any, push: Callable[[], None]) -> int:
     return taken
 
 
+def fill(cep: Any, query: str) -> None:
+    """A query and 3,000 events, one a millisecond, of 500 keys."""
+    rng = Random(7)
+    cep.register_stream("s", "k INTEGER, v DOUBLE")
+    cep.create_query("q", query)
+    cep.add_output_processor("q", lambda event: None)
+    cep.push_events("s", [((rng.randrange(500), rng.random() + 1), place) for place in range(3_000)])
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_an_event_reads_no_rows_that_it_does_not_change(name: str):
     (sqlite,) = (database for database in DATABASES if database.name == "sqlite")
-    rng = Random(7)
     with sqlite.connect() as cep:
-        cep.register_stream("s", "k INTEGER, v DOUBLE")
-        cep.create_query("q", QUERIES[name])
-        cep.add_output_processor("q", lambda event: None)
-        cep.push_events("s", [((rng.randrange(500), rng.random() + 1), place) for place in range(3_000)])
+        fill(cep, QUERIES[name])
         for place in range(2):  # what is planned with the first one is not of the event
             taken = steps(cep, lambda place=place: cep.push_event("s", (7, 1.5), 3_000 + place))
     assert taken < MOST, taken
@@ -91,12 +96,8 @@ def rows_read(database: Any) -> int:
 def test_a_server_reads_no_rows_that_an_event_does_not_change(name: str, server: Database, request: Any):
     if reason := WHOLE.get((server.name, name)):
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-    rng = Random(7)
     with server.connect() as cep:
-        cep.register_stream("s", "k INTEGER, v DOUBLE")
-        cep.create_query("q", QUERIES[name])
-        cep.add_output_processor("q", lambda event: None)
-        cep.push_events("s", [((rng.randrange(500), rng.random() + 1), place) for place in range(3_000)])
+        fill(cep, QUERIES[name])
         for place in range(12):  # PostgreSQL plans the first ones one by one
             before = rows_read(cep.database)
             cep.push_event("s", (7, 1.5), 3_000 + place)

@@ -97,9 +97,8 @@ def _forms(
         forms["few"] = lambda: joined(By.TIME)
     elif all(branch.is_moved for branch in branches(By.STEPS)):
         forms["many"] = lambda: joined(By.STEPS)
-        if (
-            network.database.seeks
-        ):  # all members' constants with each row, and then a seek, is faster than their equations
+        # All members' constants with each row, and then a seek, is faster than all their equations.
+        if network.database.seeks:
             forms["shared"] = lambda: joined(By.TIME)
     if network.database.indexes and any(branch.lasts for branch in branches(By.INDEX)):
         forms["few"] = lambda: joined(By.INDEX)  # of many it takes MariaDB the third power of their number

@@ -190,8 +190,8 @@ class _Asked:
             return sql
         for item, content in found:
             if content is not None:
-                alias = item.alias or item.name
-                item.replace(exp.Subquery(this=content.transform(database.adapt)).as_(alias, quoted=True))
+                rows = exp.Subquery(this=_renamed(content, item, sql).transform(database.adapt))
+                item.replace(rows.as_(item.alias or item.name, quoted=True))
         self.answered = dict(self._nested_in(tree))
         return tree.sql(database.dialect)
 
@@ -268,6 +268,24 @@ class _Asked:
             conditions.append(exp.EQ(this=content.columns[OUT[1]].copy(), expression=number(NEVER)))
         rows = dataclasses.replace(content, conditions=(*content.conditions, *conditions))
         return dataclasses.replace(flow, arrivals=rows, content=None)
+
+
+def _renamed(content: exp.Expr, item: exp.Table, sql: str) -> exp.Expr:
+    """A content with the column names that its correlation name gives it: `trades AS t (ts, key)`.
+
+    They are given in its SELECT, as not every database renames columns in FROM.
+    """
+    alias = item.args.get("alias")
+    names = alias.columns if alias is not None else []
+    if not names:
+        return content
+    assert isinstance(content, exp.Select)
+    own = content.selects
+    if len(names) > len(own):
+        there = ", ".join(column.alias_or_name for column in own)
+        raise QueryError(f"{len(names)} column names for {item.name!r}, which has {len(own)}: {there}").within(sql)
+    renamed = [exp.Alias(this=column.unalias(), alias=name.copy()) for column, name in zip(own, names, strict=False)]
+    return content.select(*renamed, *own[len(names) :], append=False)
 
 
 def _no_select(sql: str) -> QueryError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -55,6 +56,7 @@ def _locked(method: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         self: Any = args[0]
+        self._refuse_other_process()
         with self._lock:
             if self._closed:
                 raise Closed("the bridge is closed")
@@ -88,6 +90,7 @@ class Bridge:
 
     def __init__(self, database: Database, lateness: Any = 0, clock: str | None = None) -> None:
         self.database = database
+        self._process = os.getpid()
         self._lock = threading.RLock()
         self._closed = self._finished = False
         database.claim()
@@ -360,8 +363,11 @@ class Bridge:
     def close(self, final: bool = False) -> None:
         """Ends the bridge: its tables are removed and the connection closed. Closing twice does nothing.
 
-        With `final` nothing is left open: `finish` comes first.
+        With `final` nothing is left open: `finish` comes first. In a process forked from the one that opened the bridge
+        it leaves both as they are: they belong to that process.
         """
+        if os.getpid() != self._process:
+            return
         if final and not self._closed:
             self.finish()
         with self._lock:
@@ -386,6 +392,14 @@ class Bridge:
         self.close()
 
     # Within -----------------------------------------------------------------------------------------------------------
+
+    def _refuse_other_process(self) -> None:
+        """A forked process shares the connection, and may have copied the lock while another thread held it."""
+        if os.getpid() != self._process:
+            raise Closed(
+                f"this bridge belongs to process {self._process}, which opened it, and this is process {os.getpid()}: "
+                "call bridge.connect here, after the fork"
+            )
 
     def _refuse_if_read(self, name: str) -> None:
         if readers := self._catalogue.readers(name):
@@ -506,9 +520,10 @@ class Bridge:
         return SystemClock(self._pass_time)
 
     def _pass_time(self, ts: int) -> None:
-        """What the clock does at each tick; events may have been ahead of it."""
-        if not self._closed:
-            self.advance_time(max(ts, self._runner.now))
+        """Advances time to the clock's, or leaves it where events were ahead of the clock."""
+        with self._lock:  # else an event may come between reading `now` and advancing to it
+            if not self._closed:
+                self.advance_time(max(ts, self._runner.now))
 
 
 def _parsed(definition: objects.Node | Script | str, language: str, known: Catalogue) -> Definition:

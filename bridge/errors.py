@@ -71,7 +71,7 @@ class InUse(BridgeError):
 
 
 class Closed(BridgeError):
-    """The bridge was closed, or the connection to its database is lost."""
+    """The bridge was closed, the connection to its database is lost, or another process opened the bridge."""
 
 
 class DatabaseError(BridgeError):

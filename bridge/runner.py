@@ -431,8 +431,8 @@ class Runner:
         """All of the block or nothing: on an error also what this object remembers goes back, and what was `lent`."""
         remembered = (self._filled, self._unfilled, self.seq, self.now)
         tables, since_purge = list(self._tables.names), self._upkeep.since_purge
-        self.database.begin()
         try:
+            self.database.begin()  # inside: one that is interrupted may have begun the transaction
             yield
             self.database.commit()
         except BaseException:
@@ -445,6 +445,7 @@ class Runner:
                         step.forget()
             with contextlib.suppress(Refused):
                 self.database.rollback()
+            with contextlib.suppress(Refused):
                 self._take_back()
                 for name, rows in lent.items():
                     self._lend(name, rows)

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import datetime
 import decimal
+import os
 import pickle
 import subprocess
 import sys
@@ -1118,3 +1119,39 @@ def test_an_aggregate_of_the_database_alone_is_over_the_window(url: str, call: s
         assert found == expected
         with pytest.raises(bridge.QueryError, match="needs a window"):
             cep.create_query("without", f"SELECT {call} AS p FROM s")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_cannot_use_the_bridge_of_its_parent(database: Database) -> None:
+    """Both would write to one connection. Also a lock that another thread held at the fork does not block it."""
+    with database.connect() as cep:
+        cep.register_stream("s", "a INTEGER")
+        cep.create_query("n", "SELECT COUNT(*) AS n FROM s WINDOW(ROWS 100)")
+        rows: list[Any] = []
+        cep.add_output_processor("n", lambda event: rows.append(event.payload["n"]))
+        cep.push_event("s", [1], 1)
+        holding, release = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with cep._lock:
+                holding.set()
+                release.wait(30)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        holding.wait(30)
+        child = os.fork()
+        if child == 0:
+            try:
+                for call in (lambda: cep.push_event("s", [9], 2), lambda: cep.query("SELECT 1"), cep.finish):
+                    with pytest.raises(bridge.Closed, match=r"belongs to process \d+, .* call bridge\.connect here"):
+                        call()
+                cep.close()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        release.set()
+        holder.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        cep.push_event("s", [1], 2)
+        assert rows == [1, 2]

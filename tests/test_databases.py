@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 import sqlglot
@@ -216,6 +217,28 @@ def test_an_error_in_a_push_is_told_and_the_next_push_goes_on(cep: Bridge) -> No
             cep.push_events("s", events)
     cep.push_event("s", [3], 3)
     assert rows == [1, 2]
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "not begun"])
+def test_an_interrupted_begin_leaves_nothing_behind(cep: Bridge, monkeypatch: pytest.MonkeyPatch, begun: bool) -> None:
+    rows: list[Any] = []
+    cep.create_query("n", "SELECT COUNT(*) AS n FROM s[a: BIGINT] WINDOW(UNBOUNDED)")
+    cep.add_output_processor("n", lambda event: rows.append(event.payload["n"]))
+    cep.push_events("s", pa.table({"ts": range(2_000), "a": range(2_000)}))
+    begin = cep.database.begin
+
+    def interrupted() -> None:
+        if begun:
+            begin()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cep.database, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cep.push_event("s", [1], 2_000)
+    monkeypatch.undo()
+    assert [tuple(row) for row in cep.query("SELECT COUNT(*) FROM s")] == [(min(2_000, cep.database.chunk),)]
+    cep.push_event("s", [1], 2_000)
+    assert rows[-1] == 2_001
 
 
 def test_an_error_that_no_answer_follows_is_told_on_commit(cep: Bridge) -> None:

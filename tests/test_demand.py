@@ -36,6 +36,13 @@ def test_a_streams_name_is_its_newest_events(cep: Bridge):
     assert answer(cep, "SELECT ts, k, a FROM s") == [(6, "p", -1)]
 
 
+def test_a_correlation_name_may_rename_the_columns_of_a_stream_and_of_a_query(cep: Bridge):
+    assert answer(cep, "SELECT x, name, a FROM s AS t (x, name)") == [(6, "p", -1)]
+    assert answer(cep, "SELECT amount, x FROM total t (x, k, amount) ORDER BY amount") == [(2, 6), (3, 6)]
+    with pytest.raises(QueryError, match=r"4 column names for 's', which has 3: ts, k, a"):
+        cep.query("SELECT * FROM s AS t (b, c, d, e)")
+
+
 def test_a_window_is_asked_as_it_is_written(cep: Bridge):
     assert answer(cep, "SELECT COUNT(*) FROM s WINDOW(RANGE 10 MS)") == [(4,)]
     assert answer(cep, "SELECT t.a FROM s WINDOW(ROWS 2) AS t ORDER BY t.a") == [(-1,), (3,)]

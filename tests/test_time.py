@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,33 @@ def test_the_wall_clock_lets_time_pass(database: Database):
             time.sleep(0.05)
     assert before - 5 <= rows["counted"][0][0] <= before + 10_000
     assert rows["boundaries"][0][1] == 1
+
+
+def test_a_tick_of_the_clock_waits_for_a_push_and_then_reads_the_time():
+    """A tick that read the time before it waited would go back in time."""
+    failures: list[BaseException] = []
+
+    def tick(cep: bridge.Bridge) -> None:
+        try:
+            cep._pass_time(1_000)
+        except BaseException as error:
+            failures.append(error)
+
+    def processor(event: bridge.Event) -> None:
+        if event.timestamp == 900:
+            ticking.start()
+            ticking.join(0.2)  # it waits for this push
+            cep.push_event("s", ("p", 2), 5_000)
+
+    with bridge.connect("sqlite://") as cep:
+        cep.register_stream("s", "k VARCHAR, a INTEGER")
+        cep.create_query("all", "SELECT a FROM s")
+        cep.add_output_processor("all", processor)
+        ticking = threading.Thread(target=tick, args=[cep])
+        cep.push_event("s", ("p", 1), 900)
+        ticking.join(10)
+        assert not ticking.is_alive()
+        assert (failures, cep.now) == ([], 5_000)
 
 
 def test_options_that_make_no_sense_are_refused():

@@ -41,6 +41,10 @@ class Part:
     name: str
     table: str
     clause: RowPattern
+    columns: Sequence[str] = ()
+    """The column names that the table's correlation name gives it: `t AS v (a, b)`."""
+    columns_at: int = 0
+    """The offset of these names in the text."""
 
 
 def parts(sql: str) -> tuple[str, list[Part]]:
@@ -49,6 +53,8 @@ def parts(sql: str) -> tuple[str, list[Part]]:
     >>> text, (part,) = parts("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a PATTERN (X)) AS m")
     >>> " ".join(text.split()), part.table
     ('SELECT * FROM _cep_match_1 AS m', 't')
+    >>> parts("SELECT * FROM t AS v (b, a) MATCH_RECOGNIZE (ORDER BY a PATTERN (X))")[1][0].columns
+    ('b', 'a')
     """
     found: list[Part] = []
     text = sql
@@ -74,13 +80,16 @@ def _is_clause(word: str, after: str) -> bool:
 def _cut(text: str, place: int, found: list[Part]) -> str:
     cursor = Cursor(text)
     cursor.at = place
-    last, alias = _table_before(cursor, place)
-    start = cursor.tokens[last].start
+    first, alias = _table_before(cursor, place)
+    start = cursor.tokens[first].start
     table = cursor.bare[start : cursor.tokens[alias].start].rstrip()
+    cursor.at = alias
+    columns_at, columns = _column_list(cursor, place)
+    cursor.at = place
     clause = match_recognize(cursor)
     end = cursor.tokens[cursor.at - 1].end + 1
     name = _STANDIN.format(len(found) + 1)
-    found.append(Part(name, table, clause))
+    found.append(Part(name, table, clause, columns, columns_at))
     blank = "".join("\n" if c == "\n" else " " for c in text[start + len(name) : end])
     return text[:start] + name + blank + text[end:]
 
@@ -95,6 +104,20 @@ def _table_before(cursor: Cursor, place: int) -> tuple[int, int]:
         named_as = word_of(cursor.tokens[first - 1]) == "AS"
         return _factor(cursor, first - named_as), alias - named_as
     return first, place
+
+
+def _column_list(cursor: Cursor, end: int) -> tuple[int, Sequence[str]]:
+    """The column names of a correlation name, `AS v (a, b)`, up to the token `end`, and their offset."""
+    cursor.take("AS")
+    if cursor.at + 1 >= end:
+        return 0, ()
+    cursor.at += 1
+    at = cursor.expect("(")
+    names = [cursor.name("a column name")]
+    while cursor.take(","):
+        names.append(cursor.name("a column name"))
+    cursor.expect(")")
+    return at, tuple(names)
 
 
 def _factor(cursor: Cursor, end: int) -> int:
@@ -235,8 +258,25 @@ def _input(sql: str, part: Part, before: str, database: Database, rendered: Call
         fields = database.columns_of(source)
     except QueryError as error:
         raise QueryError(error.message, sql, None, error.words) from None
+    if part.columns:
+        return Input(part, *_renamed(sql, part, source, fields, database))
     named = source == select and not before and "(" not in part.table
     return Input(part, Source(source, named and database.is_table(part.table)), fields)
+
+
+def _renamed(
+    sql: str, part: Part, source: str, fields: Sequence[str], database: Database
+) -> tuple[Source, Sequence[str]]:
+    """The input with the column names of its correlation name; columns beyond these keep their own.
+
+    It is a common table expression because not every database renames columns in FROM.
+    """
+    if len(part.columns) > len(fields):
+        there = f"{len(part.columns)} column names for {' '.join(part.table.split())}, which has {len(fields)}"
+        raise QueryError(f"{there}: {', '.join(fields)}", sql, part.columns_at)
+    names = [*part.columns, *fields[len(part.columns) :]]
+    listed = ", ".join(map(database.quoted, names))
+    return Source(f"WITH _cep_input ({listed}) AS ({source}) SELECT * FROM _cep_input", False), names
 
 
 def _visible(text: str, part: Part, cut: list[Part], database: Database) -> str:

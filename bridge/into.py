@@ -33,7 +33,7 @@ def kept(table: StateTable, node: Aggregate) -> Node:
     values: dict[str, exp.Expr] = {}
     for name, value in columns.items():
         if value.find(exp.AggFunc) is not None:
-            values[_column(table, name, value)] = _result(name)
+            values[_target_column(table, name, value)] = _result(name)
     if missing := [name for name, _ in table.aggregates if name not in values]:
         raise QueryError(f"one statement gives all aggregates of {table.name!r}: {missing[0]!r} is left out")
     more = []
@@ -56,7 +56,7 @@ def _name(column: exp.Expr) -> str:
     return str(column.alias if isinstance(column, exp.Alias) else column.name or column.sql())
 
 
-def _column(table: StateTable, name: str, value: exp.Expr) -> str:
+def _target_column(table: StateTable, name: str, value: exp.Expr) -> str:
     """The table's column that has this aggregate."""
     known = {column.lower(): (column, function) for column, function in table.aggregates}
     column, function = known.get(name.lower(), ("", ""))

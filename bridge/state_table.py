@@ -71,17 +71,17 @@ class Alter:
         action: Action = self.change.matched[which - 1]
         old, new = found[1 : 1 + width], found[1 + width :]
         if action.kind == "delete":
-            bound(database, self.sql.delete, self._key(old))
+            run_bound(database, self.sql.delete, self._key(old))
             return [old] if self.change.is_deletion else []
         if self._key(old) != self._key(new):
             self._check_new(new, database)
-        bound(database, self.sql.update, [*new, *self._key(old)])
+        run_bound(database, self.sql.update, [*new, *self._key(old)])
         return [new]
 
     def _done(self, action: Action, row: Sequence[Any], database: Database) -> Row:
         """A row is inserted, or put in the place of the one of its key."""
         if action.kind == "put" and self._is_known(row, database):
-            bound(database, self.sql.update, [*row, *self._key(row)])
+            run_bound(database, self.sql.update, [*row, *self._key(row)])
             return tuple(row)
         return self._insert(row, database)
 
@@ -118,7 +118,7 @@ class Alter:
         return "\n".join([*parts, *(f"{pretty(text)};" for text in asked)])
 
 
-def bound(database: Database, marked: Marked, values: Sequence[Any]) -> None:
+def run_bound(database: Database, marked: Marked, values: Sequence[Any]) -> None:
     """Run a statement whose marks take these values."""
     text, order = marked
     database.bind(text, [values[place] for place in order])

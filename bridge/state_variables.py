@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bridge.state_table import Marked, bound
+from bridge.state_table import Marked, run_bound
 from windows.databases import Database
 from windows.window import NEVER
 
@@ -40,7 +40,7 @@ class Assign:
             values = dict[int, Any]()
             for one in self.settings:
                 values[one.place] = database.fetch(one.value)[0][0]
-                bound(database, one.update, [values[one.place]])
+                run_bound(database, one.update, [values[one.place]])
             told.append((*event[:2], NEVER, place, *(values[place] for place in sorted(values))))
         if told:
             database.insert(self.told, len(told[0]), told)

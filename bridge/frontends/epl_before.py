@@ -29,21 +29,21 @@ def told_before(
     SELECT COALESCE("told.1", 0) AS "n" FROM \
 (SELECT COUNT(*) AS n FROM s WINDOW(ROWS 5)) WITH "told.1" ("n" OF 1 ROWS BEFORE)
     """
-    marks = [is_mark(_value(column)) for column in columns]
+    marks = [is_mark(_unaliased(column)) for column in columns]
     listed = tuple(column for column, mark in zip(columns, marks, strict=True) if not mark)
     made = aggregate(listed)
     hidden = tuple(
         exp.alias_(key.copy(), f"{_KEY}{place}", quoted=True)
         for place, key in enumerate(made.group_by, 1)
-        if key not in map(_value, listed)
+        if key not in map(_unaliased, listed)
     )
     made = dataclasses.replace(made, columns=(*made.columns, *hidden))
-    names = {_value(column): _named(column) for column in made.columns}
+    names = {_unaliased(column): _alias_of(column) for column in made.columns}
     keys = tuple(by_name(names[key]) for key in made.group_by)
     node: Node = made
     before: dict[int, exp.Expr] = {}
     for place, column in enumerate(listed, 1):
-        value = _value(column)
+        value = _unaliased(column)
         if value in made.group_by:
             continue
         if not isinstance(value, exp.AggFunc):
@@ -52,7 +52,7 @@ def told_before(
                 position_of(value),
             )
         called = f"{TOLD}{place}"
-        node = Prior(node, called, by_name(_named(column)), 1, None, keys)
+        node = Prior(node, called, by_name(_alias_of(column)), 1, None, keys)
         counts = isinstance(value, exp.Count)
         none = [exp.Literal.number(0)]
         before[place] = exp.Coalesce(this=by_name(called), expressions=none) if counts else by_name(called)
@@ -64,18 +64,18 @@ def told_before(
             place += not mark
             own: exp.Expr = exp.true() if is_new else exp.false()
             if not mark:
-                own = by_name(_named(column)) if is_new else before.get(place, by_name(_named(column))).copy()
-            found.append(exp.alias_(own, _named(column), quoted=True))
+                own = by_name(_alias_of(column)) if is_new else before.get(place, by_name(_alias_of(column))).copy()
+            found.append(exp.alias_(own, _alias_of(column), quoted=True))
         return Map(node, tuple(found))
 
     return told(False) if which == "RSTREAM" else Union((told(True), told(False)))
 
 
-def _value(column: exp.Expr) -> exp.Expr:
+def _unaliased(column: exp.Expr) -> exp.Expr:
     return column.this if isinstance(column, exp.Alias) else column
 
 
-def _named(column: exp.Expr) -> str:
+def _alias_of(column: exp.Expr) -> str:
     if isinstance(column, exp.Alias):
         return str(column.alias)
     return column.name if isinstance(column, exp.Column) and column.name != NEW else column.sql()

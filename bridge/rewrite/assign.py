@@ -7,7 +7,7 @@ from sqlglot import exp
 from bridge.flow import Flow, Need, Selection, called, named, of, table, zero
 from bridge.plan import Operator
 from bridge.rewrite import early
-from bridge.rewrite.change import EVENT, add_cause, arrived, bound
+from bridge.rewrite.change import EVENT, add_cause, arrived, equations
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.scope import CURRENT, column
 from bridge.state_variables import Assign, Setting
@@ -34,7 +34,7 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
     names = [state.name for state in node.set]
     settings = []
     for name, value in node.settings:
-        update = exp.Update(this=table(name), expressions=bound([name], 0))
+        update = exp.Update(this=table(name), expressions=equations([name], 0))
         text = database.render(exp.select(_meant(value)).from_(called(cause, EVENT)))
         settings.append(Setting(names.index(name), text, database.marked(update, 1)))
     shape = exp.select(*(named(zero(), name) for name in ("ts", "seq", "_expires", "_place")))

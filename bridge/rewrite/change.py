@@ -152,7 +152,7 @@ def _meant(value: exp.Expr, change: Change, rows: Selection | None) -> exp.Expr:
     return value.transform(own)
 
 
-def bound(names: Sequence[str], first: int) -> list[exp.Expr]:
+def equations(names: Sequence[str], first: int) -> list[exp.Expr]:
     """Equations of columns with the values of a statement from this one on."""
     return [
         exp.EQ(this=column(name), expression=column(f"{PARAMETER}{place}")) for place, name in enumerate(names, first)
@@ -160,14 +160,14 @@ def bound(names: Sequence[str], first: int) -> list[exp.Expr]:
 
 
 def _update(names: Sequence[str], name: str, key: Sequence[str]) -> exp.Expr:
-    update = exp.Update(this=table(name), expressions=bound(names, 0))
-    return update.where(*bound(key, len(names))) if key else update
+    update = exp.Update(this=table(name), expressions=equations(names, 0))
+    return update.where(*equations(key, len(names))) if key else update
 
 
 def _delete(names: Sequence[str], name: str, key: Sequence[str]) -> exp.Expr:
-    where = bound(key, 0)
+    where = equations(key, 0)
     return exp.delete(table(name), where=exp.and_(*where) if where else None)
 
 
 def _known(name: str, key: Sequence[str]) -> exp.Expr:
-    return exp.select(number(1)).from_(table(name)).where(*bound(key, 0)).limit(1)
+    return exp.select(number(1)).from_(table(name)).where(*equations(key, 0)).limit(1)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from bridge.changes import Change, Changing
 from bridge.flow import OUT, Flow, Need, Selection, derived, named, number, table, zero
 from bridge.plan import Operator, Purge
-from bridge.rewrite.change import add_cause, arrived, bound, found, unmatched
+from bridge.rewrite.change import add_cause, arrived, equations, found, unmatched
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.scope import column
 from bridge.state_window import Changer, Versions
@@ -48,7 +48,7 @@ def _built(node: Changing, rows: Flow, triggers: list[Flow], network: Network, o
         _changer(node, change, trigger, rows, within, network, operator)
         for (_, change), trigger in zip(node.changes, triggers, strict=True)
     ]
-    leave = exp.Update(this=table(window), expressions=bound(OUT, 0)).where(*bound(IDENTITY, len(OUT)))
+    leave = exp.Update(this=table(window), expressions=equations(OUT, 0)).where(*equations(IDENTITY, len(OUT)))
     operator.steps.append(
         Versions(
             table=window,

@@ -16,7 +16,7 @@ from bridge.replay import Script, described_sources
 from bridge.sources.layout import Layout, layout_of
 from bridge.sources.source import ending_of, open_source, paths_of
 from bridge.spark.order import TIME
-from bridge.spark.schemas import arrow_type
+from bridge.spark.schemas import arrow_type_of_spark
 from windows.schema import Schema
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _all_parquet(path: str) -> bool:
 
 def _arrow_columns(frame: DataFrame) -> dict[str, pa.DataType]:
     hidden = {"_place", "_file", "_row", "_at"}
-    return {field.name: arrow_type(field.dataType) for field in frame.schema if field.name not in hidden}
+    return {field.name: arrow_type_of_spark(field.dataType) for field in frame.schema if field.name not in hidden}
 
 
 def _milliseconds(frame: DataFrame, name: str) -> Column:

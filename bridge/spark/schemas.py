@@ -39,7 +39,7 @@ def as_table(name: str, data: Any) -> pa.Table:
     return whole_table(name, data.toArrow() if on_spark else data)
 
 
-def arrow_type(kind: Any) -> Any:
+def arrow_type_of_spark(kind: Any) -> Any:
     """Arrow's type of one of Spark's, whose timestamps are of UTC: PySpark 4.1 takes that for granted, 4.3 is told so."""
     from pyspark.sql.pandas.types import to_arrow_type
 

@@ -48,8 +48,8 @@ from bridge.query import (
 )
 from bridge.replay import replay  # now, so that the module of this name, loaded later, does not take its place
 from bridge.stores.outbox import Letter
+from windows.extents import Batch, Now, Range, Rows, Unbounded
 from windows.schema import Attribute, Schema
-from windows.window import Batch, Now, Range, Rows, Unbounded
 
 __version__ = "0.1.0"
 

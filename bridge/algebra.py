@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.query import Filter, Node, rebuilt, scalar, scalars
+from windows.extents import duration
 from windows.schema import Schema
-from windows.window import duration
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,7 +23,7 @@ from bridge.scope import Field, Scope, column, columns_of, condition_of, expande
 from bridge.snapshot import Snapshot
 from bridge.types import UNKNOWN, check_types, family, place, refuse_nested, type_of
 from nfa.pattern import symbols
-from windows.window import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Tumbling
+from windows.extents import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Tumbling
 
 if TYPE_CHECKING:
     from windows.databases import Database

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from bridge.arrow import arrow_type, values_of
 from bridge.catalogue import Processor, QueryEntry
 from bridge.errors import ProcessorError
+from windows.arrow import arrow_type, values_of
 
 
 def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:

@@ -39,8 +39,8 @@ from bridge.rows import Rows
 from bridge.scope import Field
 from bridge.stores.values import converted
 from windows.databases import Database, Refused
+from windows.extents import NEVER
 from windows.types import is_nested
-from windows.window import NEVER
 
 if TYPE_CHECKING:
     import pyarrow as pa

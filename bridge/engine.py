@@ -37,8 +37,8 @@ from bridge.reports import Results
 from bridge.runner import Runner
 from bridge.stores.outbox import Letter
 from windows.databases import Database, Refused
+from windows.extents import BEGINNING, NEVER
 from windows.schema import Schema, TypeMismatch
-from windows.window import BEGINNING, NEVER
 
 if TYPE_CHECKING:
     from bridge.drawing import Drawing
@@ -503,7 +503,7 @@ class Bridge:
         if lateness == 0:
             return None
         from bridge.lateness import Reorder
-        from windows.window import duration
+        from windows.extents import duration
 
         try:
             return Reorder(self._runner, duration(lateness))

@@ -22,10 +22,10 @@ from bridge.enumeration import Enumeration
 from bridge.query import Node
 from bridge.scope import conjuncts
 from bridge.stores.letters import Letters
-from windows.parts import part_of
+from windows.extents import BY_KEY, FirstRange, Now, Range, Unbounded
+from windows.nested import part_of
 from windows.schema import Attribute
 from windows.types import Struct, is_nested, shape
-from windows.window import BY_KEY, FirstRange, Now, Range, Unbounded
 
 Path = tuple[str, ...]
 """A column, or a part of an object: `home.city` is `("home", "city")`."""

@@ -32,8 +32,8 @@ def file_source(path: str | os.PathLike[str], schema: Any = None, timestamp: str
     """
     import pyarrow as pa
 
-    from bridge.arrow import arrow_type
     from bridge.sources import open_source
+    from windows.arrow import arrow_type
 
     try:
         declared = None if schema is None else Schema.of(schema)

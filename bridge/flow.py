@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.scope import column
-from windows.window import NEVER
+from windows.extents import NEVER
 
 TIMES = ("ts", "seq", "_expires")
 """Columns of every flow besides its order: time and number of the row, and when it leaves the window."""

@@ -9,9 +9,9 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bridge.arrow import arrow_type, conformed, joined, values_of
 from bridge.catalogue import StreamEntry
 from bridge.errors import OrderError, SchemaError
+from windows.arrow import arrow_type, conformed, joined, values_of
 from windows.databases import Database
 from windows.schema import Attribute, TypeMismatch
 from windows.types import is_nested

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge.query import Node, TemporalMatch
-from nfa import temporal
-from nfa.calendar import Crontab, Dates
+from nfa.temporal import tree as temporal
+from nfa.temporal.calendar import Crontab, Dates
 
 _MARKS: dict[type, str] = {temporal.Both: " AND ", temporal.Either: " OR "}
 

@@ -16,7 +16,7 @@ from bridge.catalogue import StreamEntry
 from bridge.event import LateEvent
 from bridge.intake import Batch
 from bridge.runner import Runner
-from windows.window import BEGINNING
+from windows.extents import BEGINNING
 
 LATE_EVENTS = "late_events"
 _COLUMNS = (

@@ -29,7 +29,7 @@ from bridge.query import (
     unfiltered,
 )
 from bridge.snapshot import Snapshot
-from windows.window import FirstRange, FirstRows, Rows, Top, Trailing, Tumbling, Unbounded
+from windows.extents import FirstRange, FirstRows, Rows, Top, Trailing, Tumbling, Unbounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bridge.algebra import IntoTable, MultiFilter, ReadSQL, Script, Statement, UpdateSQL
 from bridge.query import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
-from windows.window import Batch, Extent, Range, Rows
+from windows.extents import Batch, Extent, Range, Rows
 
 
 @dataclasses.dataclass(frozen=True)

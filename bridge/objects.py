@@ -1,6 +1,6 @@
 """Objects and lists in expressions: `A.*` as a value, the whole row; `{'a': x}`; ARRAY_AGG(x), the values of a group.
 
-They are given their types here, which the databases want to know (`windows.made`).
+They are given their types here, which the databases want to know (`windows.nested`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.types import UNKNOWN, place
-from windows.made import FieldValue, is_list, is_object, list_of, object_of
+from windows.nested import FieldValue, is_list, is_object, list_of, object_of
 from windows.types import Struct, TypeMismatch, canonical_type
 
 Columns = Callable[[str], Sequence[tuple[str, str]]]

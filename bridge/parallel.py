@@ -22,7 +22,7 @@ from bridge.fanout import reach_back
 from bridge.query import walk
 from bridge.sources.merge import BYTES, Stretch, rows_of, since
 from bridge.sources.relations import create_relation, whole_table
-from nfa.cores import cores
+from nfa.arrays.compiled import cores
 from windows.databases import open_database
 from windows.schema import Schema
 

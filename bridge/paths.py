@@ -12,7 +12,7 @@ from typing import cast
 from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
-from windows.parts import is_part, kind_of, part, typed
+from windows.nested import is_part, kind_of, part, typed
 from windows.types import List, Struct, shape
 
 Step = str | int

@@ -24,13 +24,12 @@ from sqlglot.errors import SqlglotError
 from bridge.errors import QueryError
 from bridge.recognize.clause import RowPattern
 from bridge.repeated import Told, told_by
-from nfa.after import After
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
-from nfa.temporal import Temporal, numbers
-from windows.schema import Schema, TypeMismatch
-from windows.window import (
+from nfa.skip import After
+from nfa.temporal.tree import Temporal, numbers
+from windows.extents import (
     Batch,
     Extent,
     FirstRange,
@@ -45,6 +44,7 @@ from windows.window import (
     Unbounded,
     duration,
 )
+from windows.schema import Schema, TypeMismatch
 
 Scalar = exp.Expr | str
 """A value or condition: a sqlglot expression or its SQL text."""
@@ -412,7 +412,7 @@ class TemporalMatch(Node):
     `tag_0_column`, `tag_last_column` and `tag_count`, for those of `elements`: `tag[0]`, `tag[last]`, `tag[count]`.
     Number n in the guards `While` and `Distinct` is the n-th of `values`, over the events bound then.
 
-    >>> from nfa.temporal import Every, Once, Then
+    >>> from nfa.temporal.tree import Every, Once, Then
     >>> events = (Occurrence("a", Stream("A")), Occurrence("b", Stream("B"), "k = a.k"))
     >>> print(TemporalMatch(events, Every(Then((Once(0), Once(1))))))
     SELECT * FROM PATTERN [EVERY (a=A -> b=B(k = a.k))]

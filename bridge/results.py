@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from bridge.arrow import values_of
 from bridge.catalogue import Processor
 from bridge.engine import Bridge
 from bridge.errors import BridgeError, SourceError
 from bridge.rows import arrow_table
+from windows.arrow import values_of
 
 FORMATS = ("ndjson", "csv", "parquet")
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from bridge.arrow import arrow_type, is_nested, nested_array, values_of
 from bridge.scope import Field
+from windows.arrow import arrow_type, is_nested, nested_array, values_of
 
 if TYPE_CHECKING:
     import pandas

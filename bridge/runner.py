@@ -28,8 +28,8 @@ from bridge.stores.order import conflicts, uses, written
 from bridge.tables import Tables
 from bridge.upkeep import Upkeep
 from windows.databases import Database, Refused
+from windows.extents import BEGINNING
 from windows.schema import Reader, Schema
-from windows.window import BEGINNING
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from typing import Any
 from bridge.changes import Action, Change, StateTable
 from bridge.errors import DatabaseError
 from windows.databases import Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 Row = tuple[Any, ...]
 Marked = tuple[str, list[int]]

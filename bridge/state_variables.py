@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.state_table import Marked, run_bound
 from windows.databases import Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from bridge.changes import Change
 from bridge.flow import INSERTED
 from windows.databases import Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 Row = tuple[Any, ...]
 Marked = tuple[str, list[int]]

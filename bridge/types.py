@@ -9,7 +9,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from bridge.errors import QueryError
 from bridge.paths import is_part, kind_of, shown
-from windows.made import is_list, is_object
+from windows.nested import is_list, is_object
 from windows.schema import TypeMismatch, canonical_type, decimal_size
 from windows.types import is_nested
 

@@ -48,8 +48,8 @@ from bridge.query import (
 from bridge.snapshot import Snapshot
 from bridge.variables import SetVariables
 from nfa import pattern
+from windows.extents import Batch, Extent, Top, Trailing, Tumbling
 from windows.schema import Schema
-from windows.window import Batch, Extent, Top, Trailing, Tumbling
 
 _CLAUSE_WORDS = (
     "WITHIN",

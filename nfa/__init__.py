@@ -5,8 +5,8 @@ over rows that are fed one by one. It asks one question, "can this row be this s
 threads in preference order, and returns a match as soon as no later row can change it. `compile_automaton` makes
 the deterministic automaton for patterns whose every way to match counts. All of it is plain Python and picklable.
 
-For millions of rows `nfa.scan`, `nfa.within` and `nfa.lanes` find the same matches over numpy arrays; importing this
-package imports none of them.
+For millions of rows the modules of `nfa.arrays` find the same matches over numpy arrays; importing this package imports
+none of them.
 
 >>> [match.start for match in find_all("A B+", "abbab", lambda symbol, row, path: row == symbol.lower())]
 [0, 3]
@@ -15,9 +15,8 @@ package imports none of them.
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError, SkipError
 from nfa.graph import Diagram, Graph, diagram
-from nfa.matcher import Match, Matcher, Membership, find_all
+from nfa.match import Match, Membership
 from nfa.parse import parse_pattern
-from nfa.path import Path
 from nfa.pattern import (
     Alternation,
     Anchor,
@@ -34,6 +33,8 @@ from nfa.pattern import (
 )
 from nfa.program import Program, compile_program
 from nfa.skip import past_last_row, to_first, to_last, to_next_row
+from nfa.threads.decided import Matcher, find_all
+from nfa.threads.path import Path
 
 __all__ = [
     "Alternation",

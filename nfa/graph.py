@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from nfa.automaton import Automaton, escaped
-from nfa.closures import Closures
 from nfa.errors import BudgetError
 from nfa.layers import layers_of
 from nfa.pattern import Symbol
 from nfa.picture import Picture
 from nfa.program import MatchSymbol, Program
+from nfa.transitions import Closures
 
 DRAWN_LIMIT = 400
 """The most states of a picture."""

@@ -1,4 +1,4 @@
-"""A pattern as a flat program, most preferred way first, for the thread machine in `nfa.matcher`.
+"""A pattern as a flat program, most preferred way first, for the thread machine in `nfa.threads.decided`.
 
 The preference order is Perl's and the standard's (ISO/IEC 19075-5, 7.2; rule S1): alternatives as written, greedy
 before reluctant, left to right.

@@ -6,14 +6,13 @@ always goes on at the next row.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from nfa.errors import SkipError
-
-if TYPE_CHECKING:
-    from nfa.matcher import Match
+from nfa.match import Match
 
 Skip: TypeAlias = "Callable[[Match], int]"
 
@@ -69,3 +68,11 @@ def _told(match: Match) -> str:
 
 def _any(symbols: tuple[str, ...]) -> str:
     return " or ".join(symbols)
+
+
+class After(enum.Enum):
+    """Where the search goes on after a match that is reported."""
+
+    PAST_LAST_ROW = "PAST LAST ROW"
+    TO_NEXT_ROW = "TO NEXT ROW"
+    TO_CURRENT_ROW = "TO CURRENT ROW"

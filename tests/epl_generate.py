@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from bridge.frontends.epl_rows import pattern
 from bridge.frontends.epl_text import EplCursor
-from nfa.pattern import symbols
-from nfa.variables import before, groups
+from nfa.pattern import before, groups, symbols
 from tests.epl_rows import Asked, Binding, Row
 
 SCHEMA = "create schema {} (id string, v int, k string)"

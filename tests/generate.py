@@ -19,8 +19,7 @@ from bridge.query import in_order, scalar
 from bridge.scope import conjuncts
 from nfa import pattern as p
 from tests.reference import AmbiguousError, LimitError, MeaningError, Results, column_names, evaluate, symbols_of
-from windows.schema import Schema
-from windows.window import (
+from windows.extents import (
     BY_KEY,
     Batch,
     Extent,
@@ -34,6 +33,7 @@ from windows.window import (
     Tumbling,
     Unbounded,
 )
+from windows.schema import Schema
 
 ROW_LIMIT = 300
 """The most rows of one operator in a generated case: keeps the reference fast."""

@@ -25,8 +25,8 @@ from bridge.changes import Leaving
 from bridge.gathering import Gathered
 from bridge.snapshot import Snapshot
 from nfa import pattern as p
+from windows.extents import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
 from windows.schema import Schema
-from windows.window import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
 
 Moment = tuple[float, int, int]
 Place = tuple[Moment, tuple]

@@ -17,7 +17,7 @@ from bridge.rewrite.beside import beside
 from bridge.rewrite.family import NotAlike
 from tests.test_differential import same_rows
 from windows.databases import base
-from windows.databases.mysql import MySQL
+from windows.databases.mariadb import MySQL
 from windows.databases.postgresql import PostgreSQL
 from windows.databases.sqlite import SQLite
 

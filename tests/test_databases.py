@@ -19,7 +19,8 @@ from databases import DATABASES, Database, one_of
 
 import bridge
 from bridge import Aggregate, Bridge, Stream, Window
-from windows.databases import Refused, mysql, open_database, postgresql, sqlite
+from windows.databases import Refused, open_database, postgresql, sqlite
+from windows.databases import mariadb as mysql
 from windows.databases.alchemy import Alchemy
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs" / "databases.md"

@@ -10,7 +10,7 @@ import pytest
 import bridge
 from bridge.frontends.epl_rows import pattern
 from bridge.frontends.epl_text import EplCursor
-from nfa.variables import groups
+from nfa.pattern import groups
 from tests import epl_generate
 from tests.epl_rows import Row
 from tests.epl_table5 import POLICIES, Condition, Match, evaluate, generate, is_selected, labels

@@ -17,7 +17,7 @@ from bridge.rewrite.family import NotAlike, lifted, signature
 from tests.generate import Case, is_left_open, print_case, random_case, shrink
 from tests.reference import LimitError
 from tests.test_differential import DRIVES, difference
-from windows.window import Range, Rows
+from windows.extents import Range, Rows
 
 if TYPE_CHECKING:
     from databases import Database

@@ -32,8 +32,8 @@ from bridge.query import (
 )
 from bridge.write import statement
 from nfa import pattern as p
+from windows.extents import Now, Range, Rows, Unbounded
 from windows.schema import Schema
-from windows.window import Now, Range, Rows, Unbounded
 
 # Listing 1 of the paper, i = 1 ----------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from pushes import Events, told
 
 from tests.test_differential import same_rows
 from windows.databases import base
-from windows.databases.mysql import MySQL
+from windows.databases.mariadb import MySQL
 from windows.databases.sqlite import SQLite
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from bridge.recognize import answer, planner
 from bridge.recognize.strategies import registers
 from bridge.recognize.task import Task
-from nfa import compiled
+from nfa.arrays import compiled
 from tests.row_pattern_generate import COLUMNS, GRADES, generate
 from tests.test_match_recognize_random import actual, agree, expected
 

@@ -17,7 +17,7 @@ from bridge import reports
 from bridge.rewrite import panes
 from tests.test_differential import same_rows
 from windows.databases import Refused, base
-from windows.databases.mysql import MySQL
+from windows.databases.mariadb import MySQL
 from windows.databases.postgresql import PostgreSQL
 from windows.databases.sqlite import SQLite
 

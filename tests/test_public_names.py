@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,7 +55,8 @@ def _signature(value: Any) -> str:
     except (TypeError, ValueError):
         return ""
     parameters = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
-    return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    text = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    return re.sub(r"<function (\w+) at 0x\w+>", r"\1", text)
 
 
 def test_public_names_stay(request: Any):

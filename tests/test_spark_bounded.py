@@ -13,12 +13,12 @@ import pytest
 
 import bridge
 from bridge import query
-from bridge.arrow import arrow_type
 from bridge.errors import QueryError
 from bridge.spark.bounded import bounded
 from bridge.spark.order import ORDER, PLACE
 from nfa.errors import ExhaustedError
 from tests.row_pattern_generate import COLUMNS, generate
+from windows.arrow import arrow_type
 from windows.schema import Schema
 
 SCHEMA = Schema.of(COLUMNS)

@@ -15,10 +15,10 @@ import test_epl_variables as variables
 import test_nested as nested
 
 import bridge
-from bridge.arrow import nested_array, values_of
 from bridge.errors import SourceError
 from bridge.fanout import fanout
 from bridge.spark.pieces import Replay
+from windows.arrow import nested_array, values_of
 from windows.schema import Schema
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session for all

@@ -14,7 +14,6 @@ from test_differential import LONG, same_rows
 
 import bridge
 from bridge import query as q
-from bridge.arrow import arrow_type
 from bridge.fanout import Fanout, fanout
 from bridge.replay import Script
 from bridge.rows import arrow_table
@@ -23,6 +22,7 @@ from bridge.sources.relations import create_relation
 from bridge.spark.firsts import with_first_row
 from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.task import Feed, Task
+from windows.arrow import arrow_type
 from windows.schema import Attribute, Schema
 
 Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]

@@ -16,7 +16,7 @@ from bridge import Bridge, QueryError
 from bridge.cli import main
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.why import Why
-from nfa.trace import Fate
+from nfa.threads.trace import Fate
 from tests.row_pattern_generate import COLUMNS, generate
 from tests.row_pattern_values import Scene, Step, value
 from tests.row_patterns import NowhereError, _partitions, matches_of

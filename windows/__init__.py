@@ -1,0 +1,1 @@
+"""Values, schemas, windows and databases: what every other package builds on."""

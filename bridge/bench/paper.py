@@ -40,8 +40,8 @@ from bridge.event import Event
 from bridge.frontends.extended import parse
 from nfa.automaton import Automaton, compile_automaton
 from windows.databases import Database, open_database
+from windows.extents import Range
 from windows.schema import Schema
-from windows.window import Range
 
 Row = tuple[Any, ...]
 Processor = Callable[[Event], object]

@@ -20,8 +20,7 @@ from bridge.query import Definition, Match, Node, Window
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern, symbols
-from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
-from windows.window import (
+from windows.extents import (
     UNITS,
     Batch,
     Extent,
@@ -37,6 +36,7 @@ from windows.window import (
     Unbounded,
     with_expressions,
 )
+from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
 
 Clause = Callable[[Node, Names], Node]
 

@@ -19,8 +19,8 @@ from bridge.errors import QueryError
 from bridge.frontends.clauses import batch, schema, whole
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.insert import WORDS, Insert, Named, insert
+from windows.extents import UNITS, Extent, Range, Rows
 from windows.schema import Schema
-from windows.window import UNITS, Extent, Range, Rows
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from bridge.frontends.scalars import position_of
 from bridge.named import OF_EVENT, is_ever, tells_more
 from bridge.query import Aggregate, Correlate, Node, Window, is_plain_join, unfiltered
 from bridge.snapshot import Snapshot
-from windows.window import Top, Unbounded
+from windows.extents import Top, Unbounded
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,8 +21,8 @@ from bridge.frontends.epl_output import Told
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.query import Correlate, EagerMatch, Filter, Node, Stream, TemporalMatch, Window, walk
 from bridge.scope import conjuncts
-from nfa.temporal import is_timed
-from windows.window import BY_KEY, FirstRange, Range, Session
+from nfa.temporal.tree import is_timed
+from windows.extents import BY_KEY, FirstRange, Range, Session
 
 QUALIFIER = "context"
 """`context.key1` is the first key, `context.name` the context's name."""

@@ -17,7 +17,7 @@ from bridge.frontends.epl_prior import of_same, within
 from bridge.named import EVER, RATE
 from bridge.query import Aggregate, Correlate, Filter, Lookup, Map, Node, Stream, Window, unfiltered
 from bridge.scope import column
-from windows.window import FirstRange, FirstRows, Range, Rows, Unbounded
+from windows.extents import FirstRange, FirstRows, Range, Rows, Unbounded
 
 _KEPT = (Unbounded, FirstRows, FirstRange)
 """Windows that nothing leaves."""

@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.frontends import epl_scalars
 from bridge.frontends.cursor import Cursor
 from bridge.scope import conjuncts
-from windows.window import Rows, Trailing
+from windows.extents import Rows, Trailing
 
 _EXPECTED = (
     "expr is supported for current_count <= 20, for oldest_timestamp > newest_timestamp - 2000, and for both with and"

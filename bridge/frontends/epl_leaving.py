@@ -11,7 +11,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_streams import NEW, both, is_both
 from bridge.query import Arrange, Filter, Node, Window, in_order, walk
 from bridge.scope import column
-from windows.window import Range
+from windows.extents import Range
 
 if TYPE_CHECKING:
     from bridge.frontends.epl_output import Pace

@@ -21,9 +21,9 @@ from bridge.frontends.scalars import position_of
 from bridge.query import EagerMatch, Node
 from bridge.recognize.clause import RowPattern, identifier
 from bridge.scope import CURRENT
-from nfa import variables
-from nfa.after import After
+from nfa import pattern as variables
 from nfa.pattern import Pattern, symbols
+from nfa.skip import After
 
 _CLAUSES = ("MEASURES", "ALL", "AFTER", "PATTERN", "INTERVAL", "DEFINE")
 _AFTER = {"LAST": After.PAST_LAST_ROW, "NEXT": After.TO_NEXT_ROW, "CURRENT": After.TO_CURRENT_ROW}

@@ -35,7 +35,7 @@ from bridge.query import (
     unfiltered,
 )
 from bridge.snapshot import Snapshot
-from windows.window import Range, Rows, Unbounded
+from windows.extents import Range, Rows, Unbounded
 
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
 

@@ -20,8 +20,8 @@ from bridge.frontends.epl_timers import timer
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Occurrence, Stream, TemporalMatch
 from bridge.repeated import elements
-from nfa.calendar import Dates
-from nfa.temporal import (
+from nfa.temporal.calendar import Dates
+from nfa.temporal.tree import (
     Absent,
     At,
     Both,

@@ -12,7 +12,7 @@ from bridge.frontends.epl_streams import mark
 from bridge.frontends.scalars import Names, position_of, resolved
 from bridge.named import EVER, RATE
 from bridge.query import Correlate, EagerMatch, Lookup, Node, Prior, TemporalMatch, Window
-from windows.window import Range, Rows, Session, Top, Trailing
+from windows.extents import Range, Rows, Session, Top, Trailing
 
 BEFORE = "before."
 """What the columns begin with."""

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl_text import period, whole
-from nfa.calendar import Crontab, Dates
-from nfa.temporal import After, At
+from nfa.temporal.calendar import Crontab, Dates
+from nfa.temporal.tree import After, At
 
 _FIELDS = (
     ("minutes", 0, 59),

@@ -21,7 +21,7 @@ from bridge.frontends.epl_text import period, whole
 from bridge.frontends.scalars import Names, resolved
 from bridge.query import Filter, Node, Window
 from bridge.scope import column
-from windows.window import (
+from windows.extents import (
     Extent,
     FirstRange,
     FirstRows,

@@ -18,8 +18,8 @@ from bridge.frontends.scalars import Names, listed, plain, resolved, single
 from bridge.frontends.select import joined
 from bridge.query import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from bridge.scope import conjuncts
+from windows.extents import Batch, Extent, Range
 from windows.schema import TypeMismatch, canonical_type
-from windows.window import Batch, Extent, Range
 
 WORDS = {
     "ORDER BY": "ORDER BY is not supported: results come in time order",

@@ -19,8 +19,8 @@ from bridge.recognize.strategies import statement
 from bridge.recognize.task import Task
 from bridge.recognize.values import Fold, Value, Valued, field_of, read
 from bridge.scope import column
+from nfa.arrays.matches import Found
 from nfa.errors import BudgetError, SkipError
-from nfa.found import Found
 from nfa.program import compile_program
 from windows.databases import Database
 

@@ -26,7 +26,7 @@ from bridge.recognize.rows import SortedRows, arrow_columns
 from bridge.recognize.task import Task
 from bridge.recognize.texts import BEGINNING, Continuous
 from bridge.scope import column
-from nfa.found import Found, selected
+from nfa.arrays.matches import Found, selected
 from nfa.program import AnchorEnd, AnchorStart, Program
 from windows.databases import Database
 

@@ -17,9 +17,9 @@ from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import Condition, Grade, asks_match_number
 from bridge.recognize.strategies import starts
 from bridge.recognize.task import Task
+from nfa.arrays.many_starts import Lanes
+from nfa.arrays.matches import Found, partitions
 from nfa.errors import ExhaustedError
-from nfa.found import Found, partitions
-from nfa.lanes import Lanes
 from nfa.pattern import length_bounds
 from nfa.skip import to_next_row
 

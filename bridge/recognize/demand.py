@@ -24,10 +24,10 @@ from bridge.frontends.match_recognize import match_recognize
 from bridge.query import syntax_error
 from bridge.recognize.answer import answer
 from bridge.recognize.clause import RowPattern
-from bridge.recognize.lending import lent
 from bridge.recognize.rows import Source
 from bridge.recognize.why import Why
 from windows.databases import Database
+from windows.databases.lend import lent
 
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
 _STANDIN = "_cep_match_{}"

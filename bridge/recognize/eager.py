@@ -17,7 +17,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.arrow import array_of
 from bridge.recognize.arrow import Array
 from bridge.recognize.clause import RowPattern
 from bridge.recognize.conditions import Condition
@@ -30,12 +29,12 @@ from bridge.recognize.strategies.machine import Asked
 from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Valued
 from bridge.scope import column
-from nfa.eager import Batch, Choice, Complete, Eager, Interval
-from nfa.found import found_of
+from nfa.arrays.matches import found_of
 from nfa.program import MatchSymbol, Program
-from nfa.ways import Steps
+from nfa.threads.eager import Batch, Choice, Complete, Eager, Interval, Steps
+from windows.arrow import array_of
 from windows.databases import Database
-from windows.window import NEVER, Range, Rows
+from windows.extents import NEVER, Range, Rows
 
 NOTED_EVERY = 1_000
 """Where the machines stand is noted when so many rows have come since, or as many as the last note was long."""

@@ -6,9 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from bridge.recognize.texts import BEGINNING, Moment
-from nfa.eager import Interval
-from nfa.path import Path
-from nfa.ways import Start, Way
+from nfa.threads.eager import Interval, Start, Way
+from nfa.threads.path import Path
 from windows.databases import Database
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from bridge.objects import object_type
 from bridge.query import Occurrence
 from bridge.repeated import COUNT, LAST, WHOLE, Told, element, elements
 from bridge.scope import Field, Scope, condition_of, scalar
-from nfa.temporal import Distinct, Once, Temporal, Then, While, numbers, parts
+from nfa.temporal.tree import Distinct, Once, Temporal, Then, While, numbers, parts
 from windows.schema import is_reserved
 from windows.types import List
 

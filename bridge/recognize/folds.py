@@ -12,13 +12,13 @@ from sqlglot import exp
 
 from bridge.flow import so_far, table
 from bridge.recognize.arrow import Array, Bools, Ints, ranges, taken
-from bridge.recognize.lending import lent
 from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import arrow_columns
 from bridge.recognize.values import LABEL, NUMBER, Fold
 from bridge.scope import column
 from windows.databases import Database
-from windows.made import is_list
+from windows.databases.lend import lent
+from windows.nested import is_list
 
 
 class Columns(Protocol):

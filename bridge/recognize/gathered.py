@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from bridge.recognize.arrow import Array, Ints
 from bridge.recognize.clause import RowPattern
-from bridge.recognize.lending import lent
 from windows.databases import Database
+from windows.databases.lend import lent
 
 AT_MOST = 1 << 30
 """So many bytes of rows are held beside the database at most; it sorts more by itself, on disk if need be."""

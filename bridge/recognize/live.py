@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from bridge.arrow import array_of
 from bridge.errors import QueryError
 from bridge.recognize import bulk
 from bridge.recognize.arrow import Array, Ints
@@ -29,10 +28,12 @@ from bridge.recognize.strategies.machine import Asked
 from bridge.recognize.task import skip_of
 from bridge.recognize.texts import BEGINNING, Continuous, Moment
 from nfa import skip as modes
+from nfa.arrays.matches import found_of
 from nfa.errors import BudgetError, ExhaustedError, SkipError
-from nfa.found import found_of
-from nfa.matcher import Match, Matcher
+from nfa.match import Match
 from nfa.program import MatchSymbol, Program
+from nfa.threads.decided import Matcher
+from windows.arrow import array_of
 from windows.databases import Database
 
 Key = tuple[Any, ...]

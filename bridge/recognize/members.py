@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bridge.recognize.arrow import Bools, Ints
 from bridge.recognize.values import Place
-from nfa.found import Found
+from nfa.arrays.matches import Found
 from nfa.program import MatchSymbol, Program
 
 ABSENT = -1

@@ -16,12 +16,12 @@ from bridge.recognize.arrow import Array, Bools, Ints, taken
 from bridge.recognize.clause import PerMatch, RowPattern
 from bridge.recognize.conditions import at_an_end
 from bridge.recognize.folds import folded
-from bridge.recognize.lending import lent
 from bridge.recognize.members import ABSENT, Members
 from bridge.recognize.rows import arrow_columns
 from bridge.recognize.values import Atom, Fold, Label, Number, Value, Valued
 from bridge.scope import column
 from windows.databases import Database
+from windows.databases.lend import lent
 
 
 @dataclasses.dataclass(frozen=True)

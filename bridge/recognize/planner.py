@@ -12,10 +12,10 @@ from bridge.errors import QueryError
 from bridge.recognize.conditions import Grade, asks_match_number
 from bridge.recognize.strategies import behind, gaps, machine, offsets, prefilter, registers, starts
 from bridge.recognize.task import Task
+from nfa.arrays.deadlines import scan_within
+from nfa.arrays.matches import Found
+from nfa.arrays.two_pass import scan
 from nfa.errors import BudgetError, ExhaustedError
-from nfa.found import Found
-from nfa.scan import scan
-from nfa.within import scan_within
 
 _DIRECT = ("offsets", "gaps")
 """The strategies that do not go from row to row."""

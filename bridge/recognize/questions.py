@@ -17,7 +17,7 @@ from bridge.recognize.values import Valued, read
 from bridge.recognize.why import Conjunct, Test
 from bridge.recognize.write import scalar
 from bridge.scope import conjuncts
-from nfa.path import Path
+from nfa.threads.path import Path
 
 OnPath = Callable[[Path[int]], Any]
 

@@ -21,8 +21,8 @@ from bridge.scope import Field, Scope, condition_of
 from bridge.typenames import with_type_names
 from bridge.types import UNKNOWN, TypeOf, check_types, place, type_of
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
+from windows.extents import Range, Rows, Unbounded
 from windows.schema import is_reserved
-from windows.window import Range, Rows, Unbounded
 
 
 @resolve.register

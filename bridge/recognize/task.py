@@ -18,7 +18,7 @@ from bridge.recognize.conditions import Condition
 from bridge.recognize.rows import SortedRows
 from bridge.scope import column
 from nfa import skip as modes
-from nfa.found import Letters
+from nfa.arrays.matches import Letters
 from nfa.program import MatchSymbol, Program
 from windows.databases import Database
 

@@ -11,15 +11,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.arrow import array_of
 from bridge.recognize.strategies.machine import computed
 from bridge.recognize.texts import BEGINNING, Moment
 from bridge.recognize.values import Value, Valued
-from nfa.instance import Bound
-from nfa.watch import Watch
-from nfa.watches import Watches
+from nfa.temporal.by_key import Watches
+from nfa.temporal.instance import Bound
+from nfa.temporal.machine import Watch
+from windows.arrow import array_of
 from windows.databases import Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 NOTED_EVERY = 1_000
 """What is under way is noted when so many events have come since, or as many as the last note was long."""

@@ -16,7 +16,7 @@ from bridge.recognize.output import Columns, Output, Shown
 from bridge.recognize.values import Valued
 from nfa.program import Program
 from windows.databases import Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 Moment = tuple[int, int, int]
 """ts, seq and place of a row."""

@@ -22,13 +22,13 @@ from bridge.recognize.task import Task
 from bridge.recognize.why import InMatch, Run, Skipped, Step, Why
 from bridge.recognize.write import skip as skip_text
 from bridge.scope import column
-from nfa.closures import Closures
+from nfa.arrays.matches import Found
+from nfa.arrays.skip_chain import onward
 from nfa.errors import BudgetError
-from nfa.found import Found
 from nfa.skip import to_next_row
-from nfa.skipping import onward
-from nfa.threads import Arrived, Machine
-from nfa.trace import Arrival, Tracer, candidates
+from nfa.threads.machine import Arrived, Machine
+from nfa.threads.trace import Arrival, Tracer, candidates
+from nfa.transitions import Closures
 from windows.databases import Database
 
 BUDGET = 50_000

@@ -19,7 +19,7 @@ from bridge.paths import column_of
 from bridge.recognize.clause import SEMANTICS, RowPattern
 from bridge.scope import column
 from bridge.types import place as place_in_text
-from windows.made import is_list, is_object
+from windows.nested import is_list, is_object
 
 SHIFT = "_SHIFT"
 """The function of row expressions that reads another row of the partition: `_SHIFT(expression, rows after)`."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nfa.pattern import Symbol
-from nfa.trace import Fate
+from nfa.threads.trace import Fate
 
 SHOWN_SYMBOLS = 12
 """Of more symbols than this the repeated ones are counted."""

@@ -46,7 +46,7 @@ from bridge.rewrite.stream import pushed_out
 from bridge.scope import column
 from bridge.snapshot import Snapshot
 from windows.databases.base import IN_TURN, Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 _WHEN = {
     "": "",

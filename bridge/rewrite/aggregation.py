@@ -12,7 +12,7 @@ from bridge.flow import FROM, derived, named, number, numbered, of, over
 from bridge.rewrite.frames import listed, offset_of
 from bridge.rewrite.network import Network
 from bridge.scope import column
-from windows.made import list_of, made
+from windows.nested import list_of, made
 
 Values = Callable[[exp.Expr], exp.Expr]
 

@@ -17,7 +17,7 @@ from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.scope import column
 from windows.databases.base import IN_TURN
-from windows.window import NEVER, Batch
+from windows.extents import NEVER, Batch
 
 
 def by_condition(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:

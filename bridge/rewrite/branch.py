@@ -29,7 +29,7 @@ from bridge.flow import (
 from bridge.rewrite.sides import split
 from bridge.rewrite.stream import oldest_seen
 from bridge.scope import conjuncts
-from windows.window import NEVER
+from windows.extents import NEVER
 
 Outputs = dict[str, tuple[str, str]]
 """By their names, the columns given on: the part's alias and its column."""

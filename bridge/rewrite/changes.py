@@ -34,7 +34,7 @@ from bridge.rewrite.aggregation import Aggregation, guarded
 from bridge.rewrite.frames import keys_of
 from bridge.rewrite.network import Network, clock
 from bridge.scope import column
-from windows.window import NEVER
+from windows.extents import NEVER
 
 
 def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:

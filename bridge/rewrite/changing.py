@@ -13,7 +13,7 @@ from bridge.rewrite.change import add_cause, arrived, equations, found, unmatche
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.scope import column
 from bridge.state_window import Changer, Versions
-from windows.window import NEVER
+from windows.extents import NEVER
 
 IDENTITY = ("ts", "seq", "_place")
 """What tells the versions of rows apart, and orders them."""

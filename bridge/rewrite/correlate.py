@@ -18,7 +18,7 @@ from bridge.query import Node
 from bridge.rewrite.branch import Branch, By, Outputs, Part, earliest, equal_columns, keys_of, replaced, values_of
 from bridge.rewrite.network import Network, rewrite
 from windows.databases.base import table_of
-from windows.window import NEVER
+from windows.extents import NEVER
 
 
 @rewrite.register

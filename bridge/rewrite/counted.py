@@ -15,7 +15,7 @@ from bridge.plan import Insert, Operator
 from bridge.rewrite.frames import aggregates
 from bridge.rewrite.network import Network, add_table, keep_for
 from bridge.scope import column
-from windows.window import NEVER
+from windows.extents import NEVER
 
 NUMBER = "_n"
 _OURS = (NUMBER, "_since")

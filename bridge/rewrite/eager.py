@@ -17,9 +17,9 @@ from bridge.rewrite.recognize import MOMENT, not_running, placed, probes, typed
 from bridge.rewrite.sequence import SequenceOf, is_sequence
 from bridge.scope import column
 from nfa.errors import BudgetError
+from nfa.pattern import groups
 from nfa.program import compile_program
-from nfa.variables import groups
-from windows.window import Extent, Unbounded
+from windows.extents import Extent, Unbounded
 
 ROWS = ("_part", "_index", *MOMENT, "_number")
 """The rows that open matches hold, as the machine last noted them: partition, index in it, moment, number of all rows.

@@ -9,7 +9,7 @@ from bridge.flow import Flow, Need, Selection, called, derived, named, number, o
 from bridge.plan import Insert, Operator
 from bridge.rewrite.network import Network, add_table, clock, row_columns
 from bridge.scope import column
-from windows.window import NEVER, FirstRange, FirstRows
+from windows.extents import NEVER, FirstRange, FirstRows
 
 __all__ = ["rewrite_first"]
 

@@ -14,8 +14,8 @@ from bridge import query
 from bridge.flow import AT_LEAST, NTH, Flow, Selection, derived, named, number, of, over, same
 from bridge.rewrite.stream import oldest_seen
 from bridge.scope import column
-from windows.made import is_list
-from windows.window import NEVER
+from windows.extents import NEVER
+from windows.nested import is_list
 
 
 @dataclasses.dataclass(frozen=True)

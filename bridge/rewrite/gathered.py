@@ -13,7 +13,7 @@ from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
 from bridge.scope import column
 from windows.databases import Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 _TOLD = ("ts", "seq", "_at_ts", "_at_seq")
 """The moment of rows, and that at which they are told."""

@@ -31,7 +31,7 @@ from bridge.rewrite.batch import by_condition
 from bridge.rewrite.network import CLOCK, Network, add_table, arrived, clock, derived_content, row_columns
 from bridge.rewrite.tumbling import by_stretch
 from bridge.scope import column
-from windows.window import NEVER, Batch, Range, Rows, Tumbling
+from windows.extents import NEVER, Batch, Range, Rows, Tumbling
 
 
 def rewrite_jumping(node: query.Window, network: Network, need: Need) -> Flow:

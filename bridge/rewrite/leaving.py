@@ -17,7 +17,7 @@ from bridge.query import Node
 from bridge.rewrite.network import Network, add_table
 from bridge.scope import column
 from windows.databases import Database
-from windows.window import NEVER, Top, Trailing
+from windows.extents import NEVER, Top, Trailing
 
 
 def in_sessions(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:

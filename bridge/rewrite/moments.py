@@ -38,7 +38,7 @@ from bridge.rewrite.network import Network, clock
 from bridge.rewrite.panes import UNTIL
 from bridge.rewrite.parts import Parts, nothing_of
 from bridge.scope import column
-from windows.window import NEVER
+from windows.extents import NEVER
 
 Rows = tuple[query.Aggregate, Flow, Told]
 """An aggregate over other rows than its window has, and which of them are told."""

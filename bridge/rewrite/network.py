@@ -21,9 +21,9 @@ from bridge.plan import Insert, Operator, Purge, Table
 from bridge.query import Node
 from bridge.scope import column
 from bridge.snapshot import Snapshot
-from nfa.temporal import is_timed as is_timed_pattern
+from nfa.temporal.tree import is_timed as is_timed_pattern
 from windows.databases.base import Database
-from windows.window import NEVER, Batch, FirstRange, Range
+from windows.extents import NEVER, Batch, FirstRange, Range
 
 if TYPE_CHECKING:
     from bridge.stores.outbox import Outbox

@@ -37,7 +37,7 @@ from bridge.rewrite.network import Network, add_table, ago
 from bridge.rewrite.parts import Parts, nothing_of
 from bridge.scope import column
 from windows.databases.base import IN_TURN
-from windows.window import BEGINNING, NEVER
+from windows.extents import BEGINNING, NEVER
 
 _LAST, UNTIL, _ROWS = "_last", "_until", "_rows"
 """Of a pane's rows: the time of the last one (`ts` is that of the first), its number, and how many they are."""

@@ -34,7 +34,7 @@ from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.scope import column
 from nfa.errors import BudgetError
 from nfa.program import AnchorStart, Program, compile_program
-from windows.made import is_list
+from windows.nested import is_list
 
 MOMENT = ("ts", "seq", "_place")
 """The columns that order the rows of a stream."""

@@ -10,7 +10,7 @@ from bridge.plan import Operator
 from bridge.rewrite.changes import expired_now, is_put_out_first, pushers, put_out_by
 from bridge.rewrite.network import Network, rewrite
 from bridge.scope import column
-from windows.window import NEVER
+from windows.extents import NEVER
 
 _ORDER = ("_in_ts", "_in_seq", "_in_place")
 

@@ -19,9 +19,9 @@ from bridge.recognize.clause import NAVIGATION, OF_THE_MATCH, SEMANTICS
 from bridge.rewrite.network import Network, add_table
 from bridge.rewrite.prior import Before, all_but_newest, with_rows_before
 from bridge.scope import column
-from nfa.after import After
 from nfa.pattern import Concatenation, Symbol
-from windows.made import is_list, is_object
+from nfa.skip import After
+from windows.nested import is_list, is_object
 
 LONGEST = 16
 """Variables up to which a pattern is told so: each is a window function more."""

@@ -10,7 +10,7 @@ from bridge import query
 from bridge.flow import OUT, Flow, Need, Selection, before, derived, named, number, numbered, of
 from bridge.rewrite.network import Network, rewrite
 from bridge.scope import column
-from windows.window import NEVER
+from windows.extents import NEVER
 
 
 @rewrite.register

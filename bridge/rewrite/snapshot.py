@@ -34,7 +34,7 @@ from bridge.rewrite.network import CLOCK, Network, add_table, arrived, derived_c
 from bridge.scope import column
 from bridge.snapshot import Snapshot
 from windows.databases import Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 MOMENT = ("ts", "seq", "_expires")
 

@@ -15,7 +15,7 @@ from bridge.stores.resolve import RESULT_ID
 from bridge.stores.table import made
 from bridge.types import UNKNOWN, type_of
 from windows.databases.base import PARAMETER
-from windows.window import NEVER
+from windows.extents import NEVER
 
 
 @rewrite.register

@@ -39,7 +39,7 @@ from bridge.rewrite.network import (
     row_columns,
 )
 from bridge.scope import column
-from windows.window import NEVER, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
+from windows.extents import NEVER, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
 
 
 @rewrite.register

@@ -19,9 +19,8 @@ from bridge.repeated import COUNT, Told
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.recognize import MOMENT, placed
 from bridge.scope import column, conjuncts
-from nfa.temporal import is_timed
-from windows.made import object_of
-from windows.parts import kind_of, typed
+from nfa.temporal.tree import is_timed
+from windows.nested import kind_of, object_of, typed
 from windows.types import List
 
 NOTED = ("_source", "_index", *MOMENT)

@@ -15,7 +15,7 @@ from bridge.flow import Flow, Selection, called, derived, floor, named, number, 
 from bridge.plan import Insert, Operator, Purge
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.scope import column
-from windows.window import NEVER, Tumbling
+from windows.extents import NEVER, Tumbling
 
 _AT = "_at"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.arrow import arrow_type, conformed, is_nested, joined
 from bridge.intake import EARLIEST, LATEST
+from windows.arrow import arrow_type, conformed, is_nested, joined
 from windows.schema import Attribute, TypeMismatch
 
 Array = Any

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from bridge.arrow import arrow_type
 from bridge.errors import SourceError
 from bridge.sources.block import Block
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.text import Bytes
+from windows.arrow import arrow_type
 
 
 class Quotes:

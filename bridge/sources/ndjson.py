@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from bridge.arrow import is_nested, nested_array
 from bridge.errors import SourceError
 from bridge.sources.block import Block
 from bridge.sources.convert import Array, Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.text import Bytes
+from windows.arrow import is_nested, nested_array
 from windows.schema import Attribute, TypeMismatch, checker, decimal_size
 
 _DECODE = json.JSONDecoder().decode

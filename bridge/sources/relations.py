@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyarrow import csv, json, parquet
 from sqlglot import exp
 
-from bridge.arrow import values_of
 from bridge.errors import DatabaseError, SourceError
 from bridge.intake import as_arrow
 from bridge.sources.convert import to_attribute
+from windows.arrow import values_of
 from windows.databases import Database, Refused
 from windows.databases.base import schema_of
 from windows.schema import Schema, TypeMismatch, type_of_arrow

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bridge.arrow import arrow_type
 from bridge.errors import BridgeError, SourceError
 from bridge.intake import milliseconds
 from bridge.sources.block import Block
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout, attribute_type
+from windows.arrow import arrow_type
 from windows.schema import Reader as RowReader
 from windows.schema import Schema, TypeMismatch
 

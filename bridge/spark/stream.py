@@ -24,7 +24,7 @@ from bridge.spark.schemas import spark_schema
 from bridge.spark.state import read, restore, saved, written
 from bridge.spark.task import CHUNK, Run, Task
 from bridge.spark.writes import refuse, refuse_tables
-from windows.window import duration
+from windows.extents import duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

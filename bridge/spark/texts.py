@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from bridge.arrow import arrow_type
 from bridge.sources.source import open_source
+from windows.arrow import arrow_type
 from windows.schema import Schema
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
-from bridge.arrow import arrow_type
 from bridge.errors import BridgeError, DatabaseError, QueryError
 from bridge.fanout import Fanout
 from bridge.query import walk
@@ -34,6 +33,7 @@ from bridge.stores.resolve import RESULT_ID
 from bridge.stores.store import Store, Unreachable
 from bridge.stores.table import made
 from bridge.stores.values import converted, loaded
+from windows.arrow import arrow_type
 from windows.databases import Database, Refused, open_database
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from bridge.algebra import UpdateSQL
 from bridge.stores.outbox import Outbox
 from bridge.stores.values import Convert, converted, dumped
 from windows.databases import Database
-from windows.window import NEVER
+from windows.extents import NEVER
 
 
 @dataclasses.dataclass

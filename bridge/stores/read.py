@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bridge.algebra import ReadSQL
-from bridge.arrow import arrow_type
 from bridge.rewrite.network import Network
 from bridge.stores.statement import Sql, joins
 from bridge.stores.store import Answers, Question, Store, Unreachable, Values
 from bridge.stores.values import Convert, converted, dumped
+from windows.arrow import arrow_type
 from windows.databases import Database, Refused
+from windows.extents import NEVER
 from windows.schema import Attribute, Reader, Schema, TypeMismatch
-from windows.window import NEVER
 
 NO_ANSWER = "the data store did not answer to the end"
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from array_cases import random_rows, random_times, random_tree
 
-from nfa import compile_program, compiled, parse_pattern, within
-from nfa.compiled import scan_compiled
+from nfa import compile_program, parse_pattern
+from nfa.arrays import compiled
+from nfa.arrays import deadlines as within
+from nfa.arrays.compiled import scan_compiled
+from nfa.arrays.many_starts import scan_lanes
 from nfa.errors import BudgetError
-from nfa.lanes import scan_lanes
 from nfa.skip import past_last_row, to_first, to_next_row
 
 

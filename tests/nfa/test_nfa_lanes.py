@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from array_cases import SKIPS, expected, expected_from_first, random_rows, random_times, random_tree, told
 
-from nfa import chain, compile_program, determined, lanes, lockstep, parse_pattern, within
-from nfa.lanes import scan_lanes
-from nfa.within import scan_within
+from nfa import compile_program, parse_pattern
+from nfa.arrays import deadlines as within
+from nfa.arrays import lazy_dfa as determined
+from nfa.arrays import lockstep
+from nfa.arrays import many_starts as lanes
+from nfa.arrays import skip_chain as chain
+from nfa.arrays.deadlines import scan_within
+from nfa.arrays.many_starts import scan_lanes
 
 
 @pytest.fixture

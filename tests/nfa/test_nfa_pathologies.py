@@ -7,7 +7,8 @@ import pickle
 import pytest
 from nfa_cases import letter_is, spelled
 
-from nfa import BudgetError, Matcher, compile_program, find_all, parse_pattern, threads, to_next_row
+from nfa import BudgetError, Matcher, compile_program, find_all, parse_pattern, to_next_row
+from nfa.threads import machine as threads
 
 
 class Counted:

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from array_cases import SKIPS, expected, random_rows, random_tree, told
 
-from nfa import BudgetError, chain, compile_program, lockstep, parse_pattern, to_next_row
-from nfa import scan as scans
-from nfa.scan import scan
+from nfa import BudgetError, compile_program, parse_pattern, to_next_row
+from nfa.arrays import lockstep
+from nfa.arrays import skip_chain as chain
+from nfa.arrays import two_pass as scans
+from nfa.arrays.two_pass import scan
 
 
 @pytest.fixture

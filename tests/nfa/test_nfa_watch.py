@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from nfa.calendar import Crontab, Dates
-from nfa.temporal import At, Distinct, Every, Once, Repeat, Temporal, Then, While
-from nfa.watch import Watch
+from nfa.temporal.calendar import Crontab, Dates
+from nfa.temporal.machine import Watch
+from nfa.temporal.tree import At, Distinct, Every, Once, Repeat, Temporal, Then, While
 
 
 def watch(pattern: Temporal) -> Watch:

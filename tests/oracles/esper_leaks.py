@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
-from nfa.instance import Bound, State, made
-from nfa.operators import EitherState, EveryState
-from nfa.repeats import DistinctState, RepeatState
-from nfa.timers import WithinState
+from nfa.temporal.instance import Bound, State, made
+from nfa.temporal.operators import EitherState, EveryState
+from nfa.temporal.repeats import DistinctState, RepeatState
+from nfa.temporal.timers import WithinState
 
 
 @contextlib.contextmanager

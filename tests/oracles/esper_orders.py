@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from nfa.watch import Watch
+from nfa.temporal.machine import Watch
 
 TRIES = 96
 """So many orders are tried."""

@@ -56,7 +56,7 @@ def _alchemy(target: Any) -> Database:
 
             return PostgreSQL(engine)
         case "mysql" | "mariadb":
-            from windows.databases.mysql import MySQL
+            from windows.databases.mariadb import MySQL
 
             return MySQL(engine)
     return Alchemy(engine)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlglot import Dialect, ErrorLevel, exp
 
-from windows.made import FieldValue, made
-from windows.parts import Part, is_nested_null, part_of
+from windows.nested import FieldValue, Part, is_nested_null, made, part_of
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size, type_of_arrow
 from windows.types import is_nested
 

@@ -11,7 +11,7 @@ import duckdb
 from sqlglot import exp
 
 from windows.databases.base import Database, Elements, Refused, Row, schema_of, table_of
-from windows.parts import call, is_part
+from windows.nested import call, is_part
 from windows.schema import Schema
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, spelled, take_doubles, typed
 from windows.databases.base import CLAIMED_WITHIN, IN_TURN, Elements, Refused, Row, schema_of, table_of
-from windows.databases.columns import array_of, gathered
-from windows.made import FieldValue
-from windows.parts import Part, call
+from windows.databases.postgresql_arrow import array_of, gathered
+from windows.nested import FieldValue, Part, call
 from windows.schema import Attribute, Schema, TypeMismatch
 from windows.types import is_nested
 

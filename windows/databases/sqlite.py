@@ -16,8 +16,7 @@ from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
 from windows.databases.base import CLAIMED_WITHIN, IN_TURN, Convert, Elements, Refused, scale_of, schema_of
-from windows.made import FieldValue, json_text, or_null, truth_text
-from windows.parts import Part, call, json_path
+from windows.nested import FieldValue, Part, call, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 from windows.types import is_nested, scalars_of
 from windows.values import json_reader, timestamp_text

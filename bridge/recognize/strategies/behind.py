@@ -21,8 +21,8 @@ from bridge.recognize.strategies.tracked import Slot, Slots
 from bridge.recognize.task import MOST_SYMBOLS, Task
 from bridge.recognize.values import CURRENT, Atom, Label, Value, Valued, shift_of, shifted
 from bridge.scope import column, conjuncts
-from nfa.found import Found
-from nfa.matcher import Match
+from nfa.arrays.matches import Found
+from nfa.match import Match
 from nfa.program import (
     AnchorEnd,
     AnchorStart,

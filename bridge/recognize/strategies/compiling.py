@@ -1,4 +1,4 @@
-"""Conditions as the text that `nfa.compiled` compiles: comparisons of numbers of the row at hand and the first row."""
+"""Conditions as the text that `nfa.arrays.compiled` compiles: comparisons of numbers of the row at hand and the first row."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ from bridge.recognize.strategies.starts import Holds, holds_at
 from bridge.recognize.task import Task, letter
 from bridge.recognize.values import CURRENT, Value
 from bridge.scope import column
-from nfa.chain import chain, check_result
-from nfa.closures import Closures
+from nfa.arrays.deadlines import deadlines_of
+from nfa.arrays.matches import Codes, Found, partitions
+from nfa.arrays.skip_chain import chain, check_result
 from nfa.errors import BudgetError
-from nfa.found import Codes, Found, partitions
 from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols
-from nfa.within import deadlines_of
+from nfa.transitions import Closures
 
 PAIRS_AT_ONCE = 1 << 20
 """The most pairs of a first row and another that are asked about together."""
@@ -148,7 +148,7 @@ def _is_any(task: Task, asked: list[Condition], letter_: exp.Expr) -> exp.Expr:
 
 
 class Gaps:
-    """The engine (`nfa.chain.Engine`): the rows taken from any start.
+    """The engine (`nfa.arrays.skip_chain.Engine`): the rows taken from any start.
 
     It counts the candidates, not all rows; `numbers` are the rows' own.
     """

@@ -16,8 +16,8 @@ from bridge.recognize.conditions import asks_match_number
 from bridge.recognize.strategies.reading import Asked, Reading, Register, Total, Unknown
 from bridge.recognize.strategies.tracked import Slot, before
 from bridge.recognize.task import Task
-from nfa.closures import Closures
 from nfa.program import MatchSymbol
+from nfa.transitions import Closures
 
 MOST_CHOICES = 400
 """How many choices all places may have together."""

@@ -15,17 +15,18 @@ from bridge.recognize.arrow import Array
 from bridge.recognize.clause import RowPattern, absent_symbols
 from bridge.recognize.conditions import Condition
 from bridge.recognize.evaluate import scalar
-from bridge.recognize.lending import lent
 from bridge.recognize.rows import arrow_columns
 from bridge.recognize.task import Task
 from bridge.recognize.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value, Valued
 from nfa import skip as modes
-from nfa.found import Found, found_of
-from nfa.matcher import Match, Matcher
-from nfa.path import Path
+from nfa.arrays.matches import Found, found_of
+from nfa.match import Match
 from nfa.pattern import symbols
 from nfa.program import MatchSymbol, Program
+from nfa.threads.decided import Matcher
+from nfa.threads.path import Path
 from windows.databases import Database
+from windows.databases.lend import lent
 
 T = TypeVar("T")
 _T_co = TypeVar("_T_co", covariant=True)

@@ -17,10 +17,9 @@ from bridge.recognize.conditions import Condition, Grade
 from bridge.recognize.strategies.starts import Rest
 from bridge.recognize.task import Task
 from bridge.recognize.values import Place, Value
-from nfa.chain import chain, check_result
-from nfa.closures import Closures
+from nfa.arrays.matches import Codes, Found, offsets, partitions
+from nfa.arrays.skip_chain import chain, check_result
 from nfa.errors import BudgetError
-from nfa.found import Codes, Found, offsets, partitions
 from nfa.pattern import (
     Alternation,
     Concatenation,
@@ -36,6 +35,7 @@ from nfa.pattern import (
 )
 from nfa.program import permuted, program_length
 from nfa.skip import past_last_row, to_next_row
+from nfa.transitions import Closures
 
 MOST_WAYS = 12
 """Ways of one pattern; more are left to the automata."""
@@ -161,7 +161,7 @@ def find(task: Task) -> Found:
 
 
 class Offsets:
-    """The engine (`nfa.chain.Engine`): for each row the preferred one of the ways that match from it; -1 for none."""
+    """The engine (`nfa.arrays.skip_chain.Engine`): for each row the preferred one of the ways that match from it; -1 for none."""
 
     def __init__(self, task: Task) -> None:
         self.task = task

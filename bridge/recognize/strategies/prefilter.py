@@ -18,10 +18,10 @@ from bridge.recognize.arrow import Ints, ranges
 from bridge.recognize.strategies.kept import KeptRows
 from bridge.recognize.strategies.starts import candidates
 from bridge.recognize.task import Task
+from nfa.arrays.deadlines import deadlines_of, since
+from nfa.arrays.matches import Found
 from nfa.errors import BudgetError
-from nfa.found import Found
 from nfa.pattern import Alternation, Anchor, Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols, walk
-from nfa.within import deadlines_of, since
 
 FEWEST = 20_000
 """Fewer rows than this are not worth it."""

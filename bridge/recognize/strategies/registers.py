@@ -20,13 +20,13 @@ from bridge.recognize.strategies import machine
 from bridge.recognize.strategies.generate import Generator
 from bridge.recognize.strategies.reading import Unknown
 from bridge.recognize.task import Task
-from nfa.closures import Closures
+from nfa.arrays.deadlines import deadlines
+from nfa.arrays.matches import Found
+from nfa.arrays.skip_chain import onward
+from nfa.arrays.two_pass import Scan
 from nfa.errors import BudgetError, ExhaustedError
-from nfa.found import Found
 from nfa.program import MatchSymbol
-from nfa.scan import Scan
-from nfa.skipping import onward
-from nfa.within import deadlines
+from nfa.transitions import Closures
 
 PATIENCE = 6
 """How often each row may be looked at before what has been in vain is remembered."""

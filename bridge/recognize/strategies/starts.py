@@ -12,16 +12,16 @@ from bridge.flow import table
 from bridge.recognize.arrow import Bools, Ints, taken
 from bridge.recognize.conditions import Condition, distance
 from bridge.recognize.evaluate import Column, columns_of, truth, vector
-from bridge.recognize.lending import lent
 from bridge.recognize.rows import arrow_columns
 from bridge.recognize.strategies import compiling
 from bridge.recognize.task import Task
 from bridge.recognize.values import CURRENT, Value
-from nfa import compiled
-from nfa.closures import Closures
-from nfa.found import Found, Letters
-from nfa.lanes import LettersAt, scan_lanes
-from nfa.within import deadlines
+from nfa.arrays import compiled
+from nfa.arrays.deadlines import deadlines
+from nfa.arrays.many_starts import LettersAt, scan_lanes
+from nfa.arrays.matches import Found, Letters
+from nfa.transitions import Closures
+from windows.databases.lend import lent
 
 Seen = dict[Hashable, Column]
 """Values that have been read for the same starts and rows, by their expression and place."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nfa.instance import Around, Bound, Lines, State, listed, loaded, of, unlisted
-from nfa.temporal import After, At, Within
+from nfa.temporal.instance import Around, Bound, Lines, State, listed, loaded, of, unlisted
+from nfa.temporal.tree import After, At, Within
 
 NEVER = 0
 """The place of what no timer is for."""

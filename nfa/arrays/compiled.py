@@ -1,7 +1,7 @@
-"""`nfa.lanes` as machine code, where numba is installed: one start after the other, with no row looked at in vain.
+"""`nfa.arrays.many_starts` as machine code, where numba is installed: one start after the other, with no row looked at in vain.
 
 The search and the way back over a match are compiled once for each text of the letters, which takes a second or two: it
-is for many rows. Where numba is missing, or a pattern has too many symbols, `nfa.lanes` finds the same.
+is for many rows. Where numba is missing, or a pattern has too many symbols, `nfa.arrays.many_starts` finds the same.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +18,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nfa.chain import check_result
-from nfa.closures import Closures
-from nfa.cores import cores
-from nfa.determined import DIRECT_SYMBOLS, ENDS_HERE, IS_MATCH, IS_SETTLED, Determined
-from nfa.found import Codes, Found, Letters, Rows, offsets, partitions
+from nfa.arrays.deadlines import check_ascending
+from nfa.arrays.lazy_dfa import DIRECT_SYMBOLS, ENDS_HERE, IS_MATCH, IS_SETTLED, Determined
+from nfa.arrays.matches import Codes, Found, Letters, Rows, offsets, partitions
+from nfa.arrays.skip_chain import check_result
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row, to_next_row
-from nfa.within import check_ascending
+from nfa.transitions import Closures
 
 WORTH = 4_000_000
 """From so many rows on it takes longer to search in numpy than to compile."""
@@ -96,7 +96,7 @@ def scan_compiled(
 
 
 def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
-    """What `nfa.within.deadlines` gives, in one go over the rows.
+    """What `nfa.arrays.deadlines.deadlines` gives, in one go over the rows.
 
     >>> if is_installed():
     ...     assert deadlines(np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist() == [2, 3, 3, 5, 5]
@@ -314,3 +314,11 @@ def forget() -> None:
     _compiled.clear()
     _letter.cache_clear()
     _functions.cache_clear()
+
+
+# How many things can be done side by side
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -13,8 +13,7 @@ from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
 from windows.databases.base import CLAIMED_WITHIN, Convert, Elements, Refused, schema_of, table_of
-from windows.made import FieldValue, json_text, or_null, truth_text
-from windows.parts import Part, call, is_nested_null, json_path
+from windows.nested import FieldValue, Part, call, is_nested_null, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 from windows.types import is_nested
 

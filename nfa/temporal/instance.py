@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from nfa.temporal import Temporal
+from nfa.temporal.tree import Temporal
 
 if TYPE_CHECKING:
-    from nfa.watch import Watch
+    from nfa.temporal.machine import Watch
 
 Bound: TypeAlias = dict[int, Any]
 """The events bound so far, by the numbers of their `Once`; a list of events where a part was repeated."""

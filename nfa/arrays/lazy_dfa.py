@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nfa.closures import Closures
+from nfa.arrays.lockstep import Ints, Table
+from nfa.arrays.matches import Letters
 from nfa.errors import BudgetError
-from nfa.found import Letters
-from nfa.lockstep import Ints, Table
+from nfa.transitions import Closures
 
 DIRECT_SYMBOLS = 10
 """Up to so many symbols a letter is its own class."""

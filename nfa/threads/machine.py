@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeAlias
 
 from nfa.errors import BudgetError
-from nfa.path import Path, Row
 from nfa.program import (
     AnchorEnd,
     AnchorStart,
@@ -20,6 +19,7 @@ from nfa.program import (
     Program,
     Split,
 )
+from nfa.threads.path import Path, Row
 
 THREAD_LIMIT = 100_000
 """The most threads of one start; only conditions that look at the path can ask for so many."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from nfa.errors import BudgetError
-from nfa.instance import Bound, Lines
-from nfa.watch import INSTANCE_LIMIT, Watch
+from nfa.temporal.instance import Bound, Lines
+from nfa.temporal.machine import INSTANCE_LIMIT, Watch
 
 
 @dataclasses.dataclass
@@ -25,7 +25,7 @@ class _Keyed:
 class Watches:
     """Watches that are `made` for each `key` of the events; used as one.
 
-    >>> from nfa.temporal import Once, Then
+    >>> from nfa.temporal.tree import Once, Then
     >>> pattern = Then((Once(0), Once(1)))
     >>> watches = Watches(lambda: Watch(pattern, lambda n, event, bound: event[0] == "ab"[n]), lambda event: event[1])
     >>> watches.start(0)

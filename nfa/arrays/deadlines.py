@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfa.found import Found, Letters, Rows, joined, partitions, selected
-from nfa.lanes import scan_lanes
+from nfa.arrays.many_starts import scan_lanes
+from nfa.arrays.matches import Found, Letters, Rows, joined, partitions, selected
+from nfa.arrays.two_pass import Scan
 from nfa.program import Program
-from nfa.scan import Scan
 from nfa.skip import Skip, past_last_row
 
 LONG = 1_000
@@ -17,7 +17,7 @@ LONG = 1_000
 def scan_within(
     program: Program, letters: Letters, ends: Rows, times: Rows, within: int, skip: Skip = past_last_row
 ) -> Found:
-    """As `nfa.scan.scan`, with matches whose rows all have times below their first row's time plus `within`.
+    """As `nfa.arrays.two_pass.scan`, with matches whose rows all have times below their first row's time plus `within`.
 
     Times ascend in each partition; ValueError otherwise.
 

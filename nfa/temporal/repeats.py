@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nfa.instance import Around, Bound, Lines, State, listed, loaded, made, of, unlisted
-from nfa.operators import spawned
-from nfa.temporal import Distinct, Repeat, While, numbers
+from nfa.temporal.instance import Around, Bound, Lines, State, listed, loaded, made, of, unlisted
+from nfa.temporal.operators import spawned
+from nfa.temporal.tree import Distinct, Repeat, While, numbers
 
 Key = tuple[Any, ...]
 Seen = dict[Key, tuple[int, Bound]]

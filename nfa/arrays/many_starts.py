@@ -12,13 +12,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nfa.chain import chain
-from nfa.closures import Closures
-from nfa.determined import ENDS_HERE, IS_MATCH, IS_SETTLED, Determined
-from nfa.found import Codes, Found, Letters, Rows, offsets, partitions
-from nfa.lockstep import SMALL, Ints, how_many_alone, is_better_alone
+from nfa.arrays.lazy_dfa import ENDS_HERE, IS_MATCH, IS_SETTLED, Determined
+from nfa.arrays.lockstep import SMALL, Ints, how_many_alone, is_better_alone
+from nfa.arrays.matches import Codes, Found, Letters, Rows, offsets, partitions
+from nfa.arrays.skip_chain import chain
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row
+from nfa.transitions import Closures
 
 PIECE = 64
 """How many rows of a start that is followed alone are asked for at first."""
@@ -61,7 +61,7 @@ def scan_lanes(
 
     `limits` tells for each row how far a match that begins there may go, `candidates` where one can begin at all, in
     ascending order; without them to the partition's end, and everywhere. `letters_at` may be asked for any start and
-    a row from it to before its limit. Raises as `nfa.scan.scan`.
+    a row from it to before its limit. Raises as `nfa.arrays.two_pass.scan`.
 
     >>> from nfa import compile_program, parse_pattern
     >>> values = np.array([3, 1, 2, 4, 1])

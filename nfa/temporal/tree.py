@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nfa.calendar import Crontab, Dates
+from nfa.temporal.calendar import Crontab, Dates
 
 
 @dataclass(frozen=True, slots=True)

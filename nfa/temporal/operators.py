@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nfa.instance import Around, Bound, Lines, State, listed, loaded, made, of, unlisted
-from nfa.temporal import Absent, Both, Either, Every, Once, Then
+from nfa.temporal.instance import Around, Bound, Lines, State, listed, loaded, made, of, unlisted
+from nfa.temporal.tree import Absent, Both, Either, Every, Once, Then
 
 
 @of(Once)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from nfa.closures import Closures, mask
-from nfa.path import Path, Row
 from nfa.pattern import Symbol
 from nfa.program import MatchSymbol
-from nfa.threads import Arrived, Machine, Threads
+from nfa.threads.machine import Arrived, Machine, Threads
+from nfa.threads.path import Path, Row
+from nfa.transitions import Closures, mask
 
 
 class Fate(enum.Enum):

@@ -13,14 +13,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nfa import lockstep
-from nfa.chain import STARTS_AT_ONCE, chain, check_result
-from nfa.closures import Closures, mask
+from nfa.arrays import lockstep
+from nfa.arrays.lockstep import Grid, Ints, Table, flat, gridded, is_better_alone, shape
+from nfa.arrays.matches import Codes, Found, Letters, Rows, joined, offsets, partitions
+from nfa.arrays.skip_chain import STARTS_AT_ONCE, chain, check_result
 from nfa.errors import BudgetError
-from nfa.found import Codes, Found, Letters, Rows, joined, offsets, partitions
-from nfa.lockstep import Grid, Ints, Table, flat, gridded, is_better_alone, shape
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row, to_next_row
+from nfa.transitions import Closures, mask
 
 SET_LIMIT = 10_000
 """The most sets of instructions of the backward pass."""

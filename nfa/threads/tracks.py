@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Generic
 
-from nfa.path import Row
-from nfa.threads import Threads
+from nfa.threads.machine import Threads
+from nfa.threads.path import Row
 
 
 class Track(Generic[Row]):

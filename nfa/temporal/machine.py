@@ -10,12 +10,12 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import nfa.repeats  # noqa: F401  (registers its instances)
+import nfa.temporal.repeats  # noqa: F401  (registers its instances)
 from nfa.errors import BudgetError
-from nfa.instance import Bound, Lines, State, loaded, made
-from nfa.operators import OnceState
-from nfa.temporal import Absent, Once, Repeat, Temporal, walk
-from nfa.timers import TimedState
+from nfa.temporal.instance import Bound, Lines, State, loaded, made
+from nfa.temporal.operators import OnceState
+from nfa.temporal.timers import TimedState
+from nfa.temporal.tree import Absent, Once, Repeat, Temporal, walk
 
 INSTANCE_LIMIT = 1_000_000
 """The most instances under way at once."""
@@ -30,7 +30,7 @@ class Watch:
 
     `value(number, bound)` computes what `While` and `Distinct` ask of the events bound.
 
-    >>> from nfa.temporal import Every, Then
+    >>> from nfa.temporal.tree import Every, Then
     >>> pattern = Every(Then((Once(0), Once(1))))
     >>> watch = Watch(pattern, lambda number, event, bound: event[0] == "ab"[number])
     >>> watch.start(0)

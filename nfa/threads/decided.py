@@ -8,36 +8,16 @@ comes to the same threads as an earlier one it follows in its tracks instead of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic
 
+from nfa.match import Match, Membership
 from nfa.parse import parse_pattern
-from nfa.path import Row
 from nfa.pattern import Pattern
 from nfa.program import MatchSymbol, Program, compile_program
 from nfa.skip import Skip, past_last_row, search_on
-from nfa.threads import Arrived, Holds, Machine, Threads
-from nfa.track import Track, ahead
-
-
-class Membership(NamedTuple):
-    """A row of a match, by its index: the symbol it is bound to, and whether `{- -}` keeps it from being shown."""
-
-    symbol: str
-    row: int
-    excluded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The preferred match from one start; `number` is MATCH_NUMBER(), which counts empty matches too (rule S2).
-
-    A partial match, whose time was over before it was one, has the number 0.
-    """
-
-    number: int
-    start: int
-    memberships: tuple[Membership, ...] = ()
+from nfa.threads.machine import Arrived, Holds, Machine, Threads
+from nfa.threads.path import Row
+from nfa.threads.tracks import Track, ahead
 
 
 class Matcher(Generic[Row]):

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from nfa.errors import BudgetError
 from nfa.program import MatchSymbol, Program
-from nfa.threads import Machine
+from nfa.threads.machine import Machine
 
 SYMBOL_LIMIT = 64
 """The most symbols: a letter has one bit for each."""

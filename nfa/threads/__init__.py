@@ -1,0 +1,1 @@
+"""Matching row by row: the plain machine, which defines what a match is, and its eager variant."""

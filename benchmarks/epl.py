@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from bridge.bench.contestants import Ours, RefusedError, Rows, Sided, in_turns
 from bridge.bench.experiment import CHECKED, first_difference
 from bridge.bench.peers import Peer
-from bridge.bench.sides import Ours, RefusedError, Rows, Sided, in_turns
 from bridge.bench.workloads import WORKLOADS, Workload, window
 from bridge.errors import BridgeError
 

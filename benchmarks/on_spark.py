@@ -117,7 +117,7 @@ def measure(
 
 def _timed(spark: SparkSession, case: Case, folder: Path) -> Run:
     """The run of a case, its results being left in `out`."""
-    from bridge.spark.files import write
+    from bridge.spark.parquet import write
     from bridge.spark.pieces import Replay
 
     path = _history(folder, case)

@@ -21,9 +21,9 @@ import duckdb
 
 import bridge
 from benchmarks.compared import difference
+from bridge.bench.contestants import RefusedError
 from bridge.bench.peers import Peer
 from bridge.bench.report import machine, sentence, short
-from bridge.bench.sides import RefusedError
 from bridge.bench.workloads import MIXED, MIXED_COUNT, SCHEMAS, WORKLOADS, Workload, table
 from bridge.errors import BridgeError
 

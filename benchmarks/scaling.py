@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bridge.bench.contestants import TRIED, WARM, Ours, Session, rate
 from bridge.bench.plot import STYLES, pyplot, save
 from bridge.bench.report import shown
-from bridge.bench.sides import TRIED, WARM, Ours, Session, rate
 from bridge.bench.workloads import WORKLOADS, Workload
 
 HISTORY = "events before"

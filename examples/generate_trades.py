@@ -3,7 +3,7 @@
 import csv
 import sys
 
-from bridge.demo import exchange
+from bridge.cli.demo import exchange
 
 
 def main(rows: int, seed: int = 7) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from bridge.frontends.epl_rows import pattern
-from bridge.frontends.epl_text import EplCursor
+from bridge.frontends.epl.cursor import EplCursor
+from bridge.frontends.epl.row_pattern import pattern
 from nfa.pattern import before, groups, symbols
 from tests.epl_rows import Asked, Binding, Row
 

@@ -15,8 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
-from bridge.query import in_order, scalar
-from bridge.scope import conjuncts
+from bridge.query.expressions import in_order, scalar
 from nfa import pattern as p
 from tests.reference import AmbiguousError, LimitError, MeaningError, Results, column_names, evaluate, symbols_of
 from windows.extents import (
@@ -34,6 +33,7 @@ from windows.extents import (
     Unbounded,
 )
 from windows.schema import Schema
+from windows.sql import conjuncts
 
 ROW_LIMIT = 300
 """The most rows of one operator in a generated case: keeps the reference fast."""
@@ -619,7 +619,7 @@ def simplified(node: q.Node) -> Iterator[q.Node]:
     for place, below in enumerate(node.inputs_of):
         for simpler in simplified(below):
             inputs = iter([*node.inputs_of[:place], simpler, *node.inputs_of[place + 1 :]])
-            yield q.rebuilt(node, lambda _, inputs=inputs: next(inputs))
+            yield node.with_inputs(lambda _, inputs=inputs: next(inputs))
 
 
 def _without_parts(node: q.Node) -> Iterator[q.Node]:

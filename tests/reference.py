@@ -21,9 +21,8 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
-from bridge.changes import Leaving
-from bridge.gathering import Gathered
-from bridge.snapshot import Snapshot
+from bridge.query.changes import Leaving
+from bridge.query.epl_nodes import Gathered, Snapshot
 from nfa import pattern as p
 from windows.extents import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
 from windows.schema import Schema

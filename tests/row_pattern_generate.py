@@ -20,7 +20,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.generator import Generator
 
-from bridge.recognize.clause import PAST_LAST_ROW, PerMatch, RowPattern, Skip
+from bridge.query.row_pattern import PAST_LAST_ROW, PerMatch, RowPattern, Skip
 from nfa.pattern import (
     Alternation,
     Anchor,

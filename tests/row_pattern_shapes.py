@@ -11,7 +11,7 @@ from random import Random
 
 from sqlglot import exp
 
-from bridge.recognize.clause import PerMatch
+from bridge.query.row_pattern import PerMatch
 from nfa.pattern import (
     Alternation,
     Concatenation,

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from bridge.recognize.clause import PerMatch, RowPattern
-from bridge.recognize.clause import Skip as SkipTo
+from bridge.query.row_pattern import PerMatch, RowPattern
+from bridge.query.row_pattern import Skip as SkipTo
 from nfa.pattern import (
     Alternation,
     Anchor,

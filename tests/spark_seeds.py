@@ -18,7 +18,7 @@ from test_spark_slices import tellable
 import bridge
 from bridge import query as q
 from bridge.errors import QueryError
-from bridge.replay import Script
+from bridge.history.script import Script
 from bridge.sources.relations import create_relation
 from tests import epl_histories
 from tests.row_pattern_generate import COLUMNS, generate
@@ -117,7 +117,7 @@ def _renamed(case: Case, own: str) -> Case:
     def new(node: q.Node) -> q.Node:
         if isinstance(node, (q.Stream, q.Relation)):
             return dataclasses.replace(node, name=own + node.name)
-        return q.rebuilt(node, new)
+        return node.with_inputs(new)
 
     return Case(
         {own + name: schema for name, schema in case.schemas.items()},

@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 
 from benchmarks import epl
 from benchmarks.__main__ import main as benchmarks
+from bridge.bench.contestants import Baseline, Ours, RefusedError
 from bridge.bench.experiment import DifferenceError, Settings, check, first_difference
 from bridge.bench.paper import Paper
 from bridge.bench.peers import Peer
-from bridge.bench.sides import Baseline, Ours, RefusedError
 from bridge.bench.workloads import MIXED, WORKLOADS, Workload
-from bridge.cli import main
+from bridge.cli.run import main
 from bridge.errors import QueryError
 
 URLS = ("duckdb://", "sqlite://")

@@ -12,9 +12,10 @@ import pytest
 import sqlglot
 from databases import DATABASES, one_of
 
-from bridge import grouping, reports
-from bridge.rewrite.beside import beside
-from bridge.rewrite.family import NotAlike
+from bridge.engine import results as grouping
+from bridge.engine import results as reports
+from bridge.rewrite.optimize.constants import NotAlike
+from bridge.rewrite.optimize.side_by_side import beside
 from tests.test_differential import same_rows
 from windows.databases import base
 from windows.databases.mariadb import MySQL

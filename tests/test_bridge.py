@@ -1071,7 +1071,7 @@ def test_closing_without_the_database_is_an_error_of_the_bridge(database: Databa
 
 
 def test_results_and_errors_can_be_pickled_and_copied() -> None:
-    from bridge.rows import Row
+    from bridge.engine.rows import Row
 
     row = Row.of(["a", "b"], [1, None])
     for copied in (pickle.loads(pickle.dumps(row)), copy.copy(row), copy.deepcopy(row)):

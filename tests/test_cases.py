@@ -14,7 +14,7 @@ import pytest
 from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
 
 import bridge
-from bridge import reports
+from bridge.engine import results as reports
 from windows.databases import open_database
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def test_every_plan_file_has_its_case() -> None:
     ],
 )
 def test_a_query_writes_itself_back(sql: str) -> None:
-    from bridge.frontends.extended import parse
+    from bridge.frontends.sql.statements import parse
 
     tree = parse(sql)
     assert parse(str(tree)) == tree, str(tree)

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 import bridge
-from bridge.algebra import MultiFilter, ReadSQL, UpdateSQL
+from bridge.query.scripts import MultiFilter, ReadSQL, UpdateSQL
 from bridge.stores.outbox import ATTEMPTS
 from windows.databases import Refused, open_database
 from windows.databases.sqlite import SQLite

@@ -16,8 +16,8 @@ from unittest import mock
 import pytest
 from cases_format import declared
 
-from bridge import reports
-from bridge.rewrite import panes
+from bridge.engine import results as reports
+from bridge.rewrite.aggregates import panes
 from tests.generate import Case, print_case, random_case, shrink
 from tests.reference import Results
 from windows.databases.postgresql import PostgreSQL

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import pytest
 
 import bridge
-from bridge.frontends.extended import CreateStream, Query, statements
+from bridge.frontends.sql.statements import CreateStream, Query, statements
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -140,7 +140,7 @@ def test_commands_are_there(block: Block) -> None:
     for listed in re.findall(r"pip install '?\.\[(.*?)\]", block.text):
         assert set(listed.split(",")) <= set(extras)
     for command in re.findall(r"\bcepbridge (\w+)", block.text):
-        from bridge.cli import main
+        from bridge.cli.run import main
 
         assert command in main.commands
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import bridge
-from bridge.frontends.epl import parse
+from bridge.frontends.epl.statement import parse
 from tests import epl_generate
 from tests.epl_outputs import statement
 from tests.epl_rows import Row

@@ -12,9 +12,9 @@ from unittest import mock
 import pytest
 
 import bridge
+from bridge.engine.one_event import Single
 from bridge.errors import BridgeError
-from bridge.recognize import eager, temporal
-from bridge.single import Single
+from bridge.patterns.live import eager, temporal
 from tests import epl_events, epl_generate
 from tests.epl_rows import Row, reported
 from tests.oracles.esper import generate

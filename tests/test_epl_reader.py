@@ -9,8 +9,8 @@ import pytest
 
 import bridge
 from bridge.errors import BridgeError, QueryError
-from bridge.frontends.epl import parse
-from bridge.frontends.epl_script import script
+from bridge.frontends.epl.script import script
+from bridge.frontends.epl.statement import parse
 
 MATCH = "select * from S match_recognize (measures {measures} pattern ({pattern}){more})"
 

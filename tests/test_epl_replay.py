@@ -12,7 +12,7 @@ from test_spark_pieces import History
 
 import bridge
 from bridge.errors import QueryError
-from bridge.replay import Script
+from bridge.history.script import Script
 from tests import epl_histories
 from tests.epl_rows import Row
 

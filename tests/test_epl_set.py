@@ -11,7 +11,7 @@ import pytest
 
 import bridge
 from bridge.errors import BridgeError, QueryError
-from bridge.recognize import temporal
+from bridge.patterns.live import temporal
 from tests import epl_generate
 from tests.epl_rows import Row
 from tests.test_epl_random import all_ways

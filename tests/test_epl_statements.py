@@ -7,7 +7,7 @@ import random
 import pytest
 
 import bridge
-from bridge.frontends.epl import parse
+from bridge.frontends.epl.statement import parse
 from tests import epl_generate
 from tests.reference import evaluate
 from tests.test_epl_random import COUNT, all_ways

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 import bridge
-from bridge.frontends.epl_rows import pattern
-from bridge.frontends.epl_text import EplCursor
+from bridge.frontends.epl.cursor import EplCursor
+from bridge.frontends.epl.row_pattern import pattern
 from nfa.pattern import groups
 from tests import epl_generate
 from tests.epl_rows import Row

@@ -8,9 +8,9 @@ from unittest import mock
 
 import pytest
 
-from bridge import reports
-from bridge.query import parsed
-from bridge.rewrite.sides import split
+from bridge.engine import results as reports
+from bridge.query.expressions import parsed
+from bridge.rewrite.joins.equations import split
 
 if TYPE_CHECKING:
     from databases import Database

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 import bridge
 from bridge import query as q
-from bridge.rewrite.family import NotAlike, lifted, signature
+from bridge.rewrite.optimize.constants import NotAlike, lifted, signature
 from tests.generate import Case, is_left_open, print_case, random_case, shrink
 from tests.reference import LimitError
 from tests.test_differential import DRIVES, difference

@@ -11,8 +11,9 @@ from sqlglot import exp
 
 import bridge
 from bridge.errors import QueryError
-from bridge.frontends.extended import CreateQuery, CreateStream, Query, parse, statements
-from bridge.query import (
+from bridge.frontends.sql.statements import CreateQuery, CreateStream, Query, parse, statements
+from bridge.query.expressions import col, count, scalar
+from bridge.query.nodes import (
     Aggregate,
     Correlate,
     Definition,
@@ -25,12 +26,9 @@ from bridge.query import (
     Stream,
     Union,
     Window,
-    col,
-    count,
-    scalar,
     walk,
 )
-from bridge.write import statement
+from bridge.query.text import statement
 from nfa import pattern as p
 from windows.extents import Now, Range, Rows, Unbounded
 from windows.schema import Schema

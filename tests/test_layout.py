@@ -15,7 +15,7 @@ HEAVY = ("pyspark", "pandas", "polars", "sqlalchemy", "duckdb", "click", "rich",
 FORBIDDEN = {
     "windows": ("bridge", "nfa"),
     "nfa": ("bridge", "windows"),
-    "bridge/query.py": ("bridge.engine", "windows.databases", "duckdb", "sqlalchemy"),
+    "bridge/query": ("bridge.engine", "windows.databases", "duckdb", "sqlalchemy"),
     "bridge/frontends": ("bridge.engine", "windows.databases", "duckdb", "sqlalchemy"),
 }
 """What the files of a folder, or one file, must not import."""

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 import bridge
-from bridge.rewrite.chain import word_of
+from bridge.rewrite.matching.sequence import word_of
 from nfa import parse_pattern
 from nfa.automaton import compile_automaton
 
@@ -31,7 +31,7 @@ ASSIGNED = ("a", "a + {0}", "z1 + 1")
 
 def by_runs() -> AbstractContextManager[object]:
     """Queries created meanwhile find patterns of one word by recursion, too."""
-    return mock.patch("bridge.rewrite.match.suits", lambda *_: False)
+    return mock.patch("bridge.rewrite.matching.match.suits", lambda *_: False)
 
 
 def is_recursive(url: str, text: str) -> bool:

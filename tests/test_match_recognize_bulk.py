@@ -13,7 +13,8 @@ import pytest
 import bridge
 from bridge import query
 from bridge.errors import DatabaseError, QueryError
-from bridge.recognize import bulk, live
+from bridge.patterns.live import bulk
+from bridge.patterns.live import decided as live
 from tests.row_pattern_generate import COLUMNS, generate
 from windows.databases import Refused
 

@@ -17,7 +17,7 @@ from tests.row_patterns import NowhereError, recognize
 if TYPE_CHECKING:
     from databases import Database
 
-    from bridge.recognize.clause import RowPattern
+    from bridge.query.row_pattern import RowPattern
 
 CASES = load_all()
 ONE_CLAUSE = re.compile(r"SELECT \* FROM (\w+) (?=MATCH_RECOGNIZE\b)")
@@ -30,7 +30,7 @@ def alone(case: Case) -> bool:
 
 
 def read(case: Case) -> RowPattern:
-    reader = pytest.importorskip("bridge.frontends.match_recognize")
+    reader = pytest.importorskip("bridge.frontends.sql.match_recognize")
     cursor = Cursor(case.sql)
     while cursor.word() != "MATCH_RECOGNIZE":
         cursor.at += 1
@@ -79,7 +79,7 @@ def connections() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def cep(case: Case, database: Database, connections: dict[str, Any]) -> Iterator[Any]:
-    pytest.importorskip("bridge.recognize.demand")
+    pytest.importorskip("bridge.patterns.bounded")
     if database.name not in connections:
         connections[database.name] = database.connect()
     opened = connections[database.name]

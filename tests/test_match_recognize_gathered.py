@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import bridge
-from bridge.recognize import rows
-from bridge.recognize.members import Members
+from bridge.patterns import rows
+from bridge.patterns.members import Members
 
 ROWS = 400
 

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from sqlglot import parse_one
 
-from bridge.recognize.evaluate import HELPERS, scalar
-from bridge.recognize.strategies.inline import truth
+from bridge.patterns.evaluate.python import truth
+from bridge.patterns.evaluate.vector import HELPERS, scalar
 
 CONDITIONS = [
     "_v0 < COALESCE(_v1, _v2)",

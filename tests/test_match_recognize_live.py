@@ -159,7 +159,7 @@ def test_what_does_not_happen_in_time_is_a_match(live: Watched) -> None:
 
 
 def test_absence_needs_a_stream_and_within() -> None:
-    from bridge.frontends.extended import parse
+    from bridge.frontends.sql.statements import parse
 
     assert parse(str(parse(ABSENCE))) == parse(ABSENCE)
     with pytest.raises(QueryError, match="NOT needs WITHIN"):
@@ -286,7 +286,7 @@ def test_a_window_below_is_refused() -> None:
 
 
 def test_the_text_of_a_query_gives_the_query_back() -> None:
-    from bridge.frontends.extended import parse
+    from bridge.frontends.sql.statements import parse
 
     node = parse(V_SHAPE.format(within=" WITHIN 10 S"))
     assert isinstance(node, query.MatchRecognize)

@@ -11,8 +11,9 @@ import pytest
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.recognize import answer, planner
-from bridge.recognize.rows import SortedRows, Source
+from bridge.patterns import output as answer
+from bridge.patterns import planner
+from bridge.patterns.rows import SortedRows, Source
 from nfa.errors import SkipError
 from tests.row_pattern_generate import COLUMNS, GRADES, Example, generate
 from windows.databases import open_database

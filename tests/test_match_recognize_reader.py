@@ -11,11 +11,10 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.match_recognize import match_recognize
-from bridge.frontends.select import RESERVED
-from bridge.query import scalar
-from bridge.recognize.clause import PerMatch, RowPattern, Skip
-from bridge.recognize.write import variable
+from bridge.frontends.sql.match_recognize import match_recognize
+from bridge.query.expressions import scalar
+from bridge.query.row_pattern import PerMatch, RowPattern, Skip, variable
+from bridge.query.words import RESERVED
 from nfa import pattern as p
 
 

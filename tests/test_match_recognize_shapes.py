@@ -19,7 +19,7 @@ STRATEGIES = ("gaps", "offsets", "prefilter")
 @pytest.fixture
 def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Has one more member whenever a strategy gives up and another answers."""
-    from bridge.recognize import planner
+    from bridge.patterns import planner
 
     found, after = list[int](), planner._after
 
@@ -32,8 +32,8 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def actual(cep: Any, example: Example, strategy: str) -> Outcome:
-    from bridge.recognize.answer import answer
-    from bridge.recognize.rows import Source
+    from bridge.patterns.output import answer
+    from bridge.patterns.rows import Source
 
     cep.database.execute("DELETE FROM events")
     if example.rows:
@@ -74,14 +74,14 @@ def test_many_times_it_gives_what_the_definition_says(block: int, strategy: str,
 
 def test_a_strategy_has_to_have_a_name_that_there_is(cep: Any):
     with pytest.raises(QueryError, match="no strategy 'luck'; there are symbols, starts"):
-        from bridge.recognize.answer import answer
-        from bridge.recognize.rows import Source
+        from bridge.patterns.output import answer
+        from bridge.patterns.rows import Source
 
         answer(cep.database, Source("SELECT * FROM events"), shaped("gaps", 1).clause, list(COLUMNS), "luck")
 
 
 def test_each_shape_is_given_to_its_strategy(cep: Any, monkeypatch: pytest.MonkeyPatch):
-    from bridge.recognize.strategies import prefilter
+    from bridge.patterns.strategies import prefilter
 
     monkeypatch.setattr(prefilter, "FEWEST", 1)
     within = "WITHIN 2 MS"
@@ -98,7 +98,8 @@ def test_each_shape_is_given_to_its_strategy(cep: Any, monkeypatch: pytest.Monke
 
 def chosen(cep: Any, pattern: str, define: str, within: str = "") -> str:
     """The strategy for a clause over a hundred rows, two of which have the letter b."""
-    from bridge.recognize import answer, planner
+    from bridge.patterns import output as answer
+    from bridge.patterns import planner
 
     taken: list[str] = []
 

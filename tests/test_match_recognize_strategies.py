@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from bridge.recognize import answer, planner
-from bridge.recognize.strategies import registers
-from bridge.recognize.task import Task
+from bridge.patterns import output as answer
+from bridge.patterns import planner
+from bridge.patterns.strategies import registers
+from bridge.patterns.task import Task
 from nfa.arrays import compiled
 from tests.row_pattern_generate import COLUMNS, GRADES, generate
 from tests.test_match_recognize_random import actual, agree, expected

@@ -13,8 +13,8 @@ from databases import DATABASES, one_of
 from pushes import Events, Rows, told
 
 import bridge
-from bridge import reports
-from bridge.rewrite import panes
+from bridge.engine import results as reports
+from bridge.rewrite.aggregates import panes
 from tests.test_differential import same_rows
 from windows.databases import Refused, base
 from windows.databases.mariadb import MySQL

@@ -19,10 +19,10 @@ from test_differential import LONG, same_rows
 from test_spark_pieces import History
 
 import bridge
-from bridge import parallel
-from bridge.cli import main
+from bridge.cli.run import main
 from bridge.errors import DatabaseError
-from bridge.results import Tables
+from bridge.history import slices as parallel
+from bridge.history.results import Tables
 from bridge.spark.task import needed
 from windows.databases.duckdb import DuckDB
 

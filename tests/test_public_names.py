@@ -34,8 +34,9 @@ def _exported(module: Any) -> list[str]:
 
 def _signatures(path: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value):
-        yield f"class {path}({', '.join(base.__name__ for base in value.__mro__[1:-1])}){_signature(value)}"
-        for name in sorted(vars(value)):
+        yield f"class {path}{_signature(value)}"
+        own = [base for base in value.__mro__ if base.__module__.split(".")[0] in ("bridge", "nfa", "windows")]
+        for name in sorted({name for base in own for name in vars(base)}):
             if not name.startswith("_"):
                 yield from _signatures(f"{path}.{name}", inspect.getattr_static(value, name))
     elif isinstance(value, property):

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from bridge.query import (
+from bridge.query.expressions import scalar
+from bridge.query.nodes import (
     Aggregate,
     Correlate,
     Definition,
@@ -19,7 +20,6 @@ from bridge.query import (
     Stream,
     Union,
     Window,
-    scalar,
 )
 from tests.generate import Case, code, print_case, random_case, shrink
 from tests.reference import MeaningError, Scope, column_names, derivative, evaluate, matches_nothing, value

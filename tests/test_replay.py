@@ -16,9 +16,9 @@ from generate import Case, random_case
 from test_differential import prepare, same_rows
 
 import bridge
-from bridge.demo import SCRIPT, exchange
-from bridge.replay import Script
-from bridge.results import Tables
+from bridge.cli.demo import SCRIPT, exchange
+from bridge.history.results import Tables
+from bridge.history.script import Script
 
 TRADES = pa.table({"ts": [1, 2, 3, 9], "symbol": ["A", "B", "A", "A"], "price": [9.0, 11.0, 12.0, 3.0]})
 HIGH = {"high": "SELECT symbol, price FROM trades WHERE price > 10"}
@@ -114,7 +114,11 @@ def test_pairs_that_are_still_to_come_hold_nothing_up() -> None:
     def take(self: Tables, name: str, rows: pa.Table) -> None:
         told.extend(rows["ts"].to_pylist())
 
-    with mock.patch("bridge.sources.tables.PAIRS", 3), mock.patch.object(Tables, "take", take), bridge.connect() as cep:
+    with (
+        mock.patch("bridge.sources.tables.PAIRS", 3),
+        mock.patch.object(Tables, "take", take),
+        bridge.connect() as cep,
+    ):
         bridge.replay({"s": pairs()}, {"n": "SELECT a FROM s"}, into=cep)
         assert told == list(range(9))
         assert seen == [0, 0, 0, 3, 3, 3, 6, 6, 6]

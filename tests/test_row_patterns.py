@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from bridge.recognize.clause import RowPattern
+from bridge.query.row_pattern import RowPattern
 from nfa import find_all, past_last_row, to_first, to_last, to_next_row
 from nfa.errors import SkipError
 from nfa.pattern import Pattern, symbols
@@ -87,7 +87,7 @@ def test_shrinking_keeps_the_failure_and_drops_the_rest():
 
 
 def test_the_text_of_an_example_is_read_as_its_clause():
-    reader = pytest.importorskip("bridge.frontends.match_recognize")
+    reader = pytest.importorskip("bridge.frontends.sql.match_recognize")
     from bridge.frontends.cursor import Cursor
 
     for seed in range(300):

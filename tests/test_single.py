@@ -15,8 +15,8 @@ import pytest
 import sqlglot
 
 import bridge
-from bridge.rewrite.emptied import without_empty
-from bridge.rewrite.inlined import inlined
+from bridge.rewrite.optimize.inline import inlined
+from bridge.rewrite.optimize.prune import without_empty
 
 if TYPE_CHECKING:
     from databases import Database

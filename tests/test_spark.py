@@ -239,7 +239,7 @@ def test_a_run_that_failed_leaves_what_was_there_and_is_repeated(spark: Any, tmp
 
 
 def test_what_a_dead_run_left_is_swept_away(spark: Any, tmp_path: Path):
-    from bridge.spark.files import UNFINISHED
+    from bridge.spark.parquet import UNFINISHED
 
     left = tmp_path / f"{UNFINISHED}dead" / "before-q.parquet"
     left.mkdir(parents=True)
@@ -290,7 +290,7 @@ def test_a_killed_run_is_repeated_without_doubles(tmp_path: Path, spark: Any):
 
 def test_what_is_left_of_a_dead_run_writes_nothing_more(tmp_path: Path):
     """Of a killed run a process may live on, which gives its results when the next run has cleared up."""
-    from bridge.spark.files import Directory
+    from bridge.spark.parquet import Directory
     from bridge.spark.task import Writer
 
     class Left:
@@ -314,7 +314,8 @@ def test_what_is_left_of_a_dead_run_writes_nothing_more(tmp_path: Path):
 
 def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path, spark: Any):
     """Each piece's process kills itself at its first attempt."""
-    from bridge.spark import files, pieces
+    from bridge.spark import parquet as files
+    from bridge.spark import pieces
 
     class Dying(files.Writer):
         def write(self, batches: Any) -> Any:
@@ -391,7 +392,7 @@ def test_what_cannot_be_is_refused_before_spark_runs(
 
 
 def test_without_java_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    from bridge.spark import sessions
+    from bridge.spark import session as sessions
 
     monkeypatch.setattr(sessions.shutil, "which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)

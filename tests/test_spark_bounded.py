@@ -15,7 +15,7 @@ import bridge
 from bridge import query
 from bridge.errors import QueryError
 from bridge.spark.bounded import bounded
-from bridge.spark.order import ORDER, PLACE
+from bridge.spark.columns import ORDER, PLACE
 from nfa.errors import ExhaustedError
 from tests.row_pattern_generate import COLUMNS, generate
 from windows.arrow import arrow_type

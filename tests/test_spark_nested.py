@@ -16,7 +16,7 @@ import test_nested as nested
 
 import bridge
 from bridge.errors import SourceError
-from bridge.fanout import fanout
+from bridge.history.pieces import fanout
 from bridge.spark.pieces import Replay
 from windows.arrow import nested_array, values_of
 from windows.schema import Schema

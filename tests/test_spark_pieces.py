@@ -14,13 +14,13 @@ from test_differential import LONG, same_rows
 
 import bridge
 from bridge import query as q
-from bridge.fanout import Fanout, fanout
-from bridge.replay import Script
-from bridge.rows import arrow_table
+from bridge.engine.rows import arrow_table
+from bridge.history.pieces import Fanout, fanout
+from bridge.history.script import Script
 from bridge.sources.layout import layout_of
 from bridge.sources.relations import create_relation
-from bridge.spark.firsts import with_first_row
-from bridge.spark.order import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.columns import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.first_rows import with_first_row
 from bridge.spark.task import Feed, Task
 from windows.arrow import arrow_type
 from windows.schema import Attribute, Schema

@@ -14,9 +14,9 @@ import pytest
 import bridge
 from bridge import query
 from bridge.errors import QueryError
-from bridge.recognize.clause import PerMatch, RowPattern, Skip
+from bridge.query.row_pattern import PerMatch, RowPattern, Skip
 from bridge.spark.bounded import Bounded, bounded, embedded, numbered
-from bridge.spark.order import FIRST_AT, FIRST_PLACE, ORDER, REPORT, SLICE
+from bridge.spark.columns import FIRST_AT, FIRST_PLACE, ORDER, REPORT, SLICE
 from bridge.spark.slices import Moment, Report, Search, Share, Slices, cut, joined
 from bridge.spark.task import Feed
 from tests.row_pattern_generate import COLUMNS, generate

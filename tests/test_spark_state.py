@@ -17,10 +17,10 @@ from test_spark_pieces import History, _number, _rows
 
 import bridge
 from bridge.errors import BridgeError
-from bridge.intake import EARLIEST
-from bridge.replay import Script
+from bridge.history.script import Script
+from bridge.sources.arrow import EARLIEST
 from bridge.sources.relations import create_relation
-from bridge.spark.order import PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.columns import PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.state import read, restore, saved, written
 from bridge.spark.stream import Piece, placed
 from bridge.spark.task import Task

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import bridge
-from bridge.algebra import UpdateSQL
-from bridge.query import Stream
-from bridge.replay import Script
+from bridge.history.script import Script
+from bridge.query.nodes import Stream
+from bridge.query.scripts import UpdateSQL
+from bridge.rewrite.letters import counts_by_itself
 from bridge.spark import writes
 from bridge.spark.writes import Letter, Target
-from bridge.stores.letters import counts_by_itself
 from bridge.stores.store import Store
 from windows.databases import Refused, open_database
 from windows.databases.sqlite import SQLite

@@ -13,9 +13,9 @@ from test_match_recognize_cases import alone, read
 
 import bridge
 from bridge import Bridge, QueryError
-from bridge.cli import main
-from bridge.recognize.clause import RowPattern
-from bridge.recognize.why import Why
+from bridge.cli.run import main
+from bridge.patterns.why import Why
+from bridge.query.row_pattern import RowPattern
 from nfa.threads.trace import Fate
 from tests.row_pattern_generate import COLUMNS, generate
 from tests.row_pattern_values import Scene, Step, value

@@ -7,7 +7,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from bridge.bench.sides import Baseline, Ours, RefusedError, Rows, Side, Sided, Timing, in_turns
+from bridge.bench.contestants import Baseline, Ours, RefusedError, Rows, Side, Sided, Timing, in_turns
 from bridge.bench.workloads import MIXED, MIXED_COUNT, WORKLOADS, Workload
 from bridge.errors import BridgeError
 

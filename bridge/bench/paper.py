@@ -35,9 +35,9 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query
+from bridge.engine.event import Event
 from bridge.errors import QueryError
-from bridge.event import Event
-from bridge.frontends.extended import parse
+from bridge.frontends.sql.statements import parse
 from nfa.automaton import Automaton, compile_automaton
 from windows.databases import Database, open_database
 from windows.extents import Range

@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bridge.bench.sides import RefusedError, Rows, Timing
+from bridge.bench.contestants import RefusedError, Rows, Timing
 from bridge.bench.workloads import Workload, table, window
 
 LONGEST = 240

@@ -16,12 +16,10 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
+from bridge.query.words import WORD
 
 if TYPE_CHECKING:
-    from bridge.variables import Variable
-
-WORD = re.compile(r"[^\W\d][\w$]*")
-"""A name that needs no quotes, if the language has no other use for it."""
+    from bridge.query.variables import Variable
 
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")

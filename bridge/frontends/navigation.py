@@ -12,9 +12,10 @@ from typing import NoReturn, cast
 from sqlglot import Token, exp
 
 from bridge.errors import nearest
-from bridge.frontends.cursor import WORD, Cursor, Region, word_of
-from bridge.frontends.scalars import position_of, single
-from bridge.recognize.clause import NAVIGATION, OF_THE_MATCH, SEMANTICS, identifier
+from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.expressions import position_of, single
+from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS, identifier
+from bridge.query.words import WORD
 
 _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
 _WORDS = """AND OR NOT XOR BETWEEN IN LIKE ILIKE RLIKE GLOB SIMILAR IS ISNULL NOTNULL ESCAPE CASE WHEN THEN ELSE END AS

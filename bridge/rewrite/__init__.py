@@ -1,31 +1,26 @@
 """From query objects to SQL: one operator a file, each registering how its node becomes a flow of rows."""
 
-from bridge.flow import Flow, Need
+from bridge.rewrite import stateless as stateless
+from bridge.rewrite.aggregates import aggregate as aggregate
+from bridge.rewrite.aggregates import snapshot as snapshot
+from bridge.rewrite.flow import Flow, Need
+from bridge.rewrite.joins import correlate as correlate
+from bridge.rewrite.joins import lookup as lookup
+from bridge.rewrite.matching import match as match
 from bridge.rewrite.network import Network, Source
+from bridge.rewrite.patterns import eager_match as eager_match
+from bridge.rewrite.patterns import match_recognize as match_recognize
+from bridge.rewrite.patterns import temporal_match as temporal_match
+from bridge.rewrite.rows import arrange as arrange
+from bridge.rewrite.rows import enumeration as enumeration
+from bridge.rewrite.rows import gathered as gathered
+from bridge.rewrite.rows import previous as previous
+from bridge.rewrite.tables import change as change
+from bridge.rewrite.tables import stores as stores
+from bridge.rewrite.tables import variables as variables
+from bridge.rewrite.windows import changed as changed
+from bridge.rewrite.windows import jumping as jumping
+from bridge.rewrite.windows import leaving as leaving
+from bridge.rewrite.windows import sliding as sliding
 
-__all__ = [
-    "Flow",
-    "Need",
-    "Network",
-    "Source",
-    "aggregate",
-    "arrange",
-    "assign",
-    "change",
-    "changing",
-    "correlate",
-    "eager",
-    "enumerate",
-    "gathered",
-    "jumping",
-    "lookup",
-    "match",
-    "prior",
-    "recognize",
-    "rstream",
-    "simple",
-    "snapshot",
-    "stores",
-    "stream",
-    "temporal",
-]
+__all__ = ["Flow", "Need", "Network", "Source"]

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from sqlglot import exp
 
 from bridge import query
-from bridge.algebra import ReadSQL
-from bridge.changes import Leaving, StateTable
 from bridge.errors import QueryError
-from bridge.flow import FROM, OUT, TIMES, Flow, Form, Need, Selection, before, named, number, numbered, of, same, table
-from bridge.plan import Insert, Operator, Purge, Table
-from bridge.query import Node
-from bridge.scope import column
-from bridge.snapshot import Snapshot
+from bridge.query.changes import Leaving, StateTable
+from bridge.query.epl_nodes import Snapshot
+from bridge.query.nodes import Node
+from bridge.query.scripts import ReadSQL
+from bridge.rewrite.flow import FROM, OUT, TIMES, Flow, Form, Need, Selection
+from bridge.rewrite.plan import Insert, Operator, Purge, Table
 from nfa.temporal.tree import is_timed as is_timed_pattern
 from windows.databases.base import Database
 from windows.extents import NEVER, Batch, FirstRange, Range
+from windows.sql import before, column, named, number, numbered, of, same, table
 
 if TYPE_CHECKING:
     from bridge.stores.outbox import Outbox

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.intake import EARLIEST, LATEST
+from bridge.sources.arrow import EARLIEST, LATEST
 from windows.arrow import arrow_type, conformed, is_nested, joined
 from windows.schema import Attribute, TypeMismatch
 

@@ -9,7 +9,7 @@ from pyarrow import csv, json, parquet
 from sqlglot import exp
 
 from bridge.errors import DatabaseError, SourceError
-from bridge.intake import as_arrow
+from bridge.sources.arrow import as_arrow
 from bridge.sources.convert import to_attribute
 from windows.arrow import values_of
 from windows.databases import Database, Refused

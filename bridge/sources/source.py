@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from bridge.errors import SourceError
-from bridge.intake import as_arrow
 from bridge.sources import csv, ndjson
+from bridge.sources.arrow import as_arrow
 from bridge.sources.block import Block, Checker, Rejects
 from bridge.sources.layout import Layout, Note, layout_of
 from bridge.sources.tables import ROWS, PairsReader, ParquetReader, TableReader

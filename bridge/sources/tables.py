@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bridge.errors import BridgeError, SourceError
-from bridge.intake import milliseconds
+from bridge.sources.arrow import milliseconds
 from bridge.sources.block import Block
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout, attribute_type

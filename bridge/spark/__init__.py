@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bridge.spark.sessions import session
+from bridge.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from bridge.engine import Bridge
+    from bridge.engine.bridge import Bridge
 
 
 def replay(
@@ -34,9 +34,9 @@ def replay(
     `pieces` says into how many pieces the history is cut, where that is not to be found out. What the script writes is
     written before the results are there, once for each name of a `run`.
     """
-    from bridge.replay import Script
+    from bridge.history.script import Script
     from bridge.spark.continuation import go_live
-    from bridge.spark.files import read, write
+    from bridge.spark.parquet import read, write
     from bridge.spark.pieces import Replay, frames
     from bridge.spark.writes import refuse, refuse_tables, run_name
     from bridge.spark.writes import write as write_letters

@@ -12,21 +12,20 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.query import Node
-from bridge.recognize.answer import matches, prepared
-from bridge.recognize.arrow import Ints
-from bridge.recognize.clause import PerMatch, RowPattern
-from bridge.recognize.conditions import conditions
-from bridge.recognize.decided import AT_THE_END as IN_THE_END
-from bridge.recognize.decided import BY_ROW, Searches, can_tell, searched
-from bridge.recognize.members import Members
-from bridge.recognize.output import Output, shown
-from bridge.recognize.rows import SortedRows, Source
-from bridge.recognize.values import Fold, Number, Value, Valued, read, shift_of
-from bridge.scope import column
-from bridge.spark.order import AT_THE_END, BY_TIME, ORDER, PLACE
+from bridge.patterns.arrays import Ints
+from bridge.patterns.conditions import conditions
+from bridge.patterns.live.decision_times import AT_THE_END as IN_THE_END
+from bridge.patterns.live.decision_times import BY_ROW, Searches, can_tell, searched
+from bridge.patterns.members import Members
+from bridge.patterns.output import Output, matches, prepared, shown
+from bridge.patterns.rows import SortedRows, Source
+from bridge.patterns.values import Fold, Number, Value, Valued, read, shift_of
+from bridge.query.nodes import Node
+from bridge.query.row_pattern import PerMatch, RowPattern
+from bridge.spark.columns import AT_THE_END, BY_TIME, ORDER, PLACE
 from windows.databases.duckdb import DuckDB
 from windows.schema import Schema
+from windows.sql import column
 
 ROWS = 6_000_000
 """A piece of more rows goes through the live query, in bounded memory."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bridge.engine import Bridge
+from bridge.engine.bridge import Bridge
 from bridge.errors import BridgeError
-from bridge.spark.order import TIME
+from bridge.spark.columns import TIME
 from bridge.spark.pieces import Replay
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bridge.fanout import Path
+from bridge.history.pieces import Path
+from bridge.spark.columns import PIECE, PLACE, TIME
 from bridge.spark.events import Events, column
-from bridge.spark.order import PIECE, PLACE, TIME
 from windows.arrow import arrow_type
 from windows.schema import Schema
 from windows.types import Struct, shape

@@ -5,22 +5,24 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from bridge.errors import SourceError
-from bridge.intake import EARLIEST, as_arrow
-from bridge.replay import Script, described_sources
+from bridge.history.script import Script, described_sources
+from bridge.sources.arrow import EARLIEST, as_arrow
 from bridge.sources.layout import Layout, layout_of
 from bridge.sources.source import ending_of, open_source, paths_of
-from bridge.spark.order import TIME
-from bridge.spark.schemas import arrow_type_of_spark
+from bridge.spark.columns import TIME, arrow_type_of_spark
+from windows.arrow import arrow_type
 from windows.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
 
 FILE, ROW = "file", "row"
 """Columns of a frame of events that order rows of equal TIME."""
@@ -112,8 +114,6 @@ def _texts(
     """CSV and NDJSON, read file by file by the reader of every replay, so that a value means the same everywhere."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from bridge.spark.texts import Texts
-
     paths = [os.path.abspath(name) for name in paths_of(path)]
     first = open_source(stream, paths[0], schema, timestamp)
     first.close()
@@ -182,3 +182,41 @@ def column(name: str) -> Column:
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
+
+
+# Text files on the executors: each is read by the reader of every replay
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """Reads files of one stream: `ts`, the attributes, then the file's number and each row's place in it."""
+
+    stream: str
+    attributes: Schema
+    timestamp: str | None
+
+    @property
+    def schema(self) -> str:
+        """The columns as Spark declares them."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        fields = [("ts", pa.int64()), *((a.name, arrow_type(a.type)) for a in self.attributes)]
+        fields += [("_file", pa.int32()), ("_row", pa.int64())]
+        return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)  # type: ignore[return-value]
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the files that these rows name."""
+        for batch in batches:
+            for file in batch.to_pylist():
+                yield from self._rows(file["file"], file["path"])
+
+    def _rows(self, number: int, path: str) -> Iterator[pa.RecordBatch]:
+        source = open_source(self.stream, path, self.attributes, self.timestamp)
+        done = 0
+        for table in source.tables():
+            count = table.num_rows
+            places = pa.array(np.arange(done, done + count))
+            files = pa.array(np.full(count, number, np.int32))
+            numbered = table.append_column("_file", files).append_column("_row", places)
+            yield from numbered.combine_chunks().to_batches()
+            done += count

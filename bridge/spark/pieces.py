@@ -13,21 +13,44 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bridge.engine import Bridge
+from bridge.engine.bridge import Bridge
+from bridge.engine.connect import connect
 from bridge.errors import BridgeError
-from bridge.fanout import Path, fanout, in_words
-from bridge.intake import milliseconds
-from bridge.query import MatchRecognize, Node, Stream, walk
-from bridge.replay import Script, schema_for, undeclared
+from bridge.history.pieces import Path, fanout, in_words
+from bridge.history.script import Script, schema_for, undeclared
+from bridge.query.nodes import MatchRecognize, Node, Stream, walk
+from bridge.sources.arrow import milliseconds
 from bridge.sources.relations import copy_table, create_relation
+from bridge.spark.big_partitions import (
+    FEW_ROWS,
+    NO_STRANDS,
+    WHY_LIVE,
+    Cutter,
+    Joined,
+    Strand,
+    Strands,
+    heavy,
+    kept,
+    why_whole,
+)
 from bridge.spark.bounded import Bounded, bounded
+from bridge.spark.columns import (
+    FILE_BITS,
+    MOMENT,
+    MOST_STREAMS,
+    ORDER,
+    PIECE,
+    PLACE,
+    STREAM_BITS,
+    TIME,
+    as_table,
+    result_schema,
+    spark_schema,
+)
 from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, timed, value_of
 from bridge.spark.events import FILE, ROW, Events, column, open_events
-from bridge.spark.firsts import with_first_row
-from bridge.spark.order import FILE_BITS, MOMENT, MOST_STREAMS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
-from bridge.spark.schemas import as_table, result_schema, spark_schema
-from bridge.spark.sessions import session
-from bridge.spark.strands import FEW_ROWS, NO_STRANDS, WHY_LIVE, Cutter, Joined, Strand, Strands, heavy, kept, why_whole
+from bridge.spark.first_rows import with_first_row
+from bridge.spark.session import session
 from bridge.spark.task import Feed, Task, needed
 from bridge.spark.writes import NO_WRITES, checked_stores, separated, stores_read
 from windows.schema import Attribute, Schema
@@ -114,9 +137,7 @@ class Replay:
     @contextlib.contextmanager
     def checked(self) -> Iterator[Bridge]:
         """A bridge without events that has all streams and queries: what is wrong with them, is wrong here."""
-        import bridge
-
-        with bridge.connect() as cep:
+        with connect() as cep:
             for name, table in self.relations.items():
                 (create_relation if name in self.given else copy_table)(cep.database, name, table)
             for name, url in self.stores.items():

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.errors import QueryError
-from bridge.recognize.arrow import Bools, Ints
-from bridge.recognize.decided import AT_THE_END
+from bridge.patterns.arrays import Bools, Ints
+from bridge.patterns.live.decision_times import AT_THE_END
 from bridge.spark.bounded import Answer, Bounded, embedded, look_back
-from bridge.spark.order import REPORT, SLICE
+from bridge.spark.columns import REPORT, SLICE
 from bridge.spark.task import Feed, pieces
 from nfa.errors import ExhaustedError
 from windows.databases.duckdb import DuckDB

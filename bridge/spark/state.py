@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from bridge.engine.runner import Runner
 from bridge.errors import BridgeError
 from bridge.rewrite.network import CLOCK
-from bridge.runner import Runner
 
 NUMBERS = b"cep:numbers"
 """Metadata of a state: time and number of the newest event."""

@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.errors import BridgeError
-from bridge.fanout import in_words
-from bridge.intake import EARLIEST
-from bridge.replay import Script
-from bridge.spark.order import FILE_BITS, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.history.pieces import in_words
+from bridge.history.script import Script
+from bridge.sources.arrow import EARLIEST
+from bridge.spark.columns import FILE_BITS, PIECE, PLACE, STREAM_BITS, TIME, spark_schema
 from bridge.spark.pieces import Replay
-from bridge.spark.schemas import spark_schema
 from bridge.spark.state import read, restore, saved, written
 from bridge.spark.task import CHUNK, Run, Task
 from bridge.spark.writes import refuse, refuse_tables

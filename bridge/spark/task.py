@@ -16,23 +16,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.catalogue import QueryEntry
-from bridge.engine import Bridge
+from bridge.check.scope import Field
+from bridge.engine.bridge import Bridge
+from bridge.engine.catalogue import QueryEntry
+from bridge.engine.intake import interleaved
+from bridge.engine.rows import arrow_table
 from bridge.errors import QueryError, SourceError
-from bridge.intake import interleaved
-from bridge.query import Node, Stream, walk
-from bridge.results import file_name
-from bridge.rows import arrow_table
-from bridge.scope import Field
+from bridge.history.results import file_name
+from bridge.query.nodes import Node, Stream, walk
+from bridge.rewrite.letters import PLACE as LETTER_PLACE
+from bridge.rewrite.letters import SEQ, VALUE
+from bridge.rewrite.tables.read_store import Read
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.relations import copy_table
 from bridge.spark.bounded import ROWS, Bounded
-from bridge.spark.order import AT_THE_END, BY_TIME, FIRST, MOMENT, ORDER, PLACE, STREAM_BITS, TIME
-from bridge.stores.letters import PLACE as LETTER_PLACE
-from bridge.stores.letters import SEQ, VALUE
-from bridge.stores.read import Read
-from bridge.stores.values import dumped
+from bridge.spark.columns import AT_THE_END, BY_TIME, FIRST, MOMENT, ORDER, PLACE, STREAM_BITS, TIME
+from bridge.stores.statement import dumped
 from nfa.errors import ExhaustedError
 from windows.schema import Schema
 

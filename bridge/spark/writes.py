@@ -18,28 +18,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from bridge.algebra import IntoTable, ReadSQL, UpdateSQL
+from bridge.engine.connect import connect
 from bridge.errors import BridgeError, DatabaseError, QueryError
-from bridge.fanout import Fanout
-from bridge.query import walk
-from bridge.replay import Script
+from bridge.history.pieces import Fanout
+from bridge.history.script import Script
+from bridge.query.nodes import walk
+from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
+from bridge.rewrite import letters
+from bridge.rewrite.conflicts import conflicts
+from bridge.rewrite.letters import Letters, Writer
 from bridge.sources.relations import create_relation, drop_relation
-from bridge.spark.order import TIME
-from bridge.stores import letters, statement
-from bridge.stores.letters import Letters, Writer
-from bridge.stores.order import conflicts
+from bridge.spark.columns import TIME
+from bridge.stores import statement
+from bridge.stores.check import RESULT_ID
 from bridge.stores.outbox import encoder_of
-from bridge.stores.resolve import RESULT_ID
+from bridge.stores.statement import converted, loaded
 from bridge.stores.store import Store, Unreachable
-from bridge.stores.table import made
-from bridge.stores.values import converted, loaded
+from bridge.stores.write import made
 from windows.arrow import arrow_type
 from windows.databases import Database, Refused, open_database
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from bridge.engine import Bridge
+    from bridge.engine.bridge import Bridge
     from bridge.spark.events import Events
     from bridge.spark.pieces import Replay
 
@@ -178,9 +180,7 @@ def separated(replay: Replay) -> tuple[Script, dict[str, pa.Table], Writes]:
     script = replay.script
     if not letters.touches(script.queries):
         return script, replay.given, NO_WRITES
-    import bridge
-
-    with bridge.connect() as cep:
+    with connect() as cep:
         replay.script, tables = brought(script, replay.database, replay.given, cep.database)
     replay.relations = {**replay.given, **tables}
     with replay.checked() as cep:

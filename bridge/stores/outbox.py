@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from bridge.stores import statement
+from bridge.stores.statement import Convert, converted, loaded
 from bridge.stores.store import Store, Stores, Unreachable
-from bridge.stores.values import Convert, converted, loaded
 from windows.databases import Database, Refused
 from windows.schema import Attribute, type_of_value
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import datetime
+import decimal
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
+from bridge.check.types import UNKNOWN, type_of
 from bridge.errors import QueryError, nearest
-from bridge.flow import named, of, qualified
-from bridge.scope import conjuncts
-from bridge.types import UNKNOWN, type_of
 from windows.databases import Database
 from windows.databases.base import PARAMETER
 from windows.schema import TypeMismatch, canonical_type
+from windows.sql import conjuncts, named, of, qualified
 
 _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 _NOT_ALONE = (
@@ -157,7 +160,7 @@ class Tables:
 
     @classmethod
     def of(cls, select: exp.Select, database: Database) -> Tables:
-        from bridge.flow import items
+        from windows.sql import items
 
         found: dict[str, dict[str, tuple[str, exp.Expr]]] = {}
         for item in items(select):
@@ -293,3 +296,51 @@ def _expanded(tree: exp.Select, scope: Tables) -> exp.Select:
             listed.append(item)
     tree.set("expressions", listed)
     return tree
+
+
+# Values between one database and another, and as JSON in between
+
+Convert = Callable[[Any], Any]
+
+_KINDS: dict[str, tuple[type, Convert, Convert]] = {
+    "decimal": (decimal.Decimal, str, decimal.Decimal),
+    "timestamp": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
+    "float": (float, repr, float),
+}
+
+
+def converted(values: Sequence[Any], convert: Sequence[Convert | None]) -> list[Any]:
+    """Each value by its conversion; NULL stays NULL."""
+    return [
+        change(value) if change is not None and value is not None else value
+        for value, change in zip(values, convert, strict=True)
+    ]
+
+
+def dumped(values: Sequence[Any]) -> str:
+    """Values as JSON from which `loaded` gives the same ones.
+
+    >>> loaded(dumped([1, None, "x", 0.1, decimal.Decimal("1.20")]))
+    [1, None, 'x', 0.1, Decimal('1.20')]
+    """
+    return json.dumps([_told(value) for value in values], ensure_ascii=False)
+
+
+def loaded(text: str) -> list[Any]:
+    """The values of a JSON text that `dumped` gave."""
+    return [_value(told) for told in json.loads(text)]
+
+
+def _told(value: Any) -> Any:
+    for kind, (known, write, _) in _KINDS.items():
+        if isinstance(value, known):
+            return {kind: write(value)}
+    return value
+
+
+def _value(told: Any) -> Any:
+    if not isinstance(told, dict):
+        return told
+    ((kind, text),) = told.items()
+    return _KINDS[kind][2](text)

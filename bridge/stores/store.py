@@ -10,11 +10,11 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.errors import NameTaken, QueryError, SchemaError, nearest
-from bridge.flow import named, of
 from bridge.stores.statement import Sql, joined, places
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PARAMETER
 from windows.schema import is_text
+from windows.sql import named, of
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0
 """Seconds until a store that does not answer is asked again: twice as long each time."""

@@ -79,7 +79,8 @@ class SQLite(Alchemy):
         self.execute("COMMIT")
 
     def rollback(self) -> None:
-        if cast("Any", self.connection.driver_connection).in_transaction:
+        driver = cast("Any", self.connection.driver_connection)  # None where it was closed
+        if driver is not None and driver.in_transaction:
             self.execute("ROLLBACK")
 
     def column_type(self, attribute: Attribute) -> str:

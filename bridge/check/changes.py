@@ -1,0 +1,160 @@
+"""What may change a table: names found, types that fit, every refusal with its place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.scope import Field, Scope, condition_of, scalar
+from bridge.check.types import UNKNOWN, family, place, type_of
+from bridge.errors import QueryError, nearest
+from bridge.frontends.epl.tables import INITIAL
+from bridge.query.changes import Action, Change, ChangeTable, Changing, Leaving
+from bridge.query.nodes import Filter, Stream, unfiltered
+from bridge.query.variables import CURRENT, SetVariables
+
+Fields = Sequence[Field]
+
+_WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
+
+
+@resolve.register
+def _(node: ChangeTable, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    columns = tuple(Field(attribute.name, attribute.type) for attribute in node.table.schema)
+    change = checked(node.change, below.visible, columns, f"the table {node.table.name!r}")
+    resolved = dataclasses.replace(node, input=below.node, change=change)
+    return Resolved(resolved, below.visible if change.always else columns, windowed=False)
+
+
+@resolve.register
+def _(node: Changing, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    changes = []
+    for trigger, change in node.changes:
+        by = streaming(trigger, names)
+        changes.append((by.node, checked(change, by.visible, below.visible, "the window")))
+    return Resolved(Changing(below.node, tuple(changes)), below.visible, windowed=True)
+
+
+@resolve.register
+def _(node: Leaving, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    if isinstance(unfiltered(below.node), Stream):  # nothing leaves what has no window
+        return Resolved(Filter(below.node, exp.false()), below.fields, windowed=False)
+    return Resolved(Leaving(below.node), below.fields, windowed=False)
+
+
+def checked(change: Change, event: Fields, row: Fields, what: str) -> Change:
+    """The change with its columns named `alias.column`, all that are set of types that fit; `what` is changed."""
+    if change.alias.lower() == change.row.lower():
+        raise QueryError(f"the event and the row are both called {change.row!r}: give one of them an alias")
+    told = _qualified(event, change.alias)
+    both = Scope((*told, *_qualified(row, change.row), *_qualified(row, INITIAL, hidden=True)))
+    condition = None if change.condition is None else condition_of(change.condition, both, "WHERE")
+    matched = tuple(_action(action, change, both, event, row, what) for action in change.matched)
+    unmatched = tuple(_action(action, change, Scope(told), event, row, what) for action in change.unmatched)
+    return dataclasses.replace(change, condition=condition, matched=matched, unmatched=unmatched)
+
+
+def _qualified(fields: Fields, alias: str, hidden: bool = False) -> tuple[Field, ...]:
+    return tuple(Field(f"{alias}.{one.name}", one.type, (alias, one.name), hidden) for one in fields)
+
+
+def _action(action: Action, change: Change, scope: Scope, event: Fields, row: Fields, what: str) -> Action:
+    condition = None if action.condition is None else condition_of(action.condition, scope, "WHEN … AND")
+    values = dict(_values(action, change, scope, event, row, what))
+    return Action(action.kind, condition, tuple(values.items()))
+
+
+def _values(
+    action: Action, change: Change, scope: Scope, event: Fields, row: Fields, what: str
+) -> Iterator[tuple[str, exp.Expr]]:
+    """Each column that is set with its value over what the event and the row were, the ones set before put in."""
+    before: dict[str, exp.Expr] = {}
+    seen: set[str] = set()
+    listed = action.values
+    if action.star:
+        listed = tuple((one.name, exp.column(_quoted(one.name), table=_quoted(change.alias))) for one in event)
+    for name, written in listed:
+        value = _of_row(written, row, change.row) if action.kind == "update" else written
+        column = next((one for one in row if one.name.lower() == name.lower()), None)
+        if column is None:
+            hint = nearest(name, [one.name for one in row])
+            raise QueryError(f"{what} has no column {name!r}{hint}", position=place(value), words=[name])
+        if column.name in seen and action.kind == "insert":
+            raise QueryError(f"the column {name!r} has two values", position=place(value))
+        seen.add(column.name)
+        found = scalar(value, scope)
+        kind = type_of(found, scope.type_of)
+        check_fits(value, kind, column)
+        given = _as_before(found, before, change.row)
+        given = given if kind == column.type else exp.cast(given, column.type)
+        if action.kind == "update":
+            before[f"{change.row}.{column.name}"] = given
+        yield column.name, given
+
+
+def _of_row(value: exp.Expr, row: Fields, alias: str) -> exp.Expr:
+    """A value that is set: names without an alias are the row's, where it has them."""
+    own = {one.name.lower() for one in row}
+
+    def named(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in own:
+            return exp.column(node.this.copy(), table=_quoted(alias))
+        return node
+
+    return value.transform(named)
+
+
+def _as_before(value: exp.Expr, before: Mapping[str, exp.Expr], row: str) -> exp.Expr:
+    """The value over the row as it was: what is set before stands in it as it was computed, `initial` is the row."""
+
+    def was(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        if node.name in before:
+            return exp.paren(before[node.name].copy())
+        if node.name.startswith(f"{INITIAL}."):
+            return exp.column(_quoted(f"{row}.{node.name.removeprefix(f'{INITIAL}.')}"))
+        return node
+
+    return value.transform(was)
+
+
+def check_fits(value: exp.Expr, kind: str, column: Field, what: str = "column") -> None:
+    """Numbers may become wider; nothing else changes its type by itself."""
+    if kind in (UNKNOWN, column.type) or isinstance(value, exp.Null):
+        return
+    wider = kind in _WHOLE and (column.type in _WHOLE or family(column.type) == "number")
+    if not wider and not (family(kind) == family(column.type) and column.type == "DOUBLE"):
+        raise QueryError(
+            f"the {what} {column.name!r} is {column.type}, {value.sql()} is {kind} (cast(…, …) says what is meant)",
+            position=place(value),
+        )
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+# What may set variables: names found, types that fit, every refusal with its place
+
+
+@resolve.register
+def _(node: SetVariables, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    types = {column.name: column.type for table in node.tables for column in table.schema}
+    values = [Field(CURRENT + name, kind, hidden=True) for name, kind in types.items()]
+    scope = Scope((*below.fields, *values))
+    settings = []
+    for name, value in node.settings:
+        found = scalar(value, scope)
+        kind = type_of(found, scope.type_of)
+        check_fits(value, kind, Field(name, types[name]), "variable")
+        settings.append((name, found if kind == types[name] else exp.cast(found, types[name])))
+    told = tuple(Field(table.name, types[table.name]) for table in node.set)
+    return Resolved(dataclasses.replace(node, input=below.node, settings=tuple(settings)), told, windowed=False)

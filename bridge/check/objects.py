@@ -1,0 +1,91 @@
+"""Objects and lists in expressions: `A.*` as a value, the whole row; `{'a': x}`; ARRAY_AGG(x), the values of a group.
+
+They are given their types here, which the databases want to know (`windows.nested`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from bridge.check.types import UNKNOWN, place
+from bridge.errors import QueryError
+from windows.nested import FieldValue, is_list, is_object, list_of, object_of
+from windows.types import Struct, TypeMismatch, canonical_type
+
+Columns = Callable[[str], Sequence[tuple[str, str]]]
+"""Names and types of the columns of a row: of the one called so, or ("") of the only one."""
+
+Kind = Callable[[exp.Expr], str]
+"""The type of an expression."""
+
+
+def with_objects(expression: exp.Expr, columns: Columns, kind_of: Kind) -> exp.Expr:
+    """The expression with typed objects and lists.
+
+    >>> whole = exp.Column(this=exp.Star(), table=exp.to_identifier("A"))
+    >>> print(with_objects(exp.ArrayAgg(this=whole), lambda of: [("v", "INTEGER")], lambda value: "STRUCT(v INTEGER)"))
+    CAST(ARRAY_AGG(CAST(STRUCT(A."v" AS "v") AS STRUCT<v INT>)) AS ARRAY<STRUCT<v INT>>)
+    """
+    if not expression.find(exp.Star, exp.ArrayAgg, exp.Struct):
+        return expression
+
+    def changed(node: exp.Expr) -> exp.Expr:
+        if is_object(node) or is_list(node) or isinstance(node, exp.Count):
+            return node.copy()  # which is not gone into
+        if _is_row(node):
+            return _row(node, columns)
+        if isinstance(node, exp.Struct) and all(isinstance(part, exp.PropertyEQ) for part in node.expressions):
+            parts = [(part.name, with_objects(part.expression, columns, kind_of)) for part in node.expressions]
+            return _object([(name, value, kind_of(value)) for name, value in parts], node)
+        if isinstance(node, exp.ArrayAgg) and not isinstance(node.this, (exp.Order, exp.Distinct)):
+            value = with_objects(node.this, columns, kind_of)
+            kind = kind_of(value)
+            if kind == UNKNOWN:
+                what = node.this.sql()
+                raise QueryError(f"the type of {what} is known to the database alone: CAST it", position=place(node))
+            return list_of(value, kind)
+        return node
+
+    return expression.transform(changed)
+
+
+def _is_row(node: exp.Expr) -> bool:
+    """`A.*`, or `*`."""
+    return isinstance(node.this if isinstance(node, exp.Column) else node, exp.Star)
+
+
+def _row(node: exp.Expr, columns: Columns) -> exp.Expr:
+    qualifier = node.args.get("table") if isinstance(node, exp.Column) else None
+
+    def column(name: str) -> exp.Expr:
+        found = exp.column(exp.to_identifier(name, quoted=True), table=qualifier and qualifier.copy())
+        if qualifier is not None:
+            found.this.meta.update(qualifier.meta)
+        return found
+
+    return _object([(name, column(name), kind) for name, kind in columns(qualifier.name if qualifier else "")], node)
+
+
+def _object(fields: Sequence[FieldValue], node: exp.Expr) -> exp.Expr:
+    try:
+        object_type([(name, kind) for name, _, kind in fields])
+    except QueryError as error:
+        raise QueryError(error.message, position=place(node)) from None
+    return object_of(fields)
+
+
+def object_type(fields: Sequence[tuple[str, str]], *words: str) -> str:
+    """The type of an object of parts of these names and types; `words` are what an error is about.
+
+    >>> object_type([("a", "INTEGER")])
+    'STRUCT(a INTEGER)'
+    """
+    unknown = next((name for name, kind in fields if kind == UNKNOWN), None)
+    if unknown is not None:
+        raise QueryError(f"the type of {unknown} is known to the database alone: CAST it", words=list(words))
+    try:
+        return canonical_type(str(Struct(tuple(fields))))
+    except TypeMismatch as error:
+        raise QueryError(str(error), words=list(words)) from None

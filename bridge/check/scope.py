@@ -1,0 +1,231 @@
+"""The columns that an expression may name, and expressions in normal form: their names found, their types checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge.check.objects import with_objects
+from bridge.check.paths import with_parts
+from bridge.check.types import UNKNOWN, check_types, place, type_of, with_type_names
+from bridge.errors import QueryError, nearest
+from bridge.query.variables import CURRENT
+from windows.schema import is_reserved
+from windows.sql import column
+
+VOLATILE = frozenset(
+    (
+        "now", "random", "rand", "uuid", "gen_random_uuid", "newid", "current_timestamp", "current_date",
+        "current_time", "localtime", "localtimestamp", "sysdate", "today", "clock_timestamp", "nextval",
+        "random_normal", "setseed",
+    )
+)  # fmt: skip
+"""Functions whose value is not given by their arguments."""
+
+_VOLATILE_NODES = (exp.Rand, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Uuid)
+_SPELLED = {exp.CurrentTimestamp: ["now"], exp.Rand: ["random"]}
+_NOT_SCALAR = {
+    exp.Window: "window functions are not supported: a WINDOW(...) on the stream and an aggregate say the same",
+    exp.Subquery: "a sub-query in an expression is not supported: join with it instead",
+    exp.Select: "a sub-query in an expression is not supported: join with it instead",
+    exp.Exists: "EXISTS is not supported: join with the stream or table instead",
+    exp.Placeholder: "a query has no parameters: write the value",
+    exp.Parameter: "a query has no parameters: write the value",
+    exp.Filter: "FILTER (WHERE …) is not supported by every database: write COUNT(CASE WHEN … THEN 1 END)",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One column of a node's result; `origin` is (alias, attribute) where a correlation made it."""
+
+    name: str
+    type: str
+    origin: tuple[str, str] | None = None
+    hidden: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """The columns an expression may name; variables of a pattern come after the attributes."""
+
+    fields: tuple[Field, ...]
+    variables: tuple[Field, ...] = ()
+
+    def find(self, column: exp.Column) -> Field:
+        name, qualifier = column.name, column.table
+        if not qualifier and name.lower() == "ts":
+            return Field("ts", "BIGINT")
+        pool = [*self.fields, *self.variables]
+        if qualifier:
+            pool = [field for field in pool if field.origin and field.origin[0].lower() == qualifier.lower()]
+        found = _named_so(pool, name, bool(qualifier))
+        if len(found) == 1:
+            return found[0]
+        raise QueryError(self._complaint(column, found), position=place(column))
+
+    def _complaint(self, column: exp.Column, found: list[Field]) -> str:
+        if found:
+            return f"{column.name!r} is ambiguous: write {' or '.join('.'.join(f.origin or ('', '')) for f in found)}"
+        aliases = list(dict.fromkeys(field.origin[0] for field in self.fields if field.origin))
+        if column.table and column.table.lower() not in [alias.lower() for alias in aliases]:
+            return f"unknown input {column.table!r}{nearest(column.table, aliases)}"
+        if column.name.startswith(CURRENT):
+            name = column.name.removeprefix(CURRENT)
+            return f"{name!r} changes (on … set), and cannot be read here: insert into … select *, {name} as x, before"
+        names = [field.name for field in (*self.fields, *self.variables) if not field.hidden]
+        return f"unknown column {column.name!r}{nearest(column.name, names)}"
+
+    def type_of(self, column: exp.Column) -> str:
+        return self.find(column).type
+
+
+def scalar(expression: exp.Expr, scope: Scope, aggregates: bool = False) -> exp.Expr:
+    """The expression in normal form, its names and types checked."""
+    _refuse_unscalar(expression, aggregates)
+
+    def normal(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        field = scope.find(node)
+        found = column(field.name)
+        found.this.meta.update(node.this.meta)
+        found.meta["type"] = field.type
+        return found
+
+    def found(of: exp.Column) -> tuple[exp.Expr, str]:
+        return normal(of), scope.type_of(of)
+
+    def kind_of(value: exp.Expr) -> str:
+        return type_of(value, scope.type_of)
+
+    def columns(alias: str) -> list[tuple[str, str]]:
+        if not alias:
+            return [(field.name, field.type) for field in scope.fields if not field.hidden]
+        return [((field.origin or ("", ""))[1], field.type) for field in _of_input(exp.column("*", alias), scope)]
+
+    made = with_objects(with_parts(expression, found), columns, kind_of)
+    whole = with_type_names(made, scope.type_of)
+    check_types(whole, scope.type_of)
+    result = whole.transform(normal)
+    while isinstance(result, exp.Paren):
+        result = result.this
+    return result
+
+
+def condition_of(expression: exp.Expr, scope: Scope, clause: str, aggregates: bool = False) -> exp.Expr:
+    resolved = scalar(expression, scope, aggregates)
+    kind = type_of(resolved, scope.type_of)
+    if kind not in ("BOOLEAN", UNKNOWN):
+        raise QueryError(f"{clause} wants a condition; {expression.sql()} is {kind}", position=place(expression))
+    return resolved
+
+
+def columns_of(columns: Sequence[exp.Expr], scope: Scope) -> tuple[exp.Alias, ...]:
+    """The columns in normal form: each an alias with its exact output name, no name twice, none of the bridge's own."""
+    result: list[exp.Alias] = []
+    for item in expanded(columns, scope):
+        name = _output_name(item, scope)
+        if is_reserved(name):
+            raise QueryError(
+                f"{name!r} is the bridge's own name (every result has its ts): give the column another one with AS",
+                position=place(item),
+            )
+        if name.lower() in [other.alias.lower() for other in result]:
+            raise QueryError(f"two columns are called {name!r}: rename one with AS", position=place(item))
+        value = item.this if isinstance(item, exp.Alias) else item
+        result.append(exp.Alias(this=scalar(value, scope, aggregates=True), alias=exp.to_identifier(name, quoted=True)))
+    return tuple(result)
+
+
+def expanded(columns: Sequence[exp.Expr], scope: Scope) -> list[exp.Expr]:
+    """The list of columns with every star replaced by the columns it stands for."""
+    expanded: list[exp.Expr] = []
+    for item in columns:
+        if isinstance(item, exp.Star):
+            expanded += [column(field.name) for field in scope.fields if not field.hidden]
+        elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            expanded += [column(field.name) for field in _of_input(item, scope)]
+        else:
+            expanded.append(item)
+    return expanded
+
+
+def fields_of(columns: Sequence[exp.Alias], scope: Scope) -> tuple[Field, ...]:
+    return tuple(Field(item.alias, type_of(item.this, scope.type_of)) for item in columns)
+
+
+def without_aliases(expression: exp.Expr, columns: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
+    """GROUP BY and HAVING may name a column of the list by its alias, where the input has no column of that name."""
+    own = {field.name.lower() for field in scope.fields}
+    values = {c.alias.lower(): c.this for c in columns if isinstance(c, exp.Alias) and c.alias.lower() not in own}
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in values:
+            return exp.paren(values[node.name.lower()].copy())
+        return node
+
+    return expression.transform(replaced) if values else expression
+
+
+def _named_so(pool: Sequence[Field], name: str, qualified: bool) -> list[Field]:
+    """The fields of this name: exactly so, else ignoring case; unqualified also an attribute's own name if it is one."""
+
+    def spelled(field: Field) -> list[str]:
+        return [field.origin[1]] if qualified and field.origin else [field.name]
+
+    exact = [field for field in pool if name in spelled(field)]
+    loose = exact or [field for field in pool if name.lower() in [text.lower() for text in spelled(field)]]
+    if loose or qualified:
+        return loose
+    return [f for f in pool if f.origin and f.origin[1].lower() == name.lower() and not f.hidden]
+
+
+def _refuse_unscalar(expression: exp.Expr, aggregates: bool) -> None:
+    for node in expression.walk():
+        for kind, reason in _NOT_SCALAR.items():
+            if isinstance(node, kind):
+                raise QueryError(reason, position=place(node))
+        if spellings := _volatile(node):
+            raise QueryError(
+                f"{spellings[0].upper()} is not a function of the events, so replaying them would give other rows: "
+                "ts is the event's time",
+                words=spellings,
+            )
+        if isinstance(node, exp.AggFunc) and not aggregates:
+            raise QueryError(f"an aggregate cannot stand here: {node.sql()}", position=place(node))
+        if isinstance(node, exp.AggFunc) and any(a is not node for a in node.find_all(exp.AggFunc)):
+            raise QueryError(f"an aggregate within an aggregate: {node.sql()}", position=place(node))
+        if isinstance(node, exp.ArrayAgg) and isinstance(node.this, (exp.Order, exp.Distinct)):
+            raise QueryError("ARRAY_AGG has all values, in the order in which they came", position=place(node))
+        of_rows = isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+        if of_rows and not isinstance(node.parent, exp.ArrayAgg):
+            raise QueryError("a star stands alone in the list of columns", position=place(node))
+
+
+def _volatile(node: exp.Expr) -> list[str]:
+    """The names of a function whose value is not given by its arguments; empty for all others."""
+    if isinstance(node, _VOLATILE_NODES):
+        names = [name.lower() for name in type(node).sql_names()]
+        return [*(name for name in ("now", "random") if name in _SPELLED.get(type(node), names)), *names]
+    if isinstance(node, exp.Anonymous) and node.name.lower() in VOLATILE:
+        return [node.name.lower()]
+    return []
+
+
+def _of_input(item: exp.Column, scope: Scope) -> list[Field]:
+    fields = [f for f in scope.fields if f.origin and f.origin[0].lower() == item.table.lower() and not f.hidden]
+    if not fields:
+        raise QueryError(f"unknown input {item.table!r}", position=place(item))
+    return fields
+
+
+def _output_name(item: exp.Expr, scope: Scope) -> str:
+    if isinstance(item, exp.Alias):
+        return str(item.alias)
+    if isinstance(item, exp.Column):
+        field = scope.find(item)
+        return field.origin[1] if item.table and field.origin else field.name
+    return item.sql()

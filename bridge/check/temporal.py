@@ -1,0 +1,178 @@
+"""EPL's pattern [ … ] checked: its tags, the columns they give, and what each condition may name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check.objects import object_type
+from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.scope import Field, Scope, condition_of, scalar
+from bridge.errors import QueryError
+from bridge.query.elements import COUNT, LAST, WHOLE, Told, element, elements
+from bridge.query.epl_nodes import Occurrence
+from nfa.temporal.tree import Distinct, Once, Temporal, Then, While, numbers, parts
+from windows.schema import is_reserved
+from windows.types import List
+
+
+@resolve.register
+def _(node: query.TemporalMatch, names: Names) -> Resolved:
+    below = {event.input: streaming(event.input, names) for event in node.events}
+    for event in node.events:
+        if isinstance(below[event.input].node, query.Window):
+            raise QueryError("a pattern reads streams, not windows of them: timer:within bounds how long it waits")
+    if len({len(event.keys) for event in node.events}) > 1:
+        raise QueryError("all events of a pattern have as many keys")
+    there = numbers(node.pattern)
+    if sorted(there) != list(range(len(node.events))):
+        raise QueryError(f"the pattern names the events {sorted(there)}, and there are {len(node.events)}")
+    bound = _bound(node.pattern)
+    if set(bound.values) != set(range(len(node.values))):
+        raise QueryError(f"the pattern names the values {sorted(bound.values)}, and there are {len(node.values)}")
+    scope = _Tags([(event, below[event.input]) for event in node.events])
+    events = tuple(_resolved(event, below[event.input], scope, bound.events[n]) for n, event in enumerate(node.events))
+    values = tuple(
+        _value(value, scope.fields(value, bound.values[n]), n in bound.conditions)
+        for n, value in enumerate(node.values)
+    )
+    fields = _fields(node, scope)
+    return Resolved(query.TemporalMatch(events, node.pattern, values, node.elements), fields, windowed=False)
+
+
+def tag_field(tag: str, name: str) -> str:
+    """What a condition calls the column of an event before, once it is resolved."""
+    return f"{tag}.{name}"
+
+
+class Tagged(NamedTuple):
+    """What a column named by `tag_field` is: a column of the event of this number; of several, of which."""
+
+    number: int
+    which: int | str
+    name: str
+
+
+def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], name: str) -> Tagged | None:
+    """What a resolved condition's column is, given the columns of each event; None for one of no tag."""
+    for number, tag, _ in node.tags:
+        known = (*columns(number), "ts")
+        if name.startswith(f"{tag}.") and name.removeprefix(f"{tag}.") in known:
+            return Tagged(number, LAST, name.removeprefix(f"{tag}."))
+        alias, _, short = name.partition("].")
+        one = element(f"{alias}]", tag)
+        if one is not None and (short in known or one.which == COUNT):
+            return Tagged(number, one.which, short)
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tags:
+    """The events of a pattern with what their inputs give."""
+
+    events: list[tuple[Occurrence, Resolved]]
+
+    def fields(self, expression: exp.Expr, bound: dict[int, bool]) -> list[Field]:
+        """What an expression may name of the events bound (True: several of them)."""
+        found = list[Field]()
+        for number, several in sorted(bound.items()):
+            event, _ = self.events[number]
+            if event.tag is None:
+                continue
+            for alias in map(str, elements([expression], event.tag)) if several else [event.tag]:
+                found += [
+                    Field(tag_field(alias, name), kind, (alias, name)) for name, kind in self.columns(number, alias)
+                ]
+        return found
+
+    def columns(self, number: int, alias: str) -> list[tuple[str, str]]:
+        """The names and types of an event's columns, its time too; of how many there are, the one column."""
+        event, resolved = self.events[number]
+        one = element(alias, event.tag or "")
+        if one is not None and one.which == COUNT:
+            return [(COUNT, "BIGINT")]
+        return [*((field.name, field.type) for field in resolved.visible), ("ts", "BIGINT")]
+
+
+def _resolved(event: Occurrence, own: Resolved, scope: _Tags, bound: dict[int, bool]) -> Occurrence:
+    keys = tuple(scalar(key, Scope(own.visible)) for key in event.keys)
+    event = dataclasses.replace(event, input=own.node, keys=keys)
+    if event.condition is None:
+        return event
+    visible = (*own.fields, *scope.fields(event.condition, bound))
+    condition = condition_of(event.condition, Scope(visible), "a filter")
+    return dataclasses.replace(event, condition=condition)
+
+
+def _value(value: exp.Expr, fields: list[Field], is_condition: bool) -> exp.Expr:
+    scope = Scope(tuple(fields))
+    return condition_of(value, scope, "while") if is_condition else scalar(value, scope)
+
+
+@dataclasses.dataclass
+class _Bound:
+    """For each event and each value the events that may have been before, and whether these are several."""
+
+    events: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
+    values: dict[int, dict[int, bool]] = dataclasses.field(default_factory=dict)
+    conditions: set[int] = dataclasses.field(default_factory=set)
+
+
+def _bound(tree: Temporal) -> _Bound:
+    found = _Bound()
+
+    def visit(node: Temporal, known: dict[int, bool]) -> None:
+        if isinstance(node, Once):
+            found.events[node.number] = known
+        if isinstance(node, While):
+            found.values[node.value] = known | numbers(node.part)
+            found.conditions.add(node.value)
+        if isinstance(node, Distinct):
+            found.values |= {value: known | numbers(node.part) for value in node.values}
+        for part in parts(node):
+            visit(part, known)
+            if isinstance(node, Then):
+                known = known | numbers(part)
+
+    visit(tree, {})
+    return found
+
+
+def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
+    _refuse_tags(node)
+    fields: list[Field] = []
+    for told in node.told:
+        columns = scope.events[told.number][1].visible
+        if told.is_count:
+            fields.append(Field(told.prefix, "BIGINT", (told.alias, COUNT)))
+        elif told.is_whole:
+            fields.append(Field(told.prefix, _whole(node, told, columns), (told.alias, WHOLE)))
+        else:
+            fields += [Field(f"{told.prefix}_{f.name}", f.type, (told.alias, f.name)) for f in columns]
+    lowered = [field.name.lower() for field in fields]
+    for field in fields:
+        if lowered.count(field.name.lower()) > 1 or is_reserved(field.name):
+            raise QueryError(f"the pattern would have two columns {field.name!r}: give an event another tag")
+    if not fields and node.events and not node.tags:
+        raise QueryError("the pattern names no event: a=A gives the events of A the tag a")
+    return tuple(fields)
+
+
+def _whole(node: query.TemporalMatch, told: Told, columns: Sequence[Field]) -> str:
+    """The type of an event as a value; of a list of them, where the tag is repeated."""
+    event = object_type([(field.name, field.type) for field in columns], node.events[told.number].tag or "")
+    return str(List(event)) if (told.number, told.prefix, True) in node.tags else event
+
+
+def _refuse_tags(node: query.TemporalMatch) -> None:
+    seen: list[str] = []
+    for _, tag, _ in node.tags:
+        if tag.lower() in seen:
+            raise QueryError(f"two events are called {tag!r}: give one of them another tag", words=[tag])
+        if "[" in tag:
+            raise QueryError(f"a tag has no bracket in it: {tag!r}", words=[tag])
+        seen.append(tag.lower())

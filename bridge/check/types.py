@@ -1,0 +1,216 @@
+"""Types of expressions: what a result column holds, and which comparisons cannot be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sqlglot import exp
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from bridge.check.paths import is_part, kind_of, shown
+from bridge.errors import QueryError
+from windows.nested import is_list, is_object
+from windows.schema import TypeMismatch, canonical_type, decimal_size
+from windows.types import is_nested
+
+UNKNOWN = "UNKNOWN"
+"""The type of what only the database knows, such as the result of one of its own functions."""
+
+TypeOf = Callable[[exp.Column], str]
+"""The type of a column in the scope at hand."""
+
+_FAMILIES = {
+    "SMALLINT": "number", "INTEGER": "number", "BIGINT": "number", "DOUBLE": "number", "VARCHAR": "text",
+    "BOOLEAN": "boolean", "DATE": "time", "TIMESTAMP": "time",
+}  # fmt: skip
+_SAME_TYPE = (exp.First, exp.Last, exp.NthValue, exp.Min, exp.Max, exp.Paren, exp.Neg, exp.Abs, exp.Distinct)
+_NESTED = (exp.DataType.Type.STRUCT, exp.DataType.Type.ARRAY, exp.DataType.Type.LIST, exp.DataType.Type.MAP)
+_EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
+_OF_SCALARS = (exp.Min, exp.Max, exp.DPipe, exp.Cast, exp.Like)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+
+
+def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
+    """The attribute type of an expression's value, or `UNKNOWN`.
+
+    >>> import sqlglot
+    >>> type_of(sqlglot.parse_one("SUM(a) / 2 > 1"), lambda column: "INTEGER")
+    'BOOLEAN'
+    """
+    if isinstance(expression, exp.Alias):
+        return type_of(expression.this, column_type)
+    if isinstance(expression, exp.Column):
+        return column_type(expression)
+    if isinstance(expression, exp.Cast) and (is_part(expression.this) or is_made(expression)):
+        return kind_of(expression)
+    if isinstance(expression, _SAME_TYPE):
+        below = expression.expressions[0] if isinstance(expression, exp.Distinct) else expression.this
+        return type_of(below, column_type)
+    if _has_decimal(expression, column_type) and isinstance(expression, (exp.Add, exp.Sub, exp.Mul, exp.Sum)):
+        return _decimal_type(expression, column_type)
+    return _annotated(expression, column_type)
+
+
+def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
+    """Refuses comparing or computing with values of different kinds, such as a text and a number.
+
+    Databases differ here (one converts, one fails at the first event, one answers false), so none is asked.
+    """
+    for node in expression.walk():
+        if isinstance(node, _COMPARISONS):
+            _same_family(node, "compared", node.this, [node.expression], column_type)
+        elif isinstance(node, (exp.Between, exp.In)):
+            others = [node.args["low"], node.args["high"]] if isinstance(node, exp.Between) else node.expressions
+            _same_family(node, "compared", node.this, others, column_type)
+        elif isinstance(node, _ARITHMETIC):
+            _families_are(node, [node.this, node.expression], ("number", "time"), column_type)
+        elif isinstance(node, (exp.And, exp.Or)):
+            _families_are(node, [node.this, node.expression], ("boolean",), column_type)
+        elif isinstance(node, exp.Not):
+            _families_are(node, [node.this], ("boolean",), column_type)
+        elif isinstance(node, _OF_SCALARS) and not (is_part(node.this) or is_made(node)):
+            refuse_nested(node, column_type)
+        elif isinstance(node, (exp.Sum, exp.Avg, exp.Stddev)) and not isinstance(node.this, exp.Distinct):
+            _families_are(node, [node.this], ("number",), column_type)
+
+
+def is_made(node: exp.Expr) -> bool:
+    """Whether an object or a list is made there."""
+    return is_object(node) or is_list(node)
+
+
+def family(type_name: str) -> str | None:
+    """What a type can be compared with: number, text, boolean, time, its own kind; None where that is not known."""
+    if is_nested(type_name):
+        return type_name
+    return "number" if decimal_size(type_name) else _FAMILIES.get(type_name)
+
+
+def refuse_nested(node: exp.Expr, column_type: TypeOf) -> None:
+    """Refuses what is not one value, where databases differ: text of an object, an order of lists."""
+    for operand in (node.this, node.args.get("expression")):
+        if isinstance(operand, exp.Expr) and is_nested(found := type_of(operand, column_type)):
+            raise QueryError(f"{shown(operand)} is {found}: name a part of it", position=place(node))
+
+
+def place(expression: exp.Expr) -> int | None:
+    """The offset of the first name in an expression, in the text it was read from."""
+    offsets = [node.meta["start"] for node in expression.find_all(exp.Identifier) if "start" in node.meta]
+    return min(offsets, default=None)
+
+
+def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
+    """sqlglot's annotation, each column standing as a NULL of its type."""
+
+    def typed(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, (exp.Column, exp.First, exp.Last, exp.NthValue)):
+            known = type_of(node, column_type)
+            return exp.null() if known == UNKNOWN else exp.cast(exp.null(), exp.DataType.build(known, dialect="duckdb"))
+        return node
+
+    annotated = annotate_types(expression.transform(typed))
+    try:
+        return (
+            canonical_type(annotated.type.sql("duckdb" if annotated.type.is_type(*_NESTED) else ""))
+            if annotated.type
+            else UNKNOWN
+        )
+    except TypeMismatch:
+        return UNKNOWN
+
+
+def _has_decimal(expression: exp.Expr, column_type: TypeOf) -> bool:
+    return any(decimal_size(column_type(column)) for column in expression.find_all(exp.Column))
+
+
+def _decimal_type(expression: exp.Expr, column_type: TypeOf) -> str:
+    """The scale of sums, differences and products of decimals and whole numbers; with a DOUBLE among them, DOUBLE."""
+    parts = [type_of(part, column_type) for part in (expression.this, expression.args.get("expression")) if part]
+    sizes = [decimal_size(part) or (18, 0) for part in parts]
+    if any(family(part) != "number" or part == "DOUBLE" for part in parts):
+        return "DOUBLE" if "DOUBLE" in parts else UNKNOWN
+    scales = [scale for _, scale in sizes]
+    return f"DECIMAL(38, {sum(scales) if isinstance(expression, exp.Mul) else max(scales)})"
+
+
+def _same_family(node: exp.Expr, verb: str, left: exp.Expr, others: list[exp.Expr], column_type: TypeOf) -> None:
+    first = type_of(left, column_type)
+    for other in others:
+        second = type_of(other, column_type)
+        kinds = family(first), family(second)
+        date_text = "time" in kinds and any(isinstance(side, exp.Literal) and side.is_string for side in (left, other))
+        if is_nested(first) and not isinstance(node, _EQUATIONS):
+            raise QueryError(f"{shown(left)} is {first}: name a part of it", position=place(node))
+        if None not in kinds and kinds[0] != kinds[1] and not date_text:
+            raise QueryError(
+                f"{shown(left)} is {first}, {shown(other)} is {second}: they cannot be {verb} "
+                f"(CAST(… AS {first}) says what is meant)",
+                position=place(node),
+            )
+
+
+def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, ...], column_type: TypeOf) -> None:
+    for operand in operands:
+        found = type_of(operand, column_type)
+        if family(found) not in (None, *wanted):
+            raise QueryError(
+                f"{shown(operand)} is {found}; {node.key.upper()} wants a {wanted[0]}", position=place(node)
+            )
+
+
+# EPL's names of the types of values: what typeof gives of an attribute, and instanceof asks for
+
+NAMES = {
+    "VARCHAR": "String", "BOOLEAN": "Boolean", "SMALLINT": "Short", "INTEGER": "Integer", "BIGINT": "Long",
+    "DOUBLE": "Double", "DATE": "LocalDate", "TIMESTAMP": "LocalDateTime",
+}  # fmt: skip
+"""By the types of attributes."""
+
+_OF_VALUE = "of_value"
+"""Marks a typeof that is EPL's, of a value: a database may have a function of that name."""
+
+
+def type_name(value: exp.Expr) -> exp.Expr:
+    """`typeof(value)`, as long as the types of the columns are not known."""
+    found = exp.Typeof(this=value)
+    found.meta[_OF_VALUE] = True
+    return found
+
+
+def is_one_of(value: exp.Expr, types: Iterable[str]) -> exp.Expr:
+    """`instanceof(value, type, …)`: whether it is of one of these types, and not NULL.
+
+    >>> is_one_of(exp.column("v"), ["INTEGER", "BIGINT"]).sql()
+    "COALESCE(TYPEOF(v) IN ('Integer', 'Long'), FALSE)"
+    """
+    names = [exp.Literal.string(NAMES[kind]) for kind in types]
+    return exp.Coalesce(this=exp.In(this=type_name(value), expressions=names), expressions=[exp.false()])
+
+
+def with_type_names(expression: exp.Expr, column_type: Callable[[exp.Column], str]) -> exp.Expr:
+    """The expression with the names of types where it asks for them; NULL has none.
+
+    >>> with_type_names(type_name(exp.column("v")), lambda column: "INTEGER").sql()
+    "CASE WHEN NOT v IS NULL THEN 'Integer' END"
+    """
+
+    def name(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Typeof) or _OF_VALUE not in node.meta:
+            return node
+        there = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.null()))
+        return exp.Case().when(there, exp.Literal.string(_name(node.this, column_type)))
+
+    return expression.transform(name)
+
+
+def _name(value: exp.Expr, column_type: Callable[[exp.Column], str]) -> str:
+    if value.find(exp.AggFunc) and not isinstance(value, (exp.First, exp.Last)):
+        raise QueryError("typeof and instanceof are of attributes, not of aggregates", position=place(value))
+    found = type_of(value, column_type)
+    if decimal_size(found):
+        return "BigDecimal"
+    if found not in NAMES:
+        what = "is known to the database alone: cast(…, int)" if found == UNKNOWN else f"is {found}: name a part of it"
+        raise QueryError(f"the type of {shown(value)} {what}", position=place(value))
+    return NAMES[found]

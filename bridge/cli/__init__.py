@@ -1,0 +1,5 @@
+"""The command `cepbridge`."""
+
+from bridge.cli.run import main
+
+__all__ = ["main"]

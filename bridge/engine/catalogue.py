@@ -1,0 +1,273 @@
+"""What a bridge knows by name: its streams, its queries with their operators, and the tables of the database."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check.resolve import Resolved, resolve
+from bridge.check.scope import Field
+from bridge.engine.event import Event, maker
+from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
+from bridge.frontends.epl.contexts import Context
+from bridge.frontends.epl.event_types import EventTypes
+from bridge.query.changes import StateTable
+from bridge.query.nodes import Node
+from bridge.query.scripts import Script
+from bridge.query.variables import Variable
+from bridge.rewrite import Flow, Source
+from bridge.rewrite.optimize.constants import signature
+from bridge.rewrite.plan import Operator
+from bridge.stores.outbox import Outbox
+from bridge.stores.store import Stores, Unreachable
+from windows.databases import Database
+from windows.schema import Attribute, Reader, Schema, is_text
+
+
+@dataclasses.dataclass
+class StreamEntry:
+    """A registered stream: its schema, the check of its payloads, and its inbox."""
+
+    name: str
+    schema: Schema
+    inbox: str
+    reader: Reader
+    encoders: tuple[Callable[[Any], Any] | None, ...]
+
+    def row(self, payload: Any) -> list[Any]:
+        """A checked payload as the database takes it."""
+        values = list(self.reader.row(payload))
+        for place, encode in enumerate(self.encoders):
+            if encode is not None and values[place] is not None:
+                values[place] = encode(values[place])
+        return values
+
+
+@dataclasses.dataclass
+class Emission:
+    """A statement that reads a query's results, written when it is asked for: of most queries one of several is enough."""
+
+    write: Callable[[], exp.Expr]
+    render: Callable[[exp.Expr], str]
+    types: tuple[str, ...]
+
+    @functools.cached_property
+    def statement(self) -> exp.Expr:
+        return self.write()
+
+    @functools.cached_property
+    def text(self) -> str:
+        """In the database's SQL."""
+        return self.render(self.statement)
+
+    @functools.cached_property
+    def signature(self) -> Hashable:
+        """What it has in common with those that differ in constants alone."""
+        return signature(self.statement), self.types
+
+    @functools.cached_property
+    def shape(self) -> Hashable:
+        """What it has in common with those that differ in constants alone, the bounds of window frames among them."""
+        return signature(self.statement, fixed=False), self.types
+
+
+@dataclasses.dataclass
+class QueryEntry:
+    """A continuous query: its resolved tree, the flow of its results, and how they are read.
+
+    `emissions`: the statement that reads them of `many` events, and where there are others, those of the flow's forms.
+    `number` counts the queries as they come.
+    """
+
+    name: str
+    text: str
+    resolved: Resolved
+    epoch: int
+    flow: Flow
+    operators: list[Operator]
+    derived: frozenset[str]
+    sources: frozenset[str]
+    timed: bool
+    emissions: Mapping[str, Emission]
+    number: int
+    decoders: tuple[Callable[[Any], Any] | None, ...]
+    in_arrow: bool
+    """Whether the database's Arrow tables have its values as they are to be."""
+    processors: list[Processor] = dataclasses.field(default_factory=list)
+
+    @functools.cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return self.resolved.visible
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [field.name for field in self.fields]
+
+    @functools.cached_property
+    def event(self) -> Callable[[tuple[Any, ...]], Event]:
+        """Makes an event of a row of the results."""
+        return maker(self.names)
+
+    @functools.cached_property
+    def is_decoded(self) -> bool:
+        """Whether the values that the database gives are still to become those of the query's types."""
+        return any(self.decoders)
+
+    def form(self, push: str, shared: bool) -> str:
+        """Which statement reads the results of a push of `few` or `many` events, if it is `shared` with other queries."""
+        wanted = "shared" if shared and push == "many" else push
+        if push == "few" and "long" in self.emissions and self._is_long:
+            wanted = "long"
+        return wanted if wanted in self.emissions else "many"
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether a push that is brief beside its window has a statement of its own now: panes may be read by it."""
+        return "brief" in self.emissions and ("long" not in self.emissions or self._is_long)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether there are panes of all tables that are to have them."""
+        return all(operator.is_long for operator in self.operators if operator.length is not None)
+
+    def concerned(self, streams: frozenset[str]) -> bool:
+        return self.timed or not self.sources.isdisjoint(streams)
+
+
+class ScriptEntry(NamedTuple):
+    """A script that was created as one: its outputs are queries, its streams those that it declared first."""
+
+    name: str
+    script: Script
+    outputs: tuple[str, ...]
+    streams: tuple[str, ...]
+
+
+@dataclasses.dataclass(eq=False)
+class Processor:
+    """The handle of an output processor; `batch`: it takes one Arrow table a push instead of one event a result."""
+
+    query: str
+    function: Callable[[Any], Any]
+    batch: bool = False
+
+
+class Catalogue:
+    """Finds names, ignoring case as SQL does; also the `Names` of check.py and the sources of the network."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.streams: dict[str, StreamEntry] = {}
+        self.queries: dict[str, QueryEntry] = {}
+        self.scripts: dict[str, ScriptEntry] = {}
+        self.tables: dict[str, StateTable] = {}
+        self.variables: dict[str, Variable] = {}
+        """EPL's variables, by their names in lower case."""
+        self.contexts: dict[str, Context] = {}
+        """EPL's contexts, likewise."""
+        self.event_types = EventTypes(self.schema, self.known)
+        self.stores = Stores()
+        self.outbox = Outbox(database, self.stores)
+
+    def known(self) -> list[str]:
+        return [e.name for e in self.streams.values()] + [e.name for e in self.queries.values()]
+
+    def free(self, name: str) -> str:
+        """The name, if nothing has it yet."""
+        if not isinstance(name, str) or not name.strip() or not is_text(name):
+            raise SchemaError(f"{name!r} cannot be a name")
+        kinds: dict[str, Collection[str]] = {
+            "stream": [*self.streams, *self.event_types.variants], "query": self.queries, "script": self.scripts,
+            "table": self.tables,
+        }  # fmt: skip
+        for kind in (kind for kind, known in kinds.items() if name.lower() in known):
+            raise NameTaken(f"there is a {kind} {name!r} already")
+        return name
+
+    def stream_entry(self, name: str) -> StreamEntry:
+        entry = self.streams.get(name.lower()) if isinstance(name, str) else None
+        if entry is None:
+            hint = nearest(str(name), [entry.name for entry in self.streams.values()])
+            raise UnknownName(f"unknown stream {name!r}{hint}")
+        return entry
+
+    def query_entry(self, name: str) -> QueryEntry:
+        entry = self.queries.get(name.lower()) if isinstance(name, str) else None
+        if entry is None and isinstance(name, str) and name.lower() in self.scripts:
+            outputs = ", ".join(map(repr, self.scripts[name.lower()].outputs))
+            raise UnknownName(f"{name!r} is a script, whose outputs are queries: {outputs}")
+        if entry is None:
+            hint = nearest(str(name), [entry.name for entry in self.queries.values()])
+            raise UnknownName(f"unknown query {name!r}{hint}")
+        return entry
+
+    def schema(self, name: str) -> Schema | None:
+        """The attributes of the stream of this name, or the columns of the query."""
+        found = self.stream(name)
+        return None if found is None else Schema(tuple(Attribute(f.name, f.type) for f in found.visible))
+
+    def stream(self, name: str) -> Resolved | None:
+        """The stream of this name, or the results of the query of this name, as a resolved node."""
+        if entry := self.streams.get(name.lower()):
+            fields = tuple(Field(a.name, a.type) for a in entry.schema)
+            return Resolved(query.Stream(entry.name), fields, windowed=False)
+        if found := self.queries.get(name.lower()):
+            known = found.resolved
+            return Resolved(query.Stream(found.name), found.fields, known.windowed, known.expiring)
+        return None
+
+    def relation(self, name: str) -> Resolved | None:
+        """A table of the database as a resolved node."""
+        state = self.tables.get(name.lower())  # not every database knows its columns' types as they were meant
+        schema = self.database.relation(name) if state is None else state.schema
+        if schema is None:
+            return None
+        return Resolved(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)
+
+    def store(self, name: str | None) -> Database:
+        """The database of a data store; the bridge's own where there is no name."""
+        if name is None:
+            return self.database
+        try:
+            return self.stores.find(name).database()
+        except Unreachable as error:
+            raise QueryError(f"the data store {name!r} does not answer: {error}", words=[name]) from None
+
+    def types(self, node: Node) -> dict[str, str]:
+        """The types of a resolved node's columns."""
+        return {field.name: field.type for field in resolve(node, self).fields}
+
+    def source(self, name: str) -> Source:
+        """What a resolved name stands for in the network."""
+        if entry := self.streams.get(name.lower()):
+            key = frozenset([entry.name.lower()])
+            return Source(tuple(entry.schema.names), inbox=entry.inbox, sources=key)
+        if found := self.queries.get(name.lower()):
+            names = tuple(field.name for field in found.fields)
+            return Source(names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed)
+        schema = self.database.relation(name)
+        return Source(tuple(schema.names) if schema else ())
+
+    def readers(self, name: str) -> list[str]:
+        """The queries whose tree names this stream or query."""
+        return [
+            entry.name
+            for entry in self.queries.values()
+            for node in query.walk(entry.resolved.node)
+            if isinstance(node, query.Stream) and node.name.lower() == name.lower()
+        ]
+
+    def script_of(self, output: str) -> ScriptEntry | None:
+        """The script that a query is an output of."""
+        lowered = output.lower()
+        return next((s for s in self.scripts.values() if lowered in map(str.lower, s.outputs)), None)
+
+    @staticmethod
+    def names_of(node: Node) -> list[str]:
+        return [below.name for below in query.walk(node) if isinstance(below, query.Stream)]

@@ -1,0 +1,86 @@
+"""Results on their way out: to every output processor, whatever another one raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from bridge.engine.catalogue import Processor, QueryEntry
+from bridge.errors import ProcessorError
+from windows.arrow import arrow_type, values_of
+
+
+def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
+    """Hands each processor its results in order; raises ProcessorError at the end if any of them raised."""
+    takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
+    errors: list[Exception] = []
+    for entry, processor, rows in takers:
+        function, present = processor.function, entry.processors
+        event = _itself if processor.batch else entry.event
+        as_they_are = type(rows) is list and not processor.batch and not entry.is_decoded
+        for found in rows if as_they_are else _taken(processor, entry, rows):
+            if processor in present:  # another one, or itself, may have removed it since
+                try:
+                    function(event(found))
+                except Exception as error:
+                    errors.append(error)
+    _raise(errors)
+
+
+def _itself(table: Any) -> Any:
+    return table
+
+
+def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
+    """Makes all calls; those that raise do not keep the others from running."""
+    errors: list[Exception] = []
+    for function, argument in calls:
+        try:
+            function(argument)
+        except Exception as error:
+            errors.append(error)
+    _raise(errors)
+
+
+def _raise(errors: list[Exception]) -> None:
+    if errors:
+        raise failure(errors) from errors[0]
+
+
+def failure(errors: list[Exception]) -> ProcessorError:
+    """The one error that says what output processors raised."""
+    first, more = errors[0], f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+    message = f"an output processor raised {type(first).__name__}: {first}{more} (the events are in, all others ran)"
+    return ProcessorError(message, errors)
+
+
+def as_arrow(entry: QueryEntry) -> bool:
+    """Whether all processors take Arrow tables, and the database's have the values as they are to be."""
+    if not entry.in_arrow or not all(processor.batch for processor in entry.processors):
+        return False
+    return all(arrow_type(field.type) is not None for field in entry.fields)
+
+
+def _taken(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
+    """The results (tuples or an Arrow table) as this processor takes them: each as a tuple, or all as one Arrow table."""
+    if processor.batch and not isinstance(rows, list):
+        from bridge.engine.rows import arrow_cast
+
+        return [arrow_cast(entry.fields, entry.decoders, rows)]
+    if not isinstance(rows, list):  # Arrow: this processor came while the results were under way
+        rows = list(zip(*map(values_of, rows.columns), strict=True))
+    if entry.is_decoded:
+        rows = [_decoded(row, entry.decoders) for row in rows]
+    if processor.batch:
+        from bridge.engine.rows import arrow_table
+
+        rows = [arrow_table(entry.fields, rows)]
+    return cast("list[Any]", rows)
+
+
+def _decoded(row: tuple[Any, ...], decoders: Sequence[Callable[[Any], Any] | None]) -> tuple[Any, ...]:
+    values = [
+        decode(value) if decode is not None and value is not None else value
+        for decode, value in zip(decoders, row[1:], strict=True)
+    ]
+    return (row[0], *values)

@@ -1,0 +1,386 @@
+"""Events on their way in: checked, in order, numbered, in chunks that one transaction takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bridge.engine.catalogue import StreamEntry
+from bridge.errors import OrderError, SchemaError
+from bridge.sources.arrow import as_arrow, milliseconds
+from windows.arrow import arrow_type, conformed, joined, values_of
+from windows.databases import Database
+from windows.schema import Attribute, TypeMismatch
+from windows.types import is_nested
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+Chunk = Callable[[int], "tuple[list[Batch], int, int, int]"]
+"""Given the number of the newest event: batches, number of events, first and last ts."""
+
+
+class Sizes(NamedTuple):
+    """How many events are a chunk, as `rows` of Python and as `arrow`."""
+
+    rows: int
+    arrow: int
+
+
+@dataclasses.dataclass
+class Batch:
+    """Numbered rows (ts, seq, attributes…) of one stream, as tuples or as an Arrow table."""
+
+    stream: StreamEntry
+    rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
+    table: pa.Table | None = None
+
+    @property
+    def first(self) -> int:
+        """The time of the first row, which is the oldest."""
+        ts: int = self.rows[0][0] if self.table is None else self.table.column(0)[0].as_py()
+        return ts
+
+    def tuples(self) -> list[tuple[Any, ...]]:
+        """The rows, whichever form they have."""
+        if self.table is None:
+            return self.rows
+        return list(zip(*map(values_of, self.table.columns), strict=True))
+
+    def named(self) -> pa.Table | None:
+        """The Arrow table with the names of the inbox's columns, where the batch is one."""
+        if self.table is None:
+            return None
+        return self.table.rename_columns(["ts", "seq", *self.stream.schema.names])
+
+    def insert(self, database: Database, inbox: str) -> None:
+        if self.table is not None:
+            database.append(inbox, self.table)
+        elif self.rows:
+            database.insert(inbox, len(self.rows[0]), self.rows)
+
+
+def chunks(stream: StreamEntry, events: Any, timestamp: str, sizes: Sizes, ordered: bool = True) -> Iterator[Chunk]:
+    """The chunks of whatever `push_events` takes; where they need not be `ordered`, row by row."""
+    tables = as_arrow(events)
+    if tables is not None and ordered:
+        return _arrow_chunks(stream, tables, timestamp, sizes.arrow)
+    pairs = events if tables is None else _pairs_of(tables, timestamp)
+    return batches_of(_named(stream.name, pairs), lambda _: stream, sizes.rows, ordered)
+
+
+def _named(name: str, events: Any) -> Iterator[tuple[str, Any, Any]]:
+    if not isinstance(events, Iterable):
+        raise SchemaError(f"push_events takes a table, a frame or (payload, timestamp) pairs, not {events!r}")
+    for event in events:
+        yield name, *_pair(event)
+
+
+def _pairs_of(tables: Iterable[pa.Table], timestamp: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    for table in tables:
+        if timestamp not in table.column_names:
+            raise SchemaError(f"no column {timestamp!r} with the timestamps; there are {table.column_names}")
+        for payload in table.to_pylist():
+            yield payload, payload.pop(timestamp)
+
+
+def batches_of(
+    events: Iterable[tuple[str, Any, Any]], entry: Callable[[str], StreamEntry], size: int, ordered: bool = True
+) -> Iterator[Chunk]:
+    """Chunks of (stream, payload, timestamp) triples."""
+    try:
+        iterator = map(_triple, iter(events))
+    except TypeError:
+        raise SchemaError(f"events are a table, a frame or an iterable, not {events!r}") from None
+    before = 0
+    while part := list(itertools.islice(iterator, size)):
+        yield _Rows(part, entry, ordered, before).numbered
+        before += len(part)
+
+
+@dataclasses.dataclass
+class _Rows:
+    events: list[tuple[str, Any, Any]]
+    entry: Callable[[str], StreamEntry]
+    ordered: bool
+    before: int
+    """So many events of the push precede these."""
+
+    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
+        batches: dict[str, Batch] = {}
+        first = last = milliseconds(self.events[0][2])
+        for place, (name, payload, timestamp) in enumerate(self.events, 1):
+            stream = self.entry(name)
+            try:
+                ts, values = milliseconds(timestamp), stream.row(payload)
+            except (TypeMismatch, SchemaError) as error:
+                raise SchemaError(f"event {self.before + place} of the push: {error}") from None
+            if ts < last and self.ordered:
+                raise OrderError(
+                    f"event {self.before + place} of the push: time does not go back: {ts} is before {last}"
+                )
+            last = ts
+            batches.setdefault(stream.name, Batch(stream)).rows.append((ts, seq + place, *values))
+        return list(batches.values()), len(self.events), first, last
+
+
+def _triple(event: Any) -> tuple[str, Any, Any]:
+    if not isinstance(event, Sequence) or len(event) != 3:
+        raise SchemaError(f"an event is a triple (stream, payload, timestamp), not {event!r}")
+    return event  # type: ignore[return-value]
+
+
+def _pair(event: Any) -> tuple[Any, Any]:
+    try:
+        payload, timestamp = event
+    except (TypeError, ValueError):
+        raise SchemaError(f"an event is a pair (payload, timestamp), not {event!r}") from None
+    return payload, timestamp
+
+
+# Arrow -----------------------------------------------------------------------------------------------------------------
+
+
+def _arrow_chunks(stream: StreamEntry, tables: Iterable[pa.Table], timestamp: str, size: int) -> Iterator[Chunk]:
+    before = 0
+    for whole in tables:
+        checked = _conformed(stream, whole, timestamp, before)
+        before += whole.num_rows
+        yield from _sliced(stream, checked, size)
+
+
+def _sliced(stream: StreamEntry, table: pa.Table, size: int) -> Iterator[Chunk]:
+    step = even(table.num_rows, size)
+    for start in range(0, table.num_rows, step):
+        yield _Columns(stream, table.slice(start, step)).numbered
+
+
+def even(count: int, size: int) -> int:
+    """How many of `count` go into each of as many parts as there have to be, that all have about as many.
+
+    >>> even(500_004, 500_000), even(7, 10)
+    (250002, 7)
+    """
+    return -(-count // -(-count // size)) if count else size
+
+
+@dataclasses.dataclass
+class _Columns:
+    """Rows of one stream; `ranks`: their places in a chunk of several streams, from 0, where they do not follow."""
+
+    stream: StreamEntry
+    table: pa.Table
+    ranks: Any = None
+
+    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
+        import numpy as np
+        import pyarrow as pa
+
+        count = self.table.num_rows
+        times = self.table.column(0)
+        first, last = times[0].as_py(), times[count - 1].as_py()
+        first_number = seq + 1
+        numbers = np.arange(first_number, first_number + count) if self.ranks is None else self.ranks + first_number
+        table = self.table.add_column(1, "seq", pa.array(numbers))
+        if any(self.stream.encoders):
+            rows = zip(*map(values_of, table.columns), strict=True)
+            encoded = [(ts, number, *self._encoded(values)) for ts, number, *values in rows]
+            return [Batch(self.stream, rows=encoded)], count, first, last
+        return [Batch(self.stream, table=table)], count, first, last
+
+    def within(self, start: int, stop: int) -> _Columns | None:
+        """The rows of ranks from `start` to before `stop`, ranked from 0; None where there are none."""
+        first, last = self.ranks.searchsorted([start, stop])
+        if first == last:
+            return None
+        return _Columns(self.stream, self.table.slice(first, last - first), self.ranks[first:last] - start)
+
+    def _encoded(self, values: list[Any]) -> list[Any]:
+        pairs = zip(self.stream.encoders, values, strict=True)
+        return [encode(value) if encode and value is not None else value for encode, value in pairs]
+
+
+def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: int) -> Iterator[Chunk]:
+    """The chunks of tables or frames of several streams, merged by time, equal times in the order of the list."""
+    import numpy as np
+    import pyarrow as pa
+
+    tables = []
+    for stream, events in streams:
+        parts = as_arrow(events)
+        if parts is None:
+            raise SchemaError(
+                f"the events of {stream.name!r} are an Arrow table or a frame, not {type(events).__name__}"
+            )
+        tables.append((stream, _conformed(stream, pa.concat_tables(list(parts)), timestamp)))
+    if len(tables) == 1:
+        yield from _sliced(*tables[0], size)
+        return
+    times = np.concatenate([np.array([], "int64"), *(table.column(0).to_numpy() for _, table in tables)])
+    ranks = np.empty(len(times), "int64")
+    ranks[np.argsort(times, kind="stable")] = np.arange(len(times))
+    firsts = np.cumsum([0, *(table.num_rows for _, table in tables)])
+    whole = [_Columns(*part, ranks[a:b]) for part, a, b in zip(tables, firsts[:-1], firsts[1:], strict=True)]
+    step = even(len(times), size)
+    for start in range(0, len(times), step):
+        yield _Merged([part for part in (columns.within(start, start + step) for columns in whole) if part]).numbered
+
+
+def interleaved(parts: list[tuple[StreamEntry, pa.Table, Any]]) -> Chunk:
+    """One chunk of tables (`ts`, then the attributes in their types) of several streams, each with the places of its
+    rows in the chunk, from 0."""
+    return _Merged([_Columns(*part) for part in parts]).numbered
+
+
+@dataclasses.dataclass
+class _Merged:
+    """Rows of several streams, one chunk."""
+
+    parts: list[_Columns]
+
+    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
+        done = [part.numbered(seq) for part in self.parts]
+        batches = [batch for found, *_ in done for batch in found]
+        counts, firsts, lasts = zip(*(rest for _, *rest in done), strict=True)
+        return batches, sum(counts), min(firsts), max(lasts)
+
+
+def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int = 0) -> pa.Table:
+    """The columns ts and the attributes, of the schema's types, in its order; time not going back.
+
+    `before`: so many rows of the push precede this table; errors count them in.
+    """
+    import pyarrow as pa
+
+    names = table.column_names
+    if timestamp not in names:
+        raise SchemaError(f"no column {timestamp!r} with the timestamps; there are {names} (timestamp= names it)")
+    for name in names:
+        if name != timestamp and name not in stream.schema.names:
+            raise SchemaError(f"unknown attribute {name!r}; the schema of {stream.name!r} is ({stream.schema})")
+    columns = [_times(table.column(timestamp), timestamp, before)]
+    for attribute in stream.schema:
+        if attribute.name in names:
+            columns.append(_cast(table.column(attribute.name), attribute, before))
+        else:
+            columns.append(pa.nulls(table.num_rows, arrow_type(attribute.type)))
+    return pa.table(columns, names=[f"c{place}" for place in range(len(columns))])
+
+
+def _cast(column: Any, attribute: Attribute, before: int) -> Any:
+    import pyarrow as pa
+
+    wanted = arrow_type(attribute.type)
+    column = _decoded(column)
+    kind = column.type
+    if is_nested(attribute.type) or pa.types.is_nested(kind):
+        return _nested(column, attribute, before)
+    families = (_is_text, pa.types.is_boolean, pa.types.is_temporal)
+    if not pa.types.is_null(kind) and any(test(kind) != test(wanted) for test in families):
+        raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
+    try:
+        return _converted(column, wanted)
+    except pa.ArrowNotImplementedError as error:
+        raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}: {error}") from None
+    except pa.ArrowInvalid:
+        wrong = _first_unfit(column, wanted)
+    try:
+        return _converted(column.slice(wrong, 1), wanted)
+    except pa.ArrowInvalid as error:
+        row = before + wrong + 1
+        raise SchemaError(f"row {row}: attribute {attribute.name!r} is {attribute.type}: {error}") from None
+
+
+def _nested(column: Any, attribute: Attribute, before: int) -> Any:
+    """The column in a nested type; the error says which row is wrong."""
+    try:
+        return conformed(column, attribute)
+    except TypeMismatch:
+        for place in range(len(column)):
+            try:
+                conformed(column.slice(place, 1), attribute)
+            except TypeMismatch as error:
+                raise SchemaError(f"row {before + place + 1}: {error}") from None
+        raise
+
+
+def _converted(column: Any, wanted: Any) -> Any:
+    """The column in another Arrow type; raises ArrowInvalid where that would change a value."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(kind):
+        column = column.cast(pa.decimal128(38, wanted.scale))  # as wide as Arrow wants it in between
+    if kind == wanted:
+        return column
+    cast = column.cast(wanted)
+    rounds = pa.types.is_decimal(wanted) and pa.types.is_floating(kind)
+    cuts = pa.types.is_date(wanted) and pa.types.is_timestamp(kind)
+    if (rounds or cuts) and not cast.cast(kind).equals(column):
+        raise pa.ArrowInvalid(f"there are values of {kind} that it does not hold exactly")
+    return cast
+
+
+def _first_unfit(column: Any, wanted: Any) -> int:
+    """The row of the first value that cannot be converted, where there is one."""
+    import pyarrow as pa
+
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _converted(column.slice(low, middle - low), wanted)
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low
+
+
+def _decoded(column: Any) -> Any:
+    """The column without its dictionary, where it has one."""
+    import pyarrow as pa
+
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+
+
+def _times(column: Any, name: str, before: int) -> Any:
+    """The timestamps as whole milliseconds, none missing, none going back."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _decoded(column)
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = pc.floor_temporal(column, unit="millisecond") if kind.unit in ("us", "ns") else column
+        column = column.cast(pa.timestamp("ms", kind.tz)).cast(pa.int64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or (pa.types.is_null(kind))):
+        raise SchemaError(f"the timestamps in {name!r} are {kind}: whole milliseconds or Arrow timestamps are wanted")
+    try:
+        column = column if column.type == pa.int64() else column.cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(f"the timestamps in {name!r} are not whole milliseconds: {error}") from None
+    if column.null_count:
+        row = before + pc.index(pc.is_null(column), True).as_py() + 1
+        raise SchemaError(f"row {row}: the timestamp in {name!r} is missing")
+    if len(column) == 0:
+        return column
+    combined = joined(column)
+    times = combined.to_numpy()
+    back = times[1:] < times[:-1]
+    if back.any():
+        wrong = int(back.argmax())
+        raise OrderError(
+            f"row {before + wrong + 2}: time does not go back: {times[wrong + 1]} is before {times[wrong]}"
+        )
+    for extreme in (times[0], times[-1]):
+        milliseconds(extreme)
+    return combined

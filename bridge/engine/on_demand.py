@@ -1,0 +1,370 @@
+"""Answers on demand: ordinary SQL of the database over what the bridge holds now.
+
+In FROM stand: a stream's name (its newest events: those of the last push), `stream WINDOW(…)` (a window that some query
+keeps), a continuous query's name (its present content), and any table of the database.
+
+A query's present content is what standard SQL gives over the present contents of its windows (Krämer & Seeger 2009).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any, cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from bridge import query
+from bridge.check.resolve import resolve
+from bridge.check.scope import Field
+from bridge.engine.catalogue import Catalogue, QueryEntry
+from bridge.engine.refusal import refusal
+from bridge.engine.rows import Rows
+from bridge.errors import QueryError
+from bridge.frontends.cursor import Cursor, word_of
+from bridge.frontends.expressions import Names, respelt
+from bridge.frontends.sql.clauses import window
+from bridge.query.changes import Changing
+from bridge.query.expressions import syntax_error
+from bridge.query.nodes import Node
+from bridge.query.words import RESERVED
+from bridge.rewrite.aggregates.aggregate import per_jump
+from bridge.rewrite.flow import OUT, Flow, Need, Selection
+from bridge.rewrite.joins.correlate import present
+from bridge.rewrite.network import Network
+from bridge.rewrite.patterns import eager_match as eager
+from bridge.stores.statement import converted
+from windows.databases import Database, Refused
+from windows.extents import NEVER
+from windows.sql import number, zero
+from windows.types import is_nested
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bridge.patterns.why import Why
+
+
+def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
+    """The rows of a SELECT; raises QueryError for a text that is none, or a name whose content is not kept."""
+    asked = _Asked(catalogue, network, now)
+    database = network.database
+    with asked.pointing(sql), _answered(sql, database, asked.rendered) as text:
+        if not isinstance(text, str):
+            return Rows(text.column_names, None, text)
+        return _rows(asked.rendered(text), database, asked.answered)
+
+
+def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str:
+    """What would be run to answer a SELECT, without its rows; raises what `answer` would raise before these are read."""
+    asked, database = _Asked(catalogue, network, now), network.database
+    if "match_recognize" in sql.lower():
+        from bridge.patterns.explain import explanation
+
+        with asked.pointing(sql):
+            return explanation(sql, database, asked.rendered)
+    with asked.pointing(sql):
+        text = asked.rendered(sql)
+        database.columns_of(text)
+    tree = sqlglot.parse_one(text, dialect=database.dialect)
+    return f"-- SELECT on demand, on {database.dialect}\n\n{tree.sql(database.dialect, pretty=True)};"
+
+
+def why(
+    sql: str,
+    row: Mapping[str, Any],
+    ts: Any,
+    clause: int | None,
+    runs: int,
+    catalogue: Catalogue,
+    network: Network,
+    now: int,
+) -> Why:
+    """Why a row of the input of a SELECT's MATCH_RECOGNIZE is in a match, or in none."""
+    from bridge.patterns.bounded import why as told
+
+    asked = _Asked(catalogue, network, now)
+    with asked.pointing(sql):
+        return told(sql, row, ts, clause, runs, network.database, asked.rendered)
+
+
+def is_select(text: str) -> bool:
+    """Whether a text is a question, not the name of a query.
+
+    >>> is_select("SELECT 1"), is_select("select"), is_select("WITH t AS (VALUES (1)) SELECT * FROM t")
+    (True, False, True)
+    """
+    try:
+        cursor = Cursor(text)
+    except QueryError:
+        return False
+    return cursor.word() in ("SELECT", "WITH", "VALUES", "FROM", "(") and len(cursor.tokens) > 1
+
+
+def question(script: str) -> tuple[int, int]:
+    """Where the statement of a script stands that is a SELECT with MATCH_RECOGNIZE and has no name; (0, 0): nowhere.
+
+    >>> script = "CREATE STREAM s (a INTEGER); SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))"
+    >>> script[slice(*question(script))]
+    'SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))'
+    """
+    tokens = Cursor(script).tokens
+    ends = [place for place, token in enumerate(tokens) if word_of(token) == ";"]
+    first = 0
+    for end in [*ends, len(tokens)]:
+        words = [word_of(token) for token in tokens[first:end]]
+        if "MATCH_RECOGNIZE" in words and words[0] != "CREATE":
+            return tokens[first].start, tokens[end - 1].end + 1
+        first = end + 1
+    return 0, 0
+
+
+def _answered(
+    sql: str, database: Database, rendered: Callable[[str], str]
+) -> contextlib.AbstractContextManager[str | pa.Table]:
+    if "match_recognize" not in sql.lower():
+        return contextlib.nullcontext(sql)
+    from bridge.patterns.bounded import answered
+
+    return answered(sql, database, rendered)
+
+
+def _rows(text: str, database: Database, nested: Mapping[str, str]) -> Rows:
+    columns = database.columns_of(text)
+    decoders = [database.decoder(nested[name]) if name in nested else None for name in columns]
+    if any(decoders):  # JSON here
+        rows = [tuple(converted(row, decoders)) for row in database.fetch(text)]
+        return Rows(columns, rows, nested=nested)
+    arrow = database.arrow(text)
+    return Rows(columns, database.fetch(text)) if arrow is None else Rows(columns, None, arrow)
+
+
+@dataclasses.dataclass
+class _Asked:
+    """One question: finds what its names stand for."""
+
+    catalogue: Catalogue
+    network: Network
+    now: int
+    ctes: set[str] = dataclasses.field(default_factory=set)
+    columns: list[str] = dataclasses.field(default_factory=list)
+    """Of what its names stand for, as far as they are known."""
+    nested: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The types of those that hold nested values."""
+    answered: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of the answer's columns those that are such a column, and their types."""
+
+    @contextlib.contextmanager
+    def pointing(self, sql: object) -> Iterator[None]:
+        """Errors point into the text of the question, what the database refuses, too."""
+        if not isinstance(sql, str):
+            raise QueryError(f"a question is the text of a SELECT, not {type(sql).__name__}")
+        try:
+            yield
+        except QueryError as error:
+            here = error.text is None or len(error.text) == len(sql)  # with a name in place of each MATCH_RECOGNIZE
+            raise QueryError(error.message, None, error.position if here else None, error.words).within(sql) from None
+        except Refused as error:
+            tables = [*self.catalogue.known(), *self.ctes]
+            raise refusal(error, sql, tables, self.columns) from None
+
+    def rendered(self, sql: str) -> str:
+        database = self.network.database
+        blanked, windows = self._windows(sql)
+        try:
+            trees = sqlglot.parse(blanked, dialect=database.dialect)
+        except SqlglotError as error:
+            raise respelt(syntax_error(error, sql), Cursor(sql, RESERVED)) from None
+        if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
+            raise _no_select(sql)
+        tree = trees[0]
+        self.ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        try:
+            found = [(item, self._content(item, windows, self.ctes)) for item in list(tree.find_all(exp.Table))]
+        except QueryError as error:
+            raise error.within(sql) from None
+        if not any(content for _, content in found):
+            return sql
+        for item, content in found:
+            if content is not None:
+                rows = exp.Subquery(this=_renamed(content, item, sql).transform(database.adapt))
+                item.replace(rows.as_(item.alias or item.name, quoted=True))
+        self.answered = dict(self._nested_in(tree))
+        return tree.sql(database.dialect)
+
+    def _windows(self, sql: str) -> tuple[str, dict[int, query.Window]]:
+        """The text without its WINDOW(…) clauses, and each of them by the offset of the name before it."""
+        cursor, windows = Cursor(sql), {}
+        text = sql
+        for place, token in enumerate(cursor.tokens[:-1]):
+            follows = word_of(token) == "WINDOW" and word_of(cursor.tokens[place + 1]) == "("
+            if not follows or place == 0:
+                continue
+            name = cursor.tokens[place - 1]
+            cursor.at = place
+            clause = window(cursor)
+            end = cursor.tokens[cursor.at - 1].end + 1
+            node = clause(query.Stream(name.text), Names(None, ()))
+            windows[name.start] = cast("query.Window", node)
+            text = text[: token.start] + " " * (end - token.start) + text[end:]
+        return text, windows
+
+    def _content(self, item: exp.Table, windows: dict[int, query.Window], ctes: set[str]) -> exp.Expr | None:
+        """What a FROM item stands for; None where it is the database's own."""
+        name = item.name if not item.db else f"{item.db}.{item.name}"
+        kept = windows.get(item.this.meta.get("start", -1)) if isinstance(item.this, exp.Identifier) else None
+        if kept is not None:
+            return self._select(self._window(kept))
+        if name.lower() in ctes:
+            return None
+        if found := self.catalogue.stream(name):
+            self._typed(found.visible)
+        if entry := self.catalogue.queries.get(name.lower()):
+            return self._select(snapshot(entry.resolved.node, self, entry))
+        if stream := self.catalogue.streams.get(name.lower()):
+            flow = self.network.rewrite(query.Stream(stream.name), Need.RESULT)
+            return self._select(flow)
+        return None
+
+    def _nested_in(self, tree: exp.Expr) -> Iterator[tuple[str, str]]:
+        """The columns of an answer that are nested ones as they are."""
+        for item in tree.selects if isinstance(tree, exp.Query) else []:
+            of = item.this if isinstance(item, exp.Alias) else item
+            if of.is_star:
+                yield from self.nested.items()
+            elif isinstance(of, exp.Column) and of.name in self.nested:
+                yield item.alias_or_name, self.nested[of.name]
+
+    def _typed(self, fields: Iterable[Field]) -> None:
+        self.nested |= {field.name: field.type for field in fields if is_nested(field.type)}
+
+    def _select(self, flow: Flow) -> exp.Expr:
+        names = [name for name in flow.names if name not in flow.hidden]
+        self.columns += ["ts", *names]
+        return flow.arrivals.select(["ts", *names])
+
+    def _window(self, node: query.Window) -> Flow:
+        """The content of the oldest window of this kind; a window is kept where a query has one."""
+        found = resolve(node, self.catalogue)
+        self._typed(found.visible)
+        resolved = found.node
+        kept = self.network.kept(resolved)
+        if not kept:
+            raise QueryError(
+                f"no query keeps {resolved}: create one that has this window "
+                "(there are: " + (", ".join(map(str, self.network.windows())) or "none") + ")"
+            )
+        return self.now_valid(self.network.content_of(resolved, min(kept)))
+
+    def now_valid(self, flow: Flow) -> Flow:
+        """The rows of a window's content that are in it at this moment, as if they were arrivals."""
+        assert flow.content is not None
+        content = flow.content
+        conditions: list[exp.Expr] = [exp.GT(this=content.columns["_expires"].copy(), expression=number(self.now))]
+        if flow.counted:
+            conditions.append(exp.EQ(this=content.columns[OUT[1]].copy(), expression=number(NEVER)))
+        rows = dataclasses.replace(content, conditions=(*content.conditions, *conditions))
+        return dataclasses.replace(flow, arrivals=rows, content=None)
+
+
+def _renamed(content: exp.Expr, item: exp.Table, sql: str) -> exp.Expr:
+    """A content with the column names that its correlation name gives it: `trades AS t (ts, key)`.
+
+    They are given in its SELECT, as not every database renames columns in FROM.
+    """
+    alias = item.args.get("alias")
+    names = alias.columns if alias is not None else []
+    if not names:
+        return content
+    assert isinstance(content, exp.Select)
+    own = content.selects
+    if len(names) > len(own):
+        there = ", ".join(column.alias_or_name for column in own)
+        raise QueryError(f"{len(names)} column names for {item.name!r}, which has {len(own)}: {there}").within(sql)
+    renamed = [exp.Alias(this=column.unalias(), alias=name.copy()) for column, name in zip(own, names, strict=False)]
+    return content.select(*renamed, *own[len(names) :], append=False)
+
+
+def _no_select(sql: str) -> QueryError:
+    """Points at what is not the one SELECT: the first statement, or the second."""
+    tokens = Cursor(sql).tokens
+    ends = [place for place, token in enumerate(tokens) if word_of(token) == ";"]
+    second = ends[0] + 1 if ends and is_select(sql[: tokens[ends[0]].start]) else 0
+    place = tokens[second].start if second < len(tokens) else None
+    return QueryError("cep.query answers one SELECT; for other statements use the database itself", sql, place)
+
+
+@singledispatch
+def snapshot(node: Node, asked: _Asked, entry: QueryEntry) -> Flow:
+    """The present content of a node of a query's tree."""
+    raise QueryError(
+        f"the results of {entry.name!r} are not kept: create a query over it that has a window, "
+        f"such as SELECT * FROM {entry.name} WINDOW(RANGE 1 H), and ask that"
+    )
+
+
+@snapshot.register
+def _(node: query.Stream, asked: _Asked, entry: QueryEntry) -> Flow:
+    if found := asked.catalogue.queries.get(node.name.lower()):
+        return snapshot(found.resolved.node, asked, found)
+    return asked.network.rewrite(node, Need.RESULT)
+
+
+@snapshot.register
+def _(node: query.Window, asked: _Asked, entry: QueryEntry) -> Flow:
+    return asked.now_valid(asked.network.content_of(node, entry.epoch))
+
+
+@snapshot.register
+def _(node: Changing, asked: _Asked, entry: QueryEntry) -> Flow:
+    return dataclasses.replace(asked.now_valid(asked.network.content_of(node, entry.epoch)), counted=False)
+
+
+@snapshot.register
+def _(node: query.Filter, asked: _Asked, entry: QueryEntry) -> Flow:
+    return snapshot(node.input, asked, entry).where(node.condition)
+
+
+@snapshot.register
+def _(node: query.Map, asked: _Asked, entry: QueryEntry) -> Flow:
+    columns = {item.alias: item.this for item in node.columns}
+    return snapshot(node.input, asked, entry).change(tuple(columns), columns)
+
+
+@snapshot.register
+def _(node: query.Union, asked: _Asked, entry: QueryEntry) -> Flow:
+    flows = [snapshot(below, asked, entry) for below in node.inputs]
+    selects = [flow.arrivals.select(["ts", "seq", "_expires", *flow.names]) for flow in flows]
+    merged = exp.Subquery(this=exp.union(*selects, distinct=False))
+    return Flow(flows[0].names, Selection.of(merged, ["ts", "seq", "_expires", *flows[0].names]))
+
+
+@snapshot.register
+def _(node: query.Aggregate, asked: _Asked, entry: QueryEntry) -> Flow:
+    below = snapshot(node.input, asked, entry)
+    order = {f"_o_{name}": column for name, column in below.arrivals.columns.items() if name in below.key}
+    moment = {"ts": number(asked.now), "seq": zero(), "_expires": number(NEVER)}
+    columns = {**below.arrivals.columns, **order, **moment}
+    rows = dataclasses.replace(below.arrivals, columns=columns)
+    at_once = dataclasses.replace(below, arrivals=rows, order=tuple(order), jumping=True, counted=False)
+    select = exp.Subquery(this=per_jump(node, at_once, asked.network))
+    names = tuple(item.alias for item in node.columns)
+    keys = [f"_key{place}" for place in range(len(node.group_by))]
+    return Flow(names, Selection.of(select, ["ts", "seq", "_expires", "_place", *keys, *names]), order=("_place",))
+
+
+@snapshot.register
+def _(node: query.EagerMatch, asked: _Asked, entry: QueryEntry) -> Flow:
+    return eager.present(node, entry.operators, asked.network, entry.epoch, asked.now)
+
+
+@snapshot.register
+def _(node: query.Correlate, asked: _Asked, entry: QueryEntry) -> Flow:
+    def part(below: Node) -> Flow | None:
+        return None if isinstance(below, query.Relation) else snapshot(below, asked, entry)
+
+    return present(node, [part(below) for _, below in node.inputs], asked.network)

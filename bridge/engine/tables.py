@@ -1,0 +1,85 @@
+"""The tables that there are in a database, made and dropped by name, and the texts of what is done with them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge.rewrite.plan import Insert, Length, Operator, Step, Table, indexing
+from windows.databases import Database
+from windows.schema import Schema
+from windows.sql import identifier, table
+
+
+class Tables:
+    """What is made here is known by its name until it is dropped; `names` in the order they were made."""
+
+    def __init__(self, database: Database) -> None:
+        self.names: list[str] = []
+        self._database = database
+        self._texts: dict[tuple[int, bool], tuple[Step | Length, str]] = {}
+        self.quoted = functools.cache(database.quoted)
+        """A name as the database's SQL wants it."""
+        self.emptying = functools.cache(self._emptying)
+        """The statement that removes all rows of a table."""
+
+    def create(self, name: str, columns: Sequence[tuple[str, str]], key: str | None = None) -> None:
+        """Makes a table of these columns, with types in the database's words; where it has indexes, with a key."""
+        definitions = [
+            exp.ColumnDef(
+                this=identifier(column), kind=exp.DataType.build(kind, dialect=self._database.dialect, udt=True)
+            )
+            for column, kind in columns
+        ]
+        for definition in definitions if self._database.indexes else []:
+            if definition.name == key:  # rows read in its order need no sorting to be grouped by it
+                definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
+        self._execute(exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions)))
+        self.names.append(name)
+
+    def make(self, made: Table) -> None:
+        """Makes a table of a plan, with its indexes."""
+        self._execute(made.create())
+        self.names.append(made.name)
+        self.index(made.name, made.indexes)
+
+    def index(self, name: str, indexes: Sequence[Sequence[str]], done: int = 0) -> None:
+        """Makes indexes over these columns of a table, but for so many that are `done`, where the database has any."""
+        for statement in indexing(name, indexes)[done:] if self._database.indexes else []:
+            self._execute(statement)
+
+    def drop(self, name: str) -> None:
+        self._execute(exp.Drop(tables=[table(name)], kind="TABLE", exists=True))
+        self.names.remove(name)
+
+    def missing(self, operator: Operator) -> dict[str, Table]:
+        """The tables of an operator that are made only when it has become long, and are not yet."""
+        return {made.name: made for made in operator.tables if made.is_late and made.name not in self.names}
+
+    def columns(self, schema: Schema) -> list[tuple[str, str]]:
+        """What `create` wants for the attributes of a stream."""
+        return [(attribute.name, self._database.column_type(attribute)) for attribute in schema]
+
+    def text(self, step: Step | Length, few: bool = False) -> str:
+        """A step in the database's SQL, for any push or that of few events, rendered once.
+
+        It is kept with its text, so its id stays its own.
+        """
+        own = few and isinstance(step, Insert) and step.few is not None
+        known = self._texts.get((id(step), own))
+        if known is None:
+            statement = step.statement_of_few() if isinstance(step, Insert) and own else step.statement()
+            known = self._texts[id(step), own] = (step, self._database.render(statement))
+        return known[1]
+
+    def forget_texts(self) -> None:
+        """Steps have been taken back."""
+        self._texts.clear()
+
+    def _emptying(self, name: str) -> str:
+        return self._database.render(exp.delete(table(name)))
+
+    def _execute(self, statement: exp.Expr) -> None:
+        self._database.execute(self._database.render(statement))

@@ -1,0 +1,314 @@
+"""Aggregates of EPL: what they range over, and when they are told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl.istream_rstream import NEW, TOLD, is_mark
+from bridge.frontends.epl.named_windows import EVER, OF_EVENT, RATE, is_ever, tells_more
+from bridge.frontends.epl.output import Told
+from bridge.frontends.epl.previous import of_same, within
+from bridge.frontends.expressions import position_of
+from bridge.query.epl_nodes import Lookup, Prior, Snapshot
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window, is_plain_join, unfiltered
+from windows.extents import FirstRange, FirstRows, Range, Rows, Top, Unbounded
+from windows.sql import column
+from windows.sql import column as by_name
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The columns of a statement with aggregates, its groups, and what HAVING says."""
+
+    columns: tuple[exp.Expr, ...]
+    keys: tuple[exp.Expr, ...]
+    having: exp.Expr | None
+
+    @property
+    def is_per_event(self) -> bool:
+        """Whether it asks for values of the single event, beside aggregates and groups."""
+        asked = [*self.columns, *([] if self.having is None else [self.having])]
+        return any(_own(part, self.keys) for part in asked)
+
+    @property
+    def position(self) -> int | None:
+        """Where the columns stand."""
+        return next((at for column in self.columns if (at := position_of(column)) is not None), None)
+
+
+def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
+    """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
+    snapshot = isinstance(node, Snapshot)
+    window = unfiltered(node.input if isinstance(node, Snapshot) else node)
+    lists = [found for column in asked.columns for found in column.find_all(exp.ArrayAgg)]
+    if isinstance(window, Correlate):
+        _check_join(cursor, window, position)
+        if lists:  # Esper lists an event once, in however many combinations it is
+            cursor.fail(
+                "window over a join is not supported: insert into names its results", lists[0].meta.get("start")
+            )
+        if asked.is_per_event:
+            cursor.fail(
+                "values of single events beside aggregates over a join are not supported: insert into names the join's results",
+                asked.position or position,
+            )
+        return dataclasses.replace(
+            _plain(node, asked), every_change=not snapshot
+        )  # once an event, of all that it brings
+    if lists and not isinstance(window, Window):
+        cursor.fail("window wants a window: #keepall has all events", lists[0].meta.get("start"))
+    if not isinstance(window, Window):
+        node = window = Window(node, Unbounded())
+    if snapshot and is_ever(_plain(node, asked)):
+        cursor.fail(
+            "firstever, lastever and countever are not supported with output snapshot", asked.position or position
+        )
+    if not asked.is_per_event:
+        more = not snapshot and tells_more(window, node is not window, asked.keys)
+        return dataclasses.replace(_plain(node, asked), every_change=more)
+    if snapshot or isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
+        cursor.fail(
+            "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
+            asked.position or position,
+        )
+    return _per_event(node, asked)
+
+
+def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:
+    if not is_plain_join(node):
+        cursor.fail(
+            "aggregates over this join are not supported: insert into names its results; of windows that are neither "
+            "batches nor #time_accum, joined with inner joins, they are",
+            position,
+        )
+
+
+def _plain(node: Node, asked: Asked) -> Aggregate:
+    return Aggregate(node, asked.columns, asked.keys, asked.having)
+
+
+def _per_event(node: Node, asked: Asked) -> Aggregate:
+    """The event that enters is the newest of its group: its values are the last ones."""
+    columns = tuple(_named(column, asked.keys) for column in asked.columns)
+    having = None if asked.having is None else _last(asked.having, asked.keys)
+    return Aggregate(node, columns, asked.keys, having)
+
+
+def _named(column: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
+    if isinstance(column, exp.Alias):
+        return exp.alias_(_last(column.this, keys), column.alias, quoted=True)
+    if not _own(column, keys):
+        return column
+    name = column.name if isinstance(column, exp.Column) else column.sql()
+    return exp.alias_(_last(column, keys), name, quoted=True)
+
+
+def _last(value: exp.Expr, keys: Sequence[exp.Expr]) -> Any:
+    if value in keys or isinstance(value, exp.AggFunc):
+        return value.copy()
+    if isinstance(value, exp.Column):
+        last = exp.Last(this=value.copy())
+        last.meta[OF_EVENT] = True
+        return last
+    result = value.copy()
+    for child in list(result.iter_expressions()):
+        child.replace(_last(child, keys))
+    return result
+
+
+def _own(value: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
+    """Whether it names a column that stands neither in an aggregate nor among the groups."""
+    if value in keys or isinstance(value, exp.AggFunc):
+        return False
+    return isinstance(value, exp.Column) or any(_own(child, keys) for child in value.iter_expressions())
+
+
+# Aggregates as they were before each change (EPL's rstream and irstream): what a group told last, or of no event
+
+_KEY = "key."
+
+
+def told_before(
+    cursor: Cursor, which: str, columns: tuple[exp.Expr, ...], aggregate: Callable[[tuple[exp.Expr, ...]], Aggregate]
+) -> Node:
+    """What `rstream` tells of an aggregate, or `irstream`, with the mark among the columns.
+
+    >>> from bridge.frontends.epl.cursor import EplCursor
+    >>> from bridge.query.nodes import Stream, Window
+    >>> def made(columns):
+    ...     return Aggregate(Window(Stream("s"), "ROWS 5"), columns)
+    >>> print(told_before(EplCursor("rstream"), "RSTREAM", (exp.alias_(exp.Count(this=exp.Star()), "n"),), made))
+    SELECT COALESCE("told.1", 0) AS "n" FROM \
+(SELECT COUNT(*) AS n FROM s WINDOW(ROWS 5)) WITH "told.1" ("n" OF 1 ROWS BEFORE)
+    """
+    marks = [is_mark(_unaliased(column)) for column in columns]
+    listed = tuple(column for column, mark in zip(columns, marks, strict=True) if not mark)
+    made = aggregate(listed)
+    hidden = tuple(
+        exp.alias_(key.copy(), f"{_KEY}{place}", quoted=True)
+        for place, key in enumerate(made.group_by, 1)
+        if key not in map(_unaliased, listed)
+    )
+    made = dataclasses.replace(made, columns=(*made.columns, *hidden))
+    names = {_unaliased(column): _alias_of(column) for column in made.columns}
+    keys = tuple(by_name(names[key]) for key in made.group_by)
+    node: Node = made
+    before: dict[int, exp.Expr] = {}
+    for place, item in enumerate(listed, 1):
+        value = _unaliased(item)
+        if value in made.group_by:
+            continue
+        if not isinstance(value, exp.AggFunc):
+            cursor.fail(
+                f"{which.lower()} tells groups and aggregates alone: insert into names what is computed of them",
+                position_of(value),
+            )
+        called = f"{TOLD}{place}"
+        node = Prior(node, called, by_name(_alias_of(item)), 1, None, keys)
+        counts = isinstance(value, exp.Count)
+        none = [exp.Literal.number(0)]
+        before[place] = exp.Coalesce(this=by_name(called), expressions=none) if counts else by_name(called)
+
+    def told(is_new: bool) -> Map:
+        found: list[exp.Expr] = []
+        place = 0
+        for item, mark in zip(columns, marks, strict=True):
+            place += not mark
+            own: exp.Expr = exp.true() if is_new else exp.false()
+            if not mark:
+                own = by_name(_alias_of(item)) if is_new else before.get(place, by_name(_alias_of(item))).copy()
+            found.append(exp.alias_(own, _alias_of(item), quoted=True))
+        return Map(node, tuple(found))
+
+    return told(False) if which == "RSTREAM" else Union((told(True), told(False)))
+
+
+def _unaliased(column: exp.Expr) -> exp.Expr:
+    return column.this if isinstance(column, exp.Alias) else column
+
+
+def _alias_of(column: exp.Expr) -> str:
+    if isinstance(column, exp.Alias):
+        return str(column.alias)
+    return column.name if isinstance(column, exp.Column) and column.name != NEW else column.sql()
+
+
+# EPL's firstever, lastever, countever and rate: of all events there have been, whatever their window holds by then
+
+_KEPT = (Unbounded, FirstRows, FirstRange)
+"""Windows that nothing leaves."""
+
+
+def is_apart(node: Node, columns: Sequence[exp.Expr]) -> bool:
+    """Whether columns are of other events than the window's: of all that ever came, or of the last so many seconds."""
+    calls = [part for one in columns for part in one.walk() if EVER in part.meta]
+    base = unfiltered(node)
+    leaves = isinstance(base, Correlate) or (isinstance(base, Window) and not isinstance(base.extent, _KEPT))
+    return bool(calls) and (leaves or any(RATE in call.meta for call in calls))
+
+
+def ever(cursor: Cursor, node: Node, asked: Asked, told: Told, position: int) -> Node:
+    """The aggregates over a window, with those of all events beside them."""
+    position = asked.position or position
+    base = unfiltered(node)
+    if not isinstance(base, (Stream, Window)) or getattr(getattr(base, "extent", None), "slide", None) is not None:
+        cursor.fail(
+            "firstever, lastever, countever and rate are supported over one stream, without a window or with one that is "
+            "no batch: insert into names the results",
+            position,
+        )
+    if told.pace is not None or told.is_arranged or told.distinct:
+        cursor.fail(
+            "firstever, lastever and countever beside a window, and rate, are not supported with output, order by, limit "
+            "or distinct: insert into names the results",
+            position,
+        )
+    calls, inner, columns = _taken_apart(cursor, asked, position)
+    keys = {key: f"key.{place}" for place, key in enumerate(asked.keys)}
+    listed = [*inner, *(exp.alias_(key.copy(), name, quoted=True) for key, name in keys.items())]
+    listed = listed or [exp.alias_(exp.Count(this=exp.Star()), "part.0", quoted=True)]
+    found: Node = aggregated(cursor, node, Asked(tuple(listed), asked.keys, asked.having), position)
+    return Map(_Running(node, keys).beside(cursor, found, calls, position), columns)
+
+
+def _taken_apart(
+    cursor: Cursor, asked: Asked, position: int
+) -> tuple[dict[str, exp.Expr], list[exp.Expr], tuple[exp.Expr, ...]]:
+    """The calls of all events by name; the values that the window gives; and the columns, of both."""
+    calls: dict[str, exp.Expr] = {}
+    inner: list[exp.Expr] = []
+
+    def part(node: exp.Expr) -> exp.Expr:
+        if EVER in node.meta:
+            calls[name := f"ever.{len(calls) + 1}"] = node.copy()
+            milliseconds = node.meta.get(RATE)
+            return column(name) if milliseconds is None else _rate(name, milliseconds)
+        if node not in asked.keys and not isinstance(node, (exp.AggFunc, exp.Column)):
+            return node
+        inner.append(exp.alias_(node.copy(), f"part.{len(inner) + 1}", quoted=True))
+        return column(f"part.{len(inner)}")
+
+    columns = []
+    for one in asked.columns:
+        if any(EVER in node.meta for node in one.walk()) and not isinstance(one, exp.Alias):
+            cursor.fail("a column with firstever, lastever, countever or rate is named here: … as x", position)
+        columns.append(exp.alias_(one.unalias().transform(part), one.alias_or_name or one.sql(), quoted=True))
+    return calls, inner, tuple(columns)
+
+
+def _rate(name: str, milliseconds: int) -> exp.Expr:
+    """Events a second, once there was one so long ago."""
+    count = exp.Mul(this=column(name), expression=exp.Literal.number(1000))
+    passed = exp.Sub(this=column("ts"), expression=column(f"since.{name}"))
+    is_full = exp.GTE(this=passed, expression=exp.Literal.number(milliseconds))
+    return exp.Case().when(is_full, exp.Div(this=exp.paren(count), expression=exp.Literal.number(milliseconds)))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Running:
+    """Aggregates of all events of a node so far, or of the last while, as each event leaves them: those of its group."""
+
+    node: Node
+    keys: Mapping[exp.Expr, str]
+
+    def beside(self, cursor: Cursor, told: Node, calls: Mapping[str, exp.Expr], position: int) -> Node:
+        """The results that are told, with what the calls come to by then, by their names."""
+        every = {name: _value(call) for name, call in calls.items() if RATE not in call.meta}
+        rates = {name: call.meta[RATE] for name, call in calls.items() if RATE in call.meta}
+        base = unfiltered(self.node)
+        if rates and isinstance(base, Window) and not isinstance(base.extent, Unbounded):
+            cursor.fail("rate is supported without a window, and over #keepall: it has a time of its own", position)
+        every |= {f"since.{name}": exp.Min(this=column("ts")) for name in rates}
+        told = self._found(told, every, Unbounded())
+        for name, milliseconds in rates.items():
+            told = self._found(told, {name: exp.Count(this=exp.Star())}, Range(milliseconds))
+        return told
+
+    def _found(self, told: Node, values: Mapping[str, exp.Expr], extent: Unbounded | Range) -> Node:
+        """The results with values that the last event of their group left."""
+        named = {**{name: key for key, name in self.keys.items()}, **values}
+        listed = tuple(exp.alias_(value.copy(), name, quoted=True) for name, value in named.items())
+        own = tuple(map(column, self.keys.values()))
+        last = Window(Aggregate(_all(self.node, extent), listed, tuple(self.keys)), Rows(1), own)
+        for name in values:
+            told = Lookup(told, name, last, of_same(name, own), within(name, column(name)), place=0)
+        return told
+
+
+def _value(call: exp.Expr) -> exp.Expr:
+    """The aggregate, as one over a window that holds all events."""
+    found = call.copy()
+    found.meta.pop(EVER)
+    return found
+
+
+def _all(node: Node, extent: Unbounded | Range) -> Node:
+    """The same events, in another window."""
+    if isinstance(node, Filter) and isinstance(unfiltered(node), Window):
+        return dataclasses.replace(node, input=_all(node.input, extent))
+    return Window(node.input if isinstance(node, Window) else node, extent)

@@ -1,0 +1,378 @@
+"""EPL's contexts by keys: `create context`, and what a statement in one means: one instance for each key.
+
+Nothing below knows of contexts. Windows are partitioned by the keys, inputs are joined where they are equal, aggregates are
+grouped by them: each key then has windows, combinations, groups and matches of its own. NULL is a key like others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge.errors import nearest
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl.inputs import Joins, filtered
+from bridge.frontends.epl.output import Told
+from bridge.frontends.expressions import Names, position_of, resolved
+from bridge.query.changes import Leaving
+from bridge.query.epl_nodes import EagerMatch, TemporalMatch
+from bridge.query.nodes import Correlate, Filter, Node, Stream, Window, walk
+from nfa.temporal.tree import is_timed
+from windows.extents import BY_KEY, FirstRange, Range, Session
+from windows.sql import conjuncts
+
+QUALIFIER = "context"
+"""`context.key1` is the first key, `context.name` the context's name."""
+
+_KINDS = {
+    "COALESCE": "a context by hashes is not supported: partition by says which events belong together",
+    "START": "a context that starts and ends is not supported: windows say which events count, patterns what begins and ends",
+    "INITIATED": "a context that is initiated is not supported: a pattern says what begins and ends",
+    "CONTEXT": "contexts in contexts are not supported: partition by takes several keys, k and j",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Keyed:
+    """`k and j from S(v > 1)`: the keys of a stream's events, and which of them count."""
+
+    stream: str
+    keys: tuple[exp.Expr, ...]
+    condition: exp.Expr | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """`create context C partition by k from S, j from T`; or of categories, `group by v < 0 as low from S`.
+
+    Categories have labels and conditions; an instance for one of them has its `label`, and its place among them as `id`.
+    """
+
+    name: str
+    streams: tuple[Keyed, ...]
+    categories: tuple[tuple[str, exp.Expr], ...] = ()
+    label: str | None = None
+    id: int = 0
+
+    @property
+    def instances(self) -> tuple[Context, ...]:
+        """What a statement is in: of categories it is in each of them, as if it were written for it alone."""
+        if not self.categories:
+            return (self,)
+        (of,) = self.streams
+        conditions = [(label, _both(condition, of.condition)) for label, condition in self.categories]
+        return tuple(
+            Context(self.name, (Keyed(of.stream, (), condition),), label=label, id=place)
+            for place, (label, condition) in enumerate(conditions)
+        )
+
+    def keyed(self, stream: str) -> Keyed | None:
+        """What it says of a stream."""
+        return next((one for one in self.streams if one.stream.lower() == stream.lower()), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateContext:
+    """A context under its name."""
+
+    context: Context
+
+
+# CREATE CONTEXT -------------------------------------------------------------------------------------------------------
+
+
+def create_context(cursor: Cursor) -> CreateContext:
+    """Step over `context C partition by k from S, j from T`, after `create`.
+
+    >>> from bridge.frontends.epl.cursor import EplCursor
+    >>> found = create_context(EplCursor("context C partition by k and v from S(v > 1), j and w from T")).context
+    >>> [(one.stream, *map(str, one.keys), str(one.condition)) for one in found.streams]
+    [('S', 'k', 'v', 'v > 1'), ('T', 'j', 'w', 'None')]
+    """
+    cursor.expect("CONTEXT")
+    name = cursor.name("a name for the context")
+    if cursor.word() in _KINDS:
+        cursor.fail(_KINDS[cursor.word()])
+    if cursor.word() in ("GROUP", "GROUP BY"):
+        return CreateContext(_categories(cursor, name))
+    if not cursor.take("PARTITION BY"):
+        cursor.expect("PARTITION", " (by which keys: partition by k from S)")
+    found = [_keyed(cursor)]
+    while cursor.take(","):
+        position = cursor.position
+        found.append(_keyed(cursor))
+        if any(one.stream.lower() == found[-1].stream.lower() for one in found[:-1]):
+            cursor.fail(f"the stream {found[-1].stream!r} has its keys already", position)
+        if len(found[-1].keys) != len(found[0].keys):
+            cursor.fail("all streams of a context have as many keys", position)
+    if cursor.word() in ("INITIATED", "TERMINATED"):
+        cursor.fail(
+            f"{cursor.word().lower()} is not supported here: windows and patterns say what is over, and what begins"
+        )
+    return CreateContext(Context(name, tuple(found)))
+
+
+def _categories(cursor: Cursor, name: str) -> Context:
+    """`group by v < 0 as low, group by v >= 0 as high from S(v != 5)`."""
+    found = list[tuple[str, exp.Expr]]()
+    while True:
+        if not cursor.take("GROUP BY"):
+            cursor.expect("GROUP", " (group by a condition as a name)")
+        condition = epl_scalars.single(cursor, cursor.until(("AS", ",")), "a condition")
+        cursor.expect("AS", " (a name for the category)")
+        position = cursor.position
+        label = cursor.name("a name for the category")
+        if any(label.lower() == other.lower() for other, _ in found):
+            cursor.fail(f"two categories are called {label!r}", position)
+        found.append((label, condition))
+        if not cursor.take(","):
+            break
+    cursor.expect("FROM")
+    stream, alias, condition_of_all = _stream(cursor)
+    conditions = resolved(cursor, [condition for _, condition in found], Names(alias, ()))
+    labels = [label for label, _ in found]
+    return Context(name, (Keyed(stream, (), condition_of_all),), tuple(zip(labels, conditions, strict=True)))
+
+
+def _both(one: exp.Expr, other: exp.Expr | None) -> exp.Expr:
+    return one if other is None else exp.and_(other.copy(), one.copy())
+
+
+def _keyed(cursor: Cursor) -> Keyed:
+    """`k and j from S(v > 1) as s`."""
+    region = cursor.until(("FROM",))
+    listed = epl_scalars.listed(cursor, region, "a key")
+    keys = [part for one in listed for part in conjuncts(one)]
+    for key in keys:
+        if not isinstance(key, exp.Column):
+            cursor.fail("a context's keys are attributes: partition by k and j from S", position_of(key))
+    cursor.expect("FROM")
+    stream, alias, condition = _stream(cursor)
+    return Keyed(stream, resolved(cursor, keys, Names(alias, ())), condition)
+
+
+def _stream(cursor: Cursor) -> tuple[str, str, exp.Expr | None]:
+    """`S(v > 1) as s`: the stream, its alias, and its condition."""
+    stream = cursor.name("a stream")
+    condition = filtered(cursor)
+    alias = cursor.name("an alias") if cursor.take("AS") or (cursor.has_name() and not _ends(cursor)) else stream
+    if condition is not None:
+        (condition,) = resolved(cursor, [condition], Names(alias, ()))
+    return stream, alias, condition
+
+
+def _ends(cursor: Cursor) -> bool:
+    return cursor.word() in ("INITIATED", "TERMINATED")
+
+
+# Statements in a context ----------------------------------------------------------------------------------------------
+
+
+def take_context(cursor: Cursor, known: Mapping[str, Context]) -> Context | None:
+    """Step over `context C` before a statement; `known` are those there are, by their names in lower case."""
+    if not cursor.take("CONTEXT"):
+        return None
+    position = cursor.position
+    name = cursor.name("a context")
+    found = known.get(name.lower())
+    if found is None:
+        hint = nearest(name, [context.name for context in known.values()])
+        cursor.fail(f"unknown context {name!r}{hint}: create context {name} partition by …, before", position)
+    if cursor.word() not in ("SELECT", "INSERT"):
+        cursor.fail("in a context stand select and insert into: windows, tables and what changes them have none")
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Partitioned:
+    """What a statement selects from; in a context a node of which each key has its own, and the keys as it names them.
+
+    `conditions` join its inputs where they have the same keys; `values` is what `context.key1` stands for.
+    """
+
+    node: Node
+    reader: _Reader | None = None
+    keys: tuple[exp.Expr, ...] = ()
+    conditions: tuple[exp.Expr, ...] = ()
+
+    @property
+    def values(self) -> dict[str, exp.Expr]:
+        """What `context.key1` and `context.name` stand for."""
+        if self.reader is not None and self.reader.context.label is not None:
+            context = self.reader.context
+            told = {"name": exp.Literal.string(context.name), "label": exp.Literal.string(context.label)}
+            values = {**told, "id": exp.Literal.number(context.id)}
+            return {f"{QUALIFIER}.{name}": value for name, value in values.items()}
+        if self.reader is None or not self.keys:
+            return {}
+        keys = {f"{QUALIFIER}.key{place}": key for place, key in enumerate(self.keys, 1)}
+        return {**keys, f"{QUALIFIER}.name": exp.Literal.string(self.reader.context.name)}
+
+    def looked_up(
+        self, source: Node, name: str, condition: exp.Expr | None, position: int
+    ) -> tuple[Node, exp.Expr | None]:
+        """What a sub-query reads, and the condition for its rows, whose columns are `name.column`."""
+        if self.reader is None:
+            return source, condition
+        if not self.keys and self.reader.context.label is None:
+            self.reader.cursor.fail(_NO_KEYS, position)
+        reader = dataclasses.replace(self.reader, position=position)
+        inner = qualified(reader.keyed(source).keys, name)
+        parts = [*equal(inner, self.keys), *([] if condition is None else [exp.paren(condition)])]
+        return reader.source(source), exp.and_(*parts) if parts else None
+
+    def check_telling(self, node: Node, asked: Told, aggregating: bool) -> None:
+        """Results are told for every key on its own; what would be told of all keys together is refused."""
+        if self.reader is None or self.reader.context.label is not None:
+            return
+        cursor = self.reader.cursor
+        if not self.keys and (aggregating or asked.pace is not None):
+            cursor.fail(_NO_KEYS, self.reader.position)
+        pace = asked.pace
+        if pace is not None and (aggregating or pace.count is None or pace.kind == "snapshot"):
+            cursor.fail(
+                "this output is not supported in a context: output [all | last | first] every n events of single events is",
+                pace.position,
+            )
+        if (asked.is_arranged or asked.distinct) and _is_timed(node, aggregating):
+            cursor.fail(
+                "distinct, order by and limit are not supported in a context where time tells results, as those of "
+                "several keys: insert into names them",
+                self.reader.position,
+            )
+
+
+_NO_KEYS = (
+    "aggregates, output, and sub-queries over match_recognize or a pattern are not supported in a context: insert into "
+    "names its results"
+)
+
+
+def partitioned(cursor: Cursor, context: Context | None, joins: Joins, node: Node) -> Partitioned:
+    """A statement's source, `node`, made of `joins`, in a context or (None) in none."""
+    if context is None:
+        return Partitioned(node)
+    reader = _Reader(cursor, context, joins.items[0].position)
+    if isinstance(node, Correlate):
+        return reader.join(node, [one.position for one in joins.items])
+    if isinstance(node, EagerMatch):
+        return Partitioned(reader.match(node), reader)
+    if isinstance(node, TemporalMatch):
+        return Partitioned(reader.pattern(node), reader)
+    return Partitioned(reader.source(node), reader, reader.keyed(node).keys)
+
+
+def named(column: exp.Expr) -> exp.Expr:
+    """A column of a list under its own name: `context.key1`."""
+    if isinstance(column, exp.Column) and column.table.lower() == QUALIFIER:
+        return exp.alias_(column, f"{QUALIFIER}.{column.name}", quoted=True)
+    return column
+
+
+def equal(left: Sequence[exp.Expr], right: Sequence[exp.Expr]) -> tuple[exp.Expr, ...]:
+    """Two events have the same keys; NULL is one."""
+    pairs = zip(left, right, strict=True)
+    return tuple(exp.NullSafeEQ(this=mine.copy(), expression=its.copy()) for mine, its in pairs)
+
+
+def qualified(keys: Sequence[exp.Expr], alias: str) -> tuple[exp.Expr, ...]:
+    """Keys as those of an input.
+
+    >>> print(*qualified([exp.column("k")], "a"))
+    "a".k
+    """
+    return tuple(exp.column(key.this.copy(), table=exp.to_identifier(alias, quoted=True)) for key in keys)
+
+
+def _is_timed(node: Node, aggregating: bool) -> bool:
+    """Whether time alone tells results, and so perhaps those of several keys at once."""
+    for below in walk(node):
+        aggregating = aggregating or isinstance(below, Leaving)
+        if isinstance(below, TemporalMatch) and is_timed(below.pattern):
+            return True
+        if isinstance(below, EagerMatch) and below.interval is not None:
+            return True
+    extents = [below.extent for below in walk(node) if isinstance(below, Window)]
+    slides = any(isinstance(one, Range) and one.slide is not None for one in extents)
+    return slides or (aggregating and any(isinstance(one, (Range, Session)) for one in extents))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    cursor: Cursor
+    context: Context
+    position: int
+
+    def keyed(self, node: Node) -> Keyed:
+        """What the context says of the stream that a node reads."""
+        while isinstance(node, (Filter, Window)):
+            node = node.input
+        if not isinstance(node, Stream):
+            self.cursor.fail("this is not supported in a context: insert into names its results, before", self.position)
+        found = self.context.keyed(node.name)
+        if found is None and self.context.label is not None:
+            of = self.context.streams[0].stream
+            self.cursor.fail(f"the context {self.context.name!r} has categories of {of!r} alone", self.position)
+        if found is None:
+            known = ", ".join(repr(one.stream) for one in self.context.streams)
+            self.cursor.fail(
+                f"the context {self.context.name!r} has no keys of {node.name!r}: it is of {known}", self.position
+            )
+        return found
+
+    def source(self, node: Node) -> Node:
+        """A stream, perhaps filtered, and perhaps with a window, which each key has of its own."""
+        if isinstance(node, Filter):
+            return Filter(self.source(node.input), node.condition)
+        keyed = self.keyed(node)
+        if not isinstance(node, Window):
+            return node if keyed.condition is None else Filter(node, keyed.condition)
+        begins = isinstance(node.extent, FirstRange) or getattr(node.extent, "first", False)
+        if begins and self.context.label is None:
+            self.cursor.fail(
+                "this window is not supported in a context, where its time begins with every key: #time_batch(5 sec, 0) "
+                "begins at 0",
+                self.position,
+            )
+        return Window(self.source(node.input), node.extent, (*keyed.keys, *node.partition_by))
+
+    def join(self, node: Correlate, positions: Sequence[int]) -> Partitioned:
+        """Each input with its own keys, joined where they are equal."""
+        readers = [dataclasses.replace(self, position=position) for position in positions]
+        pairs = list(zip(readers, node.inputs, strict=True))
+        inputs = tuple((alias, reader.source(below)) for reader, (alias, below) in pairs)
+        keys = [qualified(reader.keyed(below).keys, alias) for reader, (alias, below) in pairs]
+        conditions = tuple(part for others in keys[1:] for part in equal(keys[0], others))
+        told = keys[0] if not node.outer else [exp.func("COALESCE", *same) for same in zip(*keys, strict=True)]
+        return Partitioned(dataclasses.replace(node, inputs=inputs), self, tuple(told), conditions)
+
+    def match(self, node: EagerMatch) -> Node:
+        """Rows match within their keys."""
+        by_key = isinstance(node.input, Window) and isinstance(node.input.extent, BY_KEY)
+        if by_key and self.context.label is None:
+            self.cursor.fail(
+                "match_recognize over this window is not supported in a context: over #time and #keepall it is",
+                self.position,
+            )
+        keys = tuple(key for key in self.keyed(node.input).keys if isinstance(key, exp.Column))
+        pattern = dataclasses.replace(node.pattern, partition_by=(*keys, *node.pattern.partition_by))
+        return dataclasses.replace(node, input=self.source(node.input), pattern=pattern)
+
+    def pattern(self, node: TemporalMatch) -> Node:
+        """A pattern for each key, which begins with the key's first event of any stream of the context."""
+        there = {event.input.name.lower() for event in node.events if isinstance(event.input, Stream)}
+        missing = next((one.stream for one in self.context.streams if one.stream.lower() not in there), None)
+        if missing is not None and is_timed(node.pattern) and self.context.label is None:
+            self.cursor.fail(
+                f"this pattern's time would begin with the first event of {missing!r}, too: a context of the pattern's "
+                "streams alone is supported",
+                self.position,
+            )
+        events = tuple(
+            dataclasses.replace(event, input=self.source(event.input), keys=self.keyed(event.input).keys)
+            for event in node.events
+        )
+        return dataclasses.replace(node, events=events)

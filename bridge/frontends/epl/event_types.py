@@ -1,0 +1,228 @@
+"""EPL's event types: schemas that name others, events that are those of several schemas, and variant streams."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from sqlglot import exp
+
+from bridge.errors import NameTaken, QueryError, nearest
+from bridge.frontends.epl.expressions import TYPES
+from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
+from bridge.query.event_type import TYPE, stream_of, typed
+from bridge.query.nodes import Filter, Map, Node, Stream, Union, unfiltered
+from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
+from windows.types import List, Struct, shape
+
+Known = Callable[[str], Schema | None]
+"""The schema of a name, None where there is none."""
+
+_NUMBERS = ("SMALLINT", "INTEGER", "BIGINT", "DOUBLE")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Variant:
+    """A variant stream: its members, the columns they share, and what is inserted."""
+
+    name: str
+    members: tuple[str, ...]
+    columns: Schema
+    inserted: tuple[Node, ...] = ()
+    is_read: bool = False
+
+
+class EventTypes:
+    """The event types of a bridge or a script, found ignoring case. `known` gives the schemas of its streams."""
+
+    def __init__(self, known: Known, names: Callable[[], list[str]]) -> None:
+        self.schema, self.names = known, names
+        self.children: dict[str, tuple[str, ...]] = {}
+        """Of each name the streams whose events are its, too."""
+        self.variants: dict[str, _Variant] = {}
+        self._read: dict[str, str] = {}
+
+    def remember(self) -> Callable[[], None]:
+        """What undoes all that is declared from now on."""
+        children, variants, read = dict(self.children), dict(self.variants), dict(self._read)
+
+        def back() -> None:
+            self.children, self.variants, self._read = children, variants, read
+
+        return back
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self.variants
+
+    def declare(self, declared: CreateSchema) -> Schema:
+        """The attributes of a schema: those of the schemas that it inherits, then its own."""
+        attributes = [a for parent in declared.inherits for a in self._parent(parent, declared.name)]
+        attributes += schema_of(declared, self.schema, self.names())
+        found: dict[str, Attribute] = {}
+        for attribute in attributes:
+            before = found.setdefault(attribute.name.lower(), attribute)
+            if before.type != attribute.type:
+                raise QueryError(
+                    f"{attribute.name!r} is {before.type} in one schema and {attribute.type} in another",
+                    words=[attribute.name],
+                )
+        schema = _made(tuple(found.values()))
+        for parent in declared.inherits:
+            self._add_child(parent, declared.name)
+        return schema
+
+    def create_variant(self, declared: CreateVariant) -> None:
+        """A variant stream, empty yet."""
+        if declared.name in self or self.schema(declared.name) is not None:
+            raise NameTaken(f"there is a stream {declared.name!r} already")
+        schemas = [self._member(name) for name in declared.members]
+        columns = _made(tuple(_shared(schemas)))
+        self.variants[declared.name.lower()] = _Variant(declared.name, declared.members, columns)
+
+    def insert(self, name: str, node: Node) -> None:
+        """Says what is inserted into a variant stream: events of one of its members."""
+        variant = self.variants[name.lower()]
+        below = unfiltered(node)
+        stream = stream_of(below) if isinstance(below, Map) else below
+        if not isinstance(stream, Stream) or stream.name.lower() not in map(str.lower, variant.members):
+            wanted = " or ".join(f"select * from {member}" for member in variant.members)
+            raise QueryError(
+                f"{name!r} takes events of its members as they are: insert into {name} {wanted}", words=[name]
+            )
+        if variant.is_read:
+            raise QueryError(f"{name!r} is read already: what is inserted is said before", words=[name])
+        self.variants[name.lower()] = dataclasses.replace(variant, inserted=(*variant.inserted, node))
+
+    def inserted(self, name: str) -> Node:
+        """What the newest statement inserts, as the variant stream has it."""
+        variant = self.variants[name.lower()]
+        return _with_columns(variant.inserted[-1], variant.columns, is_typed=False)
+
+    def put(self, node: Node) -> Node:
+        """The tree, once, with the events of other types where it reads a stream that these belong to."""
+        stream = stream_of(node) if isinstance(node, Map) else node
+        if isinstance(stream, Stream) and (found := self._events(stream.name, stream is not node)) is not None:
+            return found
+        return node if isinstance(stream, Stream) else node.with_inputs(self.put)
+
+    def forget(self, name: str) -> None:
+        """A stream is no more."""
+        self.children.pop(name.lower(), None)
+        self.children = {
+            parent: tuple(child for child in children if child.lower() != name.lower())
+            for parent, children in self.children.items()
+        }
+
+    # Within -------------------------------------------------------------------------------------------------------------
+
+    def _events(self, name: str, is_typed: bool) -> Node | None:
+        """What a name stands for, with a column for the type of each event or without; None for a stream alone."""
+        if variant := self.variants.get(name.lower()):
+            if not variant.inserted:
+                raise QueryError(
+                    f"nothing is inserted into {name!r} yet: insert into {name} select * from …", words=[name]
+                )
+            self.variants[name.lower()] = dataclasses.replace(variant, is_read=True)
+            parts = [self.put(_with_columns(each, variant.columns, is_typed)) for each in variant.inserted]
+            return parts[0] if len(parts) == 1 else Union(tuple(parts))
+        self._read[name.lower()] = name
+        children, schema = list(dict.fromkeys(self._below(name.lower()))), self.schema(name)
+        if not children or schema is None:
+            return None
+        own: Node = typed(Stream(name)) if is_typed else Stream(name)
+        return Union((own, *(_with_columns(Stream(child), schema, is_typed) for child in children)))
+
+    def _below(self, name: str) -> Iterator[str]:
+        for child in self.children.get(name, ()):
+            yield child
+            yield from self._below(child.lower())
+
+    def _add_child(self, parent: str, child: str) -> None:
+        lowered = parent.lower()
+        above = [parent, *(name for name in self.children if lowered in map(str.lower, self._below(name)))]
+        if read := next((self._read[name.lower()] for name in above if name.lower() in self._read), None):
+            raise QueryError(
+                f"{child!r} would be events of {read!r}, which is read already: create its schema before", words=[child]
+            )
+        self.children[lowered] = (*self.children.get(lowered, ()), child)
+
+    def _parent(self, name: str, child: str) -> Schema:
+        found = self.schema(name)
+        if found is None:
+            raise QueryError(
+                f"{child!r} inherits {name!r}, which is no schema{nearest(name, self.names())}", words=[name]
+            )
+        return found
+
+    def _member(self, name: str) -> Schema:
+        found = self.schema(name)
+        if found is None:
+            raise QueryError(f"unknown stream {name!r}{nearest(name, self.names())}", words=[name])
+        return found
+
+
+def schema_of(declared: CreateSchema, known: Known, names: list[str]) -> Schema:
+    """The attributes of a schema, with the types that it names found among those that are `known`.
+
+    >>> from bridge.frontends.epl.statement import parse
+    >>> (person,) = parse("create schema Person (name string, homes Address[])")
+    >>> str(schema_of(person, {"Address": Schema.of("city VARCHAR")}.get, ["Address"]))
+    'name VARCHAR, homes STRUCT(city VARCHAR)[]'
+    """
+    return _made(tuple(Attribute(name, _type(kind, known, names)) for name, kind in declared.attributes))
+
+
+def _made(attributes: tuple[Attribute, ...]) -> Schema:
+    try:
+        return Schema(attributes)
+    except TypeMismatch as error:
+        raise QueryError(str(error)) from None
+
+
+def _type(kind: str, known: Known, names: list[str]) -> str:
+    found = shape(kind)
+    if isinstance(found, List):
+        return str(List(_type(found.element, known, names)))
+    try:
+        return canonical_type(kind)
+    except TypeMismatch:
+        schema = known(kind)
+    if schema is None:
+        there = ", ".join(TYPES)
+        raise QueryError(
+            f"the type {kind!r} is not supported; there are {there}, and schemas{nearest(kind, names)}", words=[kind]
+        )
+    return str(Struct(tuple((attribute.name, attribute.type) for attribute in schema)))
+
+
+def _shared(schemas: list[Schema]) -> Iterator[Attribute]:
+    """The columns that all have, in types that hold the values of each."""
+    for attribute in schemas[0]:
+        kinds = [found.type if (found := schema.find(attribute.name)) else "" for schema in schemas]
+        if len(set(kinds)) == 1:
+            yield attribute
+        elif all(kind in _NUMBERS for kind in kinds):
+            yield Attribute(attribute.name, max(kinds, key=_NUMBERS.index))
+
+
+def _with_columns(node: Node, columns: Schema, is_typed: bool) -> Node:
+    """The events of a stream, perhaps filtered, with these columns alone, and their type."""
+    return Map(_typed_inside(node) if is_typed else node, _columns(columns, is_typed))
+
+
+def _typed_inside(node: Node) -> Node:
+    if isinstance(node, Filter):
+        return dataclasses.replace(node, input=_typed_inside(node.input))
+    return typed(node) if isinstance(node, Stream) else node
+
+
+def _columns(columns: Schema, is_typed: bool) -> tuple[exp.Expr, ...]:
+    listed: list[exp.Expr] = [
+        exp.alias_(
+            exp.cast(exp.column(a.name, quoted=True), exp.DataType.build(a.type, dialect="duckdb")), a.name, quoted=True
+        )
+        if a.type in _NUMBERS
+        else exp.column(a.name, quoted=True)
+        for a in columns
+    ]
+    return (*listed, exp.column(TYPE, quoted=True)) if is_typed else tuple(listed)

@@ -1,0 +1,352 @@
+"""Expressions of EPL, as the shared SQL trees."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge.check.types import NAMES, is_one_of, type_name
+from bridge.errors import QueryError
+from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.epl import paths as epl_paths
+from bridge.frontends.epl.values import with_values
+from bridge.frontends.expressions import plain, position_of, refuse_foreign, unchecked
+from bridge.query.event_type import TYPE
+from windows.schema import TypeMismatch, canonical_type
+
+TYPES = {
+    "string": "VARCHAR", "char": "VARCHAR", "bool": "BOOLEAN", "boolean": "BOOLEAN", "byte": "SMALLINT", "short": "SMALLINT",
+    "int": "INTEGER", "integer": "INTEGER", "long": "BIGINT", "float": "DOUBLE", "double": "DOUBLE",
+}  # fmt: skip
+"""EPL's names of types."""
+
+_CLASSES = {
+    "java.lang.String": ["VARCHAR"], "java.lang.CharSequence": ["VARCHAR"], "java.lang.Boolean": ["BOOLEAN"],
+    "java.lang.Short": ["SMALLINT"], "java.lang.Integer": ["INTEGER"], "java.lang.Long": ["BIGINT"],
+    "java.lang.Double": ["DOUBLE"], "java.lang.Number": ["SMALLINT", "INTEGER", "BIGINT", "DOUBLE"],
+    "java.lang.Object": [*NAMES],
+}  # fmt: skip
+"""Names of classes, where instanceof asks for them."""
+
+_MATH: dict[str, Callable[..., exp.Expr]] = {
+    "abs": lambda x: exp.Abs(this=x),
+    "max": lambda x, y: _extreme(exp.GT, x, y),
+    "min": lambda x, y: _extreme(exp.LT, x, y),
+    "sqrt": lambda x: exp.Sqrt(this=x),
+    "floor": lambda x: exp.Floor(this=x),
+    "ceil": lambda x: exp.Ceil(this=x),
+}
+
+_REFUSED_CALLS = {
+    "prior": "prior is not supported here: in the list of columns and in where it is",
+    "prev": "prev is not supported here: in the list of columns and in where it is, and in DEFINE of match_recognize",
+    "prevtail": "prevtail is not supported here: in the list of columns and in where it is",
+    "prevcount": "prevcount is not supported here: in the list of columns and in where it is",
+    "prevwindow": "prevwindow is not supported: window(v) is, the oldest first",
+    "istream": "istream() stands in the list of columns of select irstream: all else that is reported is new",
+    "grouping": "grouping() is not supported: one GROUP BY is",
+    "firstever": "firstever is not supported here: in the list of columns it is",
+    "lastever": "lastever is not supported here: in the list of columns it is",
+    "countever": "countever is not supported here: in the list of columns it is",
+    "nth": "nth is not supported here: in the list of columns it is",
+    "rate": "rate is not supported here: in the list of columns it is",
+    "leaving": "leaving is not supported: only what is new is reported",
+    "window": "window is not supported here: in the list of columns it is",
+    "avedev": "avedev is not supported: stddev is",
+    "fmax": "filtered aggregates are not supported: write a CASE within the aggregate",
+    "exists": "exists is not supported: every attribute of a schema is there",
+    "currenteventtime": "write current_timestamp",
+}
+
+_BEFORE = (
+    "prev", "prior", "prevtail", "prevcount", "firstever", "lastever", "countever", "nth", "rate", "window", "istream",
+)  # fmt: skip
+"""Calls of which the list of columns makes sense."""
+
+Expression = exp.Expr
+
+
+def listed(
+    cursor: Cursor, region: Region, what: str, change: Callable[[exp.Expr], exp.Expr] = lambda written: written
+) -> tuple[exp.Expr, ...]:
+    """The expressions of a region, `change`d first, EPL's own operators and functions in those of SQL."""
+    columns = tuple(change(chained(cursor, column)) for column in written(cursor, region, what))
+    for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() in _BEFORE):
+        cursor.fail(_REFUSED_CALLS[call.name.lower()], call.meta.get("start", position_of(call)))
+    return checked(cursor, region, columns)
+
+
+def checked(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The same expressions in SQL's words, after a clause has made sense of what only it knows."""
+    found = tuple(_translated(cursor, column) for column in columns)
+    refuse_foreign(cursor, region, found)
+    return found
+
+
+def written(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+    """The expressions as they are written: `A[0].v` and `A.lastOf().v` are still those of EPL."""
+    for index in range(region.start, region.end):
+        _refuse_words(cursor, index, region)
+    marked = copy.copy(cursor)
+    for index in range(region.start, region.end - 1):
+        if word_of(cursor.tokens[index]) == "CAST" and _is_call_with_comma(cursor, index, region):
+            start = cursor.tokens[index].start  # sqlglot wants CAST(x AS type): a function of another name, then
+            marked.bare = marked.bare[:start] + _CAST + marked.bare[start + 4 :]
+    marked.bare, ranges = marked_ranges(cursor, region, marked.bare)
+    return with_ranges(cursor, unchecked(marked, region, what), ranges)
+
+
+_CAST = "cas_"
+
+
+def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
+    """The one expression of a region that ends before any comma."""
+    return alone(cursor, region, listed(cursor, region, what), what)
+
+
+def alone(cursor: Cursor, region: Region, expressions: tuple[exp.Expr, ...], what: str) -> exp.Expr:
+    """The one of these expressions, which has no alias."""
+    expressions = plain(cursor, expressions)
+    if len(expressions) != 1 or isinstance(expressions[0], exp.Star):
+        cursor.fail(f"{what} is expected", cursor.span(region)[0])
+    return expressions[0]
+
+
+def type_named(cursor: Cursor, name: str, position: int) -> str:
+    """The bridge's type of an EPL type's name."""
+    known = TYPES.get(name.lower())
+    try:
+        return known or canonical_type(name)
+    except TypeMismatch:
+        cursor.fail(f"the type {name!r} is not supported; there are {', '.join(TYPES)}", position)
+
+
+def _refuse_words(cursor: Cursor, index: int, region: Region) -> None:
+    token = cursor.tokens[index]
+    word, after = word_of(token), word_of(cursor.tokens[index + 1]) if index + 1 < region.end else ""
+    name = token.text.lower()
+    if word and after == "(" and name in _REFUSED_CALLS and name not in _BEFORE:
+        cursor.fail(_REFUSED_CALLS[name], token.start)
+    if word == "NEW":
+        cursor.fail("new is not supported: results are flat", token.start)
+    if word == "=>":
+        cursor.fail(
+            "a method with x => … is not supported here: in the list of columns and in where there are countOf, anyOf, "
+            "allOf, firstOf, lastOf, sumOf, average, min and max",
+            token.start,
+        )
+    if word == "->":
+        cursor.fail(f"{token.text} is not supported in an expression", token.start)
+
+
+def _is_call_with_comma(cursor: Cursor, index: int, region: Region) -> bool:
+    if word_of(cursor.tokens[index + 1]) != "(":
+        return False
+    depth = 0
+    for token in cursor.tokens[index + 1 : region.end]:
+        word = word_of(token)
+        depth += (word in ("(", "[")) - (word in (")", "]"))
+        if depth == 0:
+            return False
+        if depth == 1 and word == ",":
+            return True
+    return False
+
+
+def chained(
+    cursor: Cursor,
+    expression: exp.Expr,
+    made: Callable[[list[epl_paths.Step]], exp.Expr | None] = epl_paths.as_column,
+) -> exp.Expr:
+    """The expression with its chains of names, `a.b[0].c`, `made` into what the shared trees have."""
+    holder = exp.Paren(this=expression)
+    for node in list(holder.find_all(exp.Dot, exp.Bracket, exp.Anonymous, exp.Column)):
+        if isinstance(node, exp.Column) and not node.db:
+            continue
+        if not epl_paths.in_chain(node) and (found := epl_paths.steps(cursor, node)) is not None:
+            node.replace(made(found) or node)
+    result: exp.Expr = holder.this.pop()
+    return result
+
+
+def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
+    holder = exp.Paren(this=expression)
+    for node in list(
+        holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike, exp.Typeof)
+    ):
+        found = _in_sql(cursor, node)
+        if found is not node:
+            node.replace(found)
+    result: exp.Expr = holder.this.pop()
+    return with_values(result, cursor.variables, cursor.read)
+
+
+def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.CurrentTimestamp):
+        return exp.column("ts")
+    if isinstance(node, exp.Typeof):
+        return _type_of(cursor, node)
+    if isinstance(node, exp.RegexpLike):
+        return whole_match(cursor, node)
+    if isinstance(node, exp.Anonymous):
+        return _call(cursor, node)
+    if isinstance(node, exp.Is) and not isinstance(node.expression, (exp.Null, exp.Boolean)):
+        return exp.NullSafeEQ(this=node.this, expression=node.expression)
+    if isinstance(node, exp.AggFunc) and len(node.expressions) > 0 and isinstance(node, (exp.Max, exp.Min)):
+        cursor.fail("filtered aggregates are not supported: write a CASE within the aggregate", position_of(node))
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
+        of, call = node.this, node.expression
+        if isinstance(of, exp.Identifier) and of.name == "Math" and call.name.lower() in _MATH:
+            return _math(cursor, call)
+        epl_paths.refuse_method(cursor, node, call)
+    return node
+
+
+def _call(cursor: Cursor, node: exp.Anonymous) -> exp.Expr:
+    name = node.name.lower()
+    if name == _CAST:
+        value, kind = node.expressions[0], node.expressions[1]
+        if not isinstance(kind, exp.Column):
+            cursor.fail("cast wants the name of a type", position_of(node))
+        return exp.cast(value.copy(), type_named(cursor, kind.name, position_of(kind) or 0))
+    return _instance_of(cursor, node) if name == "instanceof" else node
+
+
+def _type_of(cursor: Cursor, call: exp.Typeof) -> exp.Expr:
+    """`typeof(a)` as a column of the event, or the type of another value."""
+    event = call.this
+    if not isinstance(event, exp.Column) or event.table:
+        return type_name(event.copy())
+    return exp.Column(this=exp.to_identifier(TYPE, quoted=True), table=event.this.copy())
+
+
+def _instance_of(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
+    """`instanceof(v, int, string)`."""
+    value, kinds = call.expressions[:1], call.expressions[1:]
+    position = call.meta.get("start", position_of(call))
+    if not kinds or not all(isinstance(kind, (exp.Column, exp.Dot)) for kind in kinds):
+        cursor.fail("instanceof wants a value and the names of types: instanceof(v, int, long)", position)
+    found: list[str] = []
+    for kind in kinds:
+        name = kind.sql().replace('"', "")
+        found += _CLASSES.get(name) or [type_named(cursor, name, position_of(kind) or position or 0)]
+    return is_one_of(value[0].copy(), dict.fromkeys(found))
+
+
+def _math(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
+    try:
+        return _MATH[call.name.lower()](*(argument.copy() for argument in call.expressions))
+    except TypeError:
+        raise QueryError(f"Math.{call.name} has other arguments", cursor.text, position_of(call)) from None
+
+
+def _extreme(compare: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """The larger or smaller of two; NULL where one is."""
+    wins = compare(this=left.copy(), expression=right.copy())
+    loses = exp.Not(this=exp.Paren(this=wins.copy()))
+    return exp.Case().when(wins, left).when(loses, right)
+
+
+def both(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Two conditions that both hold.
+
+    >>> both(exp.condition("a OR b"), exp.condition("c")).sql()
+    '(a OR b) AND c'
+    """
+    parts = [exp.Paren(this=part) if isinstance(part, exp.Or) else part for part in (left, right)]
+    return exp.And(this=parts[0], expression=parts[1])
+
+
+# Operators of EPL that SQL writes in other ways: ranges, `v in [1:3)`, and `regexp`
+
+_MARK = "^"
+"""Stands for the colon of a range while sqlglot reads it: EPL's own use of it is refused."""
+
+
+class Range(NamedTuple):
+    """Which ends of a range are in it."""
+
+    low: bool
+    high: bool
+
+
+def marked_ranges(cursor: Cursor, region: Region, bare: str) -> tuple[str, list[Range]]:
+    """The text with `in [1:3)` written as a list of one value, in as many letters; and the ranges in their order."""
+    found: list[Range] = []
+    for index in range(region.start, region.end - 1):
+        token = cursor.tokens[index]
+        if word_of(token) == _MARK:
+            cursor.fail("bitwise operators are not supported", token.start)
+        if word_of(token) != "IN" or word_of(cursor.tokens[index + 1]) not in ("[", "("):
+            continue
+        colon, end = _ends(cursor, index + 1, region)
+        if colon is None and word_of(cursor.tokens[index + 1]) == "[":
+            cursor.fail("a range is written [low:high]", cursor.tokens[index + 1].start)
+        if colon is None:
+            continue
+        opened, closed = cursor.tokens[index + 1], cursor.tokens[end]
+        for place, letter in ((opened.start, "("), (cursor.tokens[colon].start, _MARK), (closed.start, ")")):
+            bare = bare[:place] + letter + bare[place + 1 :]
+        found.append(Range(word_of(opened) == "[", word_of(closed) == "]"))
+    return bare, found
+
+
+def _ends(cursor: Cursor, start: int, region: Region) -> tuple[int | None, int]:
+    """The colon between a bracket and the one that closes it, and that one; they may be of two kinds."""
+    depth, colon = 0, None
+    for index in range(start, region.end):
+        word = word_of(cursor.tokens[index])
+        depth += (word in ("(", "[")) - (word in (")", "]"))
+        if depth == 1 and word == ":":
+            colon = index
+        if depth == 0:
+            return colon, index
+    return None, start
+
+
+def with_ranges(cursor: Cursor, columns: Sequence[exp.Expr], ranges: list[Range]) -> tuple[exp.Expr, ...]:
+    """The expressions with each marked list as two comparisons."""
+    left = list(ranges)
+    found: list[exp.Expr] = []
+    for column in columns:
+        holder = exp.Paren(this=column)
+        for node in list(holder.find_all(exp.In, bfs=False)):
+            if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.BitwiseXor):
+                node.replace(_compared(node, left.pop(0)))
+        found.append(holder.this.pop())
+    if left:
+        cursor.fail("a range is written [low:high]", position_of(columns[0]) if columns else None)
+    return tuple(found)
+
+
+def _compared(node: exp.In, ends: Range) -> exp.Expr:
+    low, high = node.expressions[0].this, node.expressions[0].expression
+    above = exp.GTE if ends.low else exp.GT
+    below = exp.LTE if ends.high else exp.LT
+    value = exp.paren(node.this.copy()) if isinstance(node.this, exp.Binary) else node.this.copy()
+    both = exp.And(
+        this=above(this=value, expression=low.copy()), expression=below(this=value.copy(), expression=high.copy())
+    )
+    return exp.Paren(this=both)
+
+
+def whole_match(cursor: Cursor, node: exp.RegexpLike) -> exp.Expr:
+    """`v regexp 'a+'`: the whole text matches, as in Java. Only what all databases mean alike may be asked."""
+    pattern = node.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        cursor.fail("regexp wants its pattern as a text", position_of(node))
+    text = pattern.name
+    if re.search(r"\(\?|\[\[|\[\^?\]|&&|--|[*+?}]\+|\n", text) or not text.isascii():
+        cursor.fail(
+            "this regular expression is not supported: databases agree on letters, classes, groups, | and quantifiers",
+            position_of(node),
+        )
+    try:
+        re.compile(text)
+    except re.error as error:
+        cursor.fail(f"this is no regular expression: {error}", position_of(node))
+    return exp.RegexpLike(this=node.this.copy(), expression=exp.Literal.string(f"^({text})$"))

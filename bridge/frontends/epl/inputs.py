@@ -1,0 +1,196 @@
+"""What stands in FROM of an EPL statement: a stream with its filter and its windows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl.views import windowed, windows
+from bridge.frontends.expressions import Inside, Names, resolved
+from bridge.query.elements import Told
+from bridge.query.epl_nodes import TemporalMatch
+from bridge.query.nodes import Correlate, Filter, Node, Stream, Window
+
+RESERVED = frozenset(
+    (
+        "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "OUTPUT", "LIMIT", "INSERT", "INTO", "AS", "ON", "JOIN",
+        "LEFT", "RIGHT", "FULL", "INNER", "OUTER", "UNIDIRECTIONAL", "RETAIN", "MATCH_RECOGNIZE", "PATTERN", "AND", "OR",
+        "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE", "WHEN", "THEN", "ELSE", "END", "CREATE", "DELETE", "UPDATE",
+        "MERGE", "EVERY", "UNTIL", "WHILE", "DEFINE", "MEASURES", "DISTINCT", "ISTREAM", "RSTREAM", "IRSTREAM",
+        "CONTEXT", "FOR", "UNION", "SET", "GROUP BY", "ORDER BY", "PARTITION BY",
+    )
+)  # fmt: skip
+"""Words that are names in backticks only."""
+
+
+class Item(NamedTuple):
+    """An input: its alias, the node, where it stands, and whether its events alone are told."""
+
+    alias: str
+    node: Node
+    position: int
+    unidirectional: bool
+
+
+def item(cursor: Cursor) -> Item:
+    """`Stream(condition)#window(…) as alias`.
+
+    >>> from bridge.frontends.epl.cursor import EplCursor
+    >>> print(item(EplCursor("Trades(price > 1)#time(5 sec) as t")).node)
+    SELECT * FROM (SELECT * FROM Trades WHERE price > 1) WINDOW(RANGE 5000 MS)
+    """
+    position = cursor.position
+    if cursor.word() in ("SQL", "METHOD") and cursor.word(1) == ":":
+        cursor.fail(f"{cursor.word().lower()}: is not supported: tables of the database are asked with cep.query")
+    if cursor.word() == "(":
+        cursor.fail("a sub-query is not supported in FROM: insert into names a statement's results")
+    if cursor.word() == "PATTERN":
+        from bridge.frontends.epl.pattern import pattern
+
+        name, node, condition = "pattern", cast("Node", pattern(cursor)), None
+    else:
+        name = cursor.name("a stream")
+        node = Stream(name)
+        condition = filtered(cursor)
+    view = windows(cursor)
+    alias = _alias(cursor) or name
+    if condition is not None:
+        node = Filter(node, resolved(cursor, [condition], Names(alias, ()))[0])
+    if view is not None:
+        node = windowed(cursor, node, view, alias)
+    return Item(alias, node, position, cursor.take("UNIDIRECTIONAL"))
+
+
+def filtered(cursor: Cursor) -> epl_scalars.Expression | None:
+    """`( condition, … )` after a stream's name: all of them hold."""
+    if not cursor.take("("):
+        return None
+    if cursor.take(")"):
+        return None
+    conditions = epl_scalars.listed(cursor, cursor.until(()), "a condition")
+    cursor.expect(")")
+    found = conditions[0]
+    for condition in conditions[1:]:
+        found = epl_scalars.both(found, condition)
+    return found
+
+
+def _alias(cursor: Cursor) -> str | None:
+    return cursor.name("an alias") if cursor.take("AS") or cursor.has_name() else None
+
+
+# FROM of EPL: several streams, joined, in one direction or in all, with what has no partner or without
+
+STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
+_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
+
+
+@dataclasses.dataclass(frozen=True)
+class Joins:
+    """The inputs, what ON says, and which of two inputs are told without a partner, too."""
+
+    items: list[Item]
+    conditions: list[exp.Expr]
+    outer: str = ""
+    position: int = 0
+
+
+def read_joins(cursor: Cursor) -> Joins:
+    """Step over `A#time(5) as a, B#length(1) as b`, `A#… as a left outer join B#… as b on …`."""
+    items, conditions = [item(cursor)], list[exp.Expr]()
+    outer, position = "", cursor.position
+    while True:
+        if cursor.take(","):
+            items.append(item(cursor))
+        elif cursor.word() in _JOINS:
+            position = cursor.position
+            if cursor.word() in ("LEFT", "RIGHT", "FULL"):
+                outer = cursor.word()
+                cursor.at += 1
+                cursor.expect("OUTER")
+            else:
+                cursor.take("INNER")
+            cursor.expect("JOIN")
+            items.append(item(cursor))
+            cursor.expect("ON")
+            conditions.append(condition(cursor))
+        else:
+            break
+        if outer and len(items) > 2:
+            cursor.fail(
+                "an outer join of more than two streams is not supported: insert into names that of two", position
+            )
+    return Joins(items, conditions, outer, position)
+
+
+def asked_by(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -> Joins:
+    """`on B as b select … from W as w`: what an event finds in a named window."""
+    position = cursor.position
+    found = item(cursor)
+    if not isinstance(found.node, Stream):
+        cursor.fail("on … select reads a named window", position)
+    if exp.Star() in columns:
+        cursor.fail("on … select names its columns, or those of the window: w.*", position)
+    return Joins([by._replace(unidirectional=True), found], [])
+
+
+Listed = Callable[[Region, str], tuple[exp.Expr, ...]]
+
+
+def condition(cursor: Cursor, listed: Listed | None = None) -> exp.Expr:
+    """The condition up to the next clause, `listed` reading it."""
+    region = cursor.until((",", *STOPS, *_JOINS))
+    if listed is None:
+        return epl_scalars.single(cursor, region, "a condition")
+    return epl_scalars.alone(cursor, region, listed(region, "a condition"), "a condition")
+
+
+def correlated(cursor: Cursor, joins: Joins) -> Correlate:
+    """The join, its condition still to come."""
+    seen: set[str] = set()
+    for alias, node, position, unidirectional in joins.items:
+        if isinstance(node, TemporalMatch) and not unidirectional:
+            cursor.fail(
+                "a pattern in a join wants a window, such as #length(1) or #time(…), or unidirectional", position
+            )
+        if alias.lower() in seen:
+            cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", position)
+        seen.add(alias.lower())
+    driving = [found for found in joins.items if found.unidirectional]
+    if len(driving) > 1:
+        cursor.fail("one stream of a join can be unidirectional", driving[1].position)
+    if driving and isinstance(driving[0].node, Window):
+        cursor.fail("a stream that is unidirectional has no window: only its events are told", driving[0].position)
+    left, right = joins.items[0].alias, joins.items[1].alias
+    outer = {"LEFT": [left], "RIGHT": [right], "FULL": [left, right]}.get(joins.outer, [])
+    inputs = tuple((found.alias, found.node) for found in joins.items)
+    return Correlate(inputs, None, frozenset(outer), driving[0].alias if driving else None)
+
+
+def names_of(joins: Joins) -> Names:
+    """The qualifiers of a join's columns: its aliases, and the tags of its patterns where they are one input's alone."""
+    aliases = tuple(found.alias for found in joins.items)
+    inside: dict[tuple[str | None, str], Inside] = {}
+    told = [(one.alias, tag) for one in joins.items for tag in _told(one.node)]
+    for alias, tag in told:
+        found = Inside(alias, tag.prefix, tag.is_one)
+        inside[alias, tag.alias] = found
+        if tag.alias not in aliases and sum(other.alias == tag.alias for _, other in told) == 1:
+            inside[None, tag.alias] = found
+    return Names(None, aliases, inside)
+
+
+def _told(node: Node) -> tuple[Told, ...]:
+    while isinstance(node, Window):
+        node = node.input
+    return node.told if isinstance(node, TemporalMatch) else ()
+
+
+def tags_of(node: Node) -> tuple[str, ...]:
+    """The tags of the pattern that a node is, or a window of."""
+    return tuple(told.alias for told in _told(node))

@@ -1,0 +1,157 @@
+"""Which of its two streams a statement of EPL tells: what comes (istream), what leaves (rstream), or both, each marked."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.query.changes import Leaving
+from bridge.query.epl_nodes import Arrange, EagerMatch, Prior, TemporalMatch
+from bridge.query.expressions import in_order
+from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window, is_plain_join, unfiltered, walk
+from windows.extents import Range
+from windows.sql import column
+
+if TYPE_CHECKING:
+    from bridge.frontends.epl.output import Pace
+
+
+TOLD = "told."
+"""What the columns begin with that hold what aggregates told before (`epl_before`)."""
+
+NEW = "istream"
+"""The column that tells what comes from what leaves; a statement names it `istream()`."""
+
+
+def leaving(cursor: Cursor, node: Node, position: int) -> Leaving:
+    """What leaves a window; `position`: where rstream stands."""
+    if not isinstance(node, Window):
+        cursor.fail("rstream wants one stream with a window: #time(5 sec), #length(5)", position)
+    return Leaving(node)
+
+
+def both(cursor: Cursor, node: Node, position: int) -> Node:
+    """What comes, and what leaves, where something may; of one moment first what comes.
+
+    >>> from bridge.frontends.epl.cursor import EplCursor
+    >>> from bridge.query.nodes import Stream
+    >>> print(both(EplCursor("irstream"), Window(Stream("s"), "ROWS 5"), 0))
+    SELECT *, TRUE AS istream FROM s WINDOW(ROWS 5) \
+UNION ALL SELECT *, FALSE AS istream FROM (SELECT * FROM s WINDOW(ROWS 5) AS THEY LEAVE)
+    """
+    if isinstance(node, (EagerMatch, TemporalMatch)):
+        return node
+    return Union((_marked(node, exp.true()), _marked(Leaving(node), exp.false())))
+
+
+def check_join(cursor: Cursor, node: Node, position: int) -> None:
+    """Refuses rstream and irstream where it is not known when combinations leave."""
+    assert isinstance(node, Correlate)
+    if not is_plain_join(node):
+        cursor.fail(
+            "rstream and irstream of this join are not supported: insert into names its results; of windows that are "
+            "neither batches nor #time_accum, joined with inner joins, they are",
+            position,
+        )
+
+
+def of_join(node: Node, columns: tuple[exp.Expr, ...], both: bool) -> Node:
+    """The combinations that leave with the first of their parts; with `both` those that come before, each marked."""
+    left = Map(Leaving(node), _valued(columns, exp.false()))
+    return Union((Map(node, _valued(columns, exp.true())), left)) if both else left
+
+
+def _marked(node: Node, value: exp.Expr) -> Map:
+    return Map(node, (exp.Star(), exp.alias_(value, NEW)))
+
+
+def is_both(node: Node) -> bool:
+    """Whether a statement's source is what comes and what leaves."""
+    return isinstance(unfiltered(node), Union)
+
+
+def streams_of(node: Node) -> str:
+    """What a statement says before its list, where something may leave."""
+    below = list(walk(node))
+    if any(isinstance(one, Filter) and one.condition == exp.Not(this=column(NEW)) for one in below):
+        return "RSTREAM"
+    if any(isinstance(one, Union) for one in below):
+        return "IRSTREAM"
+    left = any(isinstance(one, Leaving) or (isinstance(one, Prior) and one.name.startswith(TOLD)) for one in below)
+    return "RSTREAM" if left else ""
+
+
+def marked(columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
+    """The columns of a list over `node`, which `both` gave, with the mark after them where they do not name it."""
+    star = is_both(node) and any(column.is_star for column in columns)
+    columns = columns if star else with_mark(columns)
+    return columns if is_both(node) else _valued(columns, exp.true())  # nothing leaves what matches
+
+
+def with_mark(columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The columns of a list, with the mark after them where they do not name it."""
+    if any(is_mark(one) for column in columns for one in column.walk()):
+        return columns
+    return (*columns, exp.alias_(exp.column(NEW), NEW, quoted=True))
+
+
+def mark(call: exp.Expr) -> exp.Expr:
+    """`istream()` as the column that it is, under its name where it stands alone."""
+    found = exp.column(NEW)
+    return found if isinstance(call.parent, exp.Alias) else exp.alias_(found, f"{NEW}()", quoted=True)
+
+
+def is_mark(value: exp.Expr) -> bool:
+    """Whether a value is the mark."""
+    return isinstance(value, exp.Column) and value.name == NEW and not value.table
+
+
+def _valued(columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, ...]:
+    """The columns with a value for the mark."""
+    return tuple(column.transform(lambda one: value.copy() if is_mark(one) else one) for column in columns)
+
+
+def arranged(node: Arrange) -> Arrange:
+    """The same order of what comes, and after it of what leaves."""
+    return dataclasses.replace(node, order_by=(in_order(f"{NEW} DESC"), *node.order_by))
+
+
+# What comes and what leaves (EPL's irstream and rstream), told every so long
+
+
+def tells_leaving(node: Node) -> bool:
+    """Whether a statement's source gives what leaves."""
+    return any(isinstance(below, Leaving) for below in walk(node))
+
+
+def every_so_long(cursor: Cursor, node: Node, pace: Pace) -> Node:
+    """Of each period first what came, then what left; of rstream this alone, in periods that begin with what comes."""
+    check(cursor, pace)
+    found = told(node if is_both(node) else _beside(cursor, node), pace, NEW)
+    return found if is_both(node) else Filter(found, exp.Not(this=column(NEW)))
+
+
+def told(node: Node, pace: Pace, mark: str) -> Arrange:
+    """The rows of each period, those whose mark says that they came first; or the last of either kind."""
+    batch = Window(node, Range(pace.time or 1, pace.time, first=True))
+    return Arrange(batch, (in_order(f'"{mark}" DESC'),), last_of=(column(mark),) if pace.kind == "last" else None)
+
+
+def check(cursor: Cursor, pace: Pace) -> None:
+    """Refuses what is not told of both streams."""
+    if pace.time is None or pace.kind not in ("all", "last"):
+        cursor.fail(
+            "what leaves is told by output [all | last] every so long alone: insert rstream into names it",
+            pace.position,
+        )
+
+
+def _beside(cursor: Cursor, node: Node) -> Node:
+    """What comes, beside what leaves."""
+    if isinstance(node, Filter):
+        return Filter(_beside(cursor, node.input), node.condition)
+    assert isinstance(node, Leaving)
+    return both(cursor, node.input, 0)

@@ -1,0 +1,279 @@
+"""Named windows: what is inserted into them and deleted from them, until a statement reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from bridge.errors import NameTaken, QueryError, nearest
+from bridge.frontends.epl.tables import kept
+from bridge.query.changes import Action, Change, ChangeTable, Changing, StateTable
+from bridge.query.epl_nodes import (
+    Arrange,
+    Deleting,
+    EagerMatch,
+    Enumeration,
+    Gathered,
+    Lookup,
+    Prior,
+    Snapshot,
+    Throttle,
+)
+from bridge.query.nodes import Aggregate, Filter, Map, Node, Output, Relation, Stream, Window, unfiltered
+from windows.extents import FirstRange, FirstRows, Rows, Top, Trailing, Tumbling, Unbounded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlglot import exp
+
+OF_EVENT = "of_event"
+"""Marks the LAST of an aggregate that stands for a value of the event itself."""
+
+
+EVER = "ever"
+"""Marks aggregates over all events that ever came, whatever the window holds."""
+
+RATE = "rate"
+"""Marks the count of such events that is a rate, with its milliseconds."""
+
+
+def is_ever(node: Aggregate) -> bool:
+    """Whether it asks for aggregates over all events that ever came."""
+    return any(EVER in part.meta for column in node.columns for part in column.walk())
+
+
+def tells_more(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
+    """Whether EPL tells more of an aggregate than the group of each event that enters: what leaves is told, too."""
+    if isinstance(window.extent, (Unbounded, FirstRows, FirstRange)):
+        return False
+    if filtered or not isinstance(window.extent, (Rows, Top, Trailing, Tumbling)):
+        return True
+    return bool(keys) and not set(keys) <= set(window.partition_by)
+
+
+def is_per_event(node: Aggregate) -> bool:
+    """Whether it tells values of the single event."""
+    return any(OF_EVENT in part.meta for column in node.columns for part in column.walk())
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedWindow:
+    """A window under a name; `like` is the stream whose columns it has.
+
+    `is_read`: whether a statement reads what is in it; `is_told`: whether one reads what is inserted.
+    """
+
+    name: str
+    window: Window
+    like: str
+    input: Node | None = None
+    changes: tuple[tuple[Node, Change], ...] = ()
+    is_read: bool = False
+    is_told: bool = False
+
+    @property
+    def rows(self) -> Node:
+        """What is inserted."""
+        if self.input is None:
+            raise QueryError(f"nothing is inserted into the window {self.name!r} yet: insert into {self.name} select …")
+        return self.input
+
+    @property
+    def content(self) -> Node:
+        """What is in it."""
+        window = dataclasses.replace(self.window, input=self.rows)
+        return Changing(window, self.changes) if self.changes else window
+
+    @property
+    def only_deletes(self) -> bool:
+        """Whether events do no more to its rows than delete them."""
+        return all(change.is_deletion for _, change in self.changes)
+
+
+class NamedWindows:
+    """The named windows and the tables of a bridge, found ignoring case."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, NamedWindow] = {}
+        self.tables: dict[str, StateTable] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self.known
+
+    def create(self, name: str, window: Window, like: str) -> None:
+        """A new window, empty and without a source."""
+        self._check_free(name)
+        self.known[name.lower()] = NamedWindow(name, window, like)
+
+    def create_table(self, table: StateTable) -> None:
+        """A new table."""
+        self._check_free(table.name)
+        self.tables[table.name.lower()] = table
+
+    def is_table(self, name: str) -> bool:
+        """Whether a name is that of a table."""
+        return name.lower() in self.tables
+
+    def into_table(self, name: str, node: Aggregate) -> Node:
+        """What keeps the results of an aggregate in a table; one statement does."""
+        table = self.tables.get(name.lower())
+        if table is None:
+            known = [one.name for one in self.tables.values()]
+            raise QueryError(f"unknown table {name!r}{nearest(name, known)}", words=[name])
+        if table.is_filled:
+            raise QueryError(f"a second statement gives the aggregates of the table {name!r}: one can", words=[name])
+        found = kept(table, node)
+        self.tables[name.lower()] = dataclasses.replace(table, is_filled=True)
+        return self.put(found)
+
+    def _check_plain(self, name: str) -> None:
+        if self.tables[name.lower()].aggregates:
+            raise QueryError(f"the table {name!r} has aggregates: into table alone changes it", words=[name])
+
+    def insert_into_table(self, name: str, node: Node) -> Node:
+        """What inserts the rows of a node into a table."""
+        self._check_plain(name)
+        insertion = Change("event", "row", unmatched=(Action("insert", star=True),), always=True)
+        return ChangeTable(self.put(node), self.tables[name.lower()], insertion)
+
+    def change(self, name: str, trigger: Node, change: Change) -> Node | None:
+        """Says how events change a window; of a table it is a query of its own."""
+        if self.is_table(name):
+            self._check_plain(name)
+            return ChangeTable(self.put(trigger), self.tables[name.lower()], change)
+        window = self._unread(name)
+        if not isinstance(window.window.extent, Unbounded):
+            raise QueryError(
+                f"the window {name!r} is {window.window.extent}: on … {change.verb} is for #keepall", words=[name]
+            )
+        if window.is_told and not change.is_deletion:
+            raise _read_already(name)
+        self.known[name.lower()] = dataclasses.replace(window, changes=(*window.changes, (trigger, change)))
+        return None
+
+    def insert(self, name: str, node: Node) -> None:
+        """Says what is inserted; one statement does."""
+        window = self._unread(name)
+        if window.input is not None:
+            raise QueryError(f"a second statement inserts into the window {name!r}: one can")
+        self.known[name.lower()] = dataclasses.replace(window, input=node)
+
+    def put(self, node: Node) -> Node:
+        """The tree with the windows' content where it names them; what they give each event of is what is inserted."""
+        if isinstance(node, Stream) and node.name in self:
+            return self._told(node.name)
+        if isinstance(node, Stream) and self.is_table(node.name):
+            return Relation(self.tables[node.name.lower()].name)
+        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output, Enumeration, Gathered)):
+            return node.with_inputs(self.put)
+        if isinstance(node, Window) and not isinstance(node.input, Aggregate):
+            return node.with_inputs(self.put)  # batches of what is inserted
+        if isinstance(node, Lookup):
+            early = node.early and not (isinstance(node.input, Stream) and node.input.name in self)
+            return dataclasses.replace(node, input=self.put(node.input), source=self._put(node.source), early=early)
+        return self._put(node)
+
+    def _put(self, node: Node) -> Node:
+        if isinstance(node, Stream) and self.is_table(node.name):
+            return Relation(self.tables[node.name.lower()].name)
+        if isinstance(node, Stream):
+            return self._read(node.name).content if node.name in self else node
+        if isinstance(node, Aggregate) and isinstance(node.input, Window):
+            return self._aggregated(node, node.input)
+        if isinstance(node, Snapshot):
+            return self._sampled(node)
+        if isinstance(node, EagerMatch):
+            return dataclasses.replace(node, input=self._matched(self._put(node.input)))
+        return node.with_inputs(self._put)
+
+    def inserted(self, statement: object) -> Node | None:
+        """What is inserted into a window, where a statement is what the reader of EPL adds to tell that."""
+        node, text = getattr(statement, "node", None), getattr(statement, "text", None)
+        tells = isinstance(node, Stream) and node.name == text and node.name in self
+        return self.known[node.name.lower()].rows if isinstance(node, Stream) and tells else None
+
+    def _told(self, name: str) -> Node:
+        """What of a window is told row by row: what is inserted, and rows that are changed as they are then."""
+        window = self.known[name.lower()]
+        if not window.only_deletes:
+            return self._read(name).content
+        self.known[name.lower()] = dataclasses.replace(window, is_told=True)
+        return window.rows
+
+    @staticmethod
+    def _matched(node: Node) -> Node:
+        """What match_recognize reads: of a window that events change, they may delete."""
+        if not isinstance(node, Changing):
+            return node
+        if not all(change.is_deletion for _, change in node.changes):
+            raise QueryError("match_recognize over a window with on … update or on … merge is not supported")
+        return Deleting(node.input, node.deletions)
+
+    def _aggregated(self, node: Aggregate, every: Window) -> Node:
+        """An aggregate over all events of a named window is over what is in it."""
+        below = unfiltered(every.input)
+        self._check_unasked(below)
+        if not (isinstance(below, Stream) and below.name in self):
+            return node.with_inputs(self._put)
+        content = self._put(every.input)
+        if is_per_event(node) and isinstance(self.known[below.name.lower()].window.extent, Top):
+            raise QueryError(
+                f"values of single events beside aggregates over the window {below.name!r} are not supported: it is sorted",
+                words=[below.name],
+            )
+        known = self.known[below.name.lower()]
+        if is_ever(node) and (known.changes or not isinstance(known.window.extent, Unbounded)):
+            raise QueryError(f"firstever, lastever and countever are not supported over the window {below.name!r}")
+        if is_per_event(node) and not known.only_deletes:
+            raise QueryError(
+                f"values of single events beside aggregates over the window {below.name!r} are not supported: events "
+                "change it",
+                words=[below.name],
+            )
+        if is_per_event(node) or not isinstance(every.extent, Unbounded):
+            return dataclasses.replace(node, input=content)
+        more = bool(known.changes) or tells_more(known.window, below is not every.input, node.group_by)
+        return dataclasses.replace(node, input=content, every_change=more)
+
+    def _sampled(self, node: Snapshot) -> Node:
+        """A snapshot of all events of a named window is of what is in it."""
+        every = node.input
+        below = unfiltered(every.input) if isinstance(every, Window) and isinstance(every.extent, Unbounded) else None
+        if isinstance(every, Window) and isinstance(below, Stream) and below.name in self:
+            return dataclasses.replace(node, input=self._put(every.input))
+        return node.with_inputs(self._put)
+
+    def _check_unasked(self, node: Node) -> None:
+        """What is in a named window now is not filtered by values that change."""
+        below = node
+        while isinstance(below, Lookup) and below.early:
+            below = unfiltered(below.input)
+        if below is not node and isinstance(below, Stream) and below.name in self:
+            raise QueryError(
+                f"aggregates over the window {below.name!r}, filtered by a variable that changes, are not supported",
+                words=[below.name],
+            )
+
+    def _check_free(self, name: str) -> None:
+        if name in self or self.is_table(name):
+            raise NameTaken(f"there is a {'window' if name in self else 'table'} {name!r} already")
+
+    def _read(self, name: str) -> NamedWindow:
+        window = dataclasses.replace(self.known[name.lower()], is_read=True)
+        self.known[name.lower()] = window
+        return window
+
+    def _unread(self, name: str) -> NamedWindow:
+        if name not in self:
+            raise QueryError(
+                f"unknown window {name!r}{nearest(name, [w.name for w in self.known.values()])}", words=[name]
+            )
+        window = self.known[name.lower()]
+        if window.is_read:
+            raise _read_already(name)
+        return window
+
+
+def _read_already(name: str) -> QueryError:
+    return QueryError(f"a statement reads the window {name!r} already: this one comes before those", words=[name])

@@ -1,0 +1,247 @@
+"""What of a statement's results is told, and when: EPL's output, order by, limit and distinct."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl.cursor import period, whole
+from bridge.frontends.epl.istream_rstream import arranged as newest_first
+from bridge.frontends.epl.istream_rstream import every_so_long, is_both, tells_leaving
+from bridge.frontends.epl.named_windows import is_per_event
+from bridge.frontends.expressions import Names, position_of, resolved
+from bridge.query.changes import Leaving
+from bridge.query.epl_nodes import Arrange, EagerMatch, Enumeration, Gathered, Lookup, Prior, Snapshot, Throttle
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Window, is_plain_join, unfiltered
+from windows.extents import Range, Rows, Unbounded
+
+STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """`output last every 5 events`: what of the results since the last time, and after how many or how long.
+
+    `is_said`: the kind, which is "all" where none is written.
+    """
+
+    kind: str
+    count: int | None
+    time: int | None
+    position: int
+    is_said: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What stands after HAVING, and DISTINCT before the columns."""
+
+    distinct: bool
+    pace: Pace | None
+    order: tuple[exp.Ordered, ...]
+    limit: int | None
+    offset: int
+
+    @property
+    def is_arranged(self) -> bool:
+        return bool(self.order) or self.limit is not None
+
+
+def told(cursor: Cursor, distinct: bool, names: Names) -> Told:
+    """Step over `output …`, `order by …`, `limit …`."""
+    pace = _pace(cursor) if cursor.word() == "OUTPUT" else None
+    order = _order(cursor, names) if cursor.take("ORDER BY") else ()
+    limit, offset = _limit(cursor) if cursor.take("LIMIT") else (None, 0)
+    return Told(distinct, pace, order, limit, offset)
+
+
+def _pace(cursor: Cursor) -> Pace:
+    position = cursor.expect("OUTPUT")
+    is_said = cursor.word() in ("ALL", "FIRST", "LAST", "SNAPSHOT")
+    kind = cursor.word().lower() if is_said else "all"
+    cursor.at += is_said
+    if not cursor.take("EVERY"):
+        cursor.fail("output is supported as output [all | first | last] every n events, or every 5 seconds", position)
+    counted = re.fullmatch(r"\d+", cursor.word()) and cursor.word(1) in ("EVENTS", "EVENT")
+    if counted:
+        count = whole(cursor, "the number of events")
+        cursor.at += 1
+        return Pace(kind, count, None, position, is_said)
+    return Pace(kind, None, period(cursor), position, is_said)
+
+
+def _order(cursor: Cursor, names: Names) -> tuple[exp.Ordered, ...]:
+    terms = []
+    while True:
+        region = cursor.until((",", "ASC", "DESC", "LIMIT"))
+        (this,) = resolved(cursor, [epl_scalars.single(cursor, region, "an expression to order by")], names)
+        descending = cursor.take("DESC")
+        cursor.take("ASC")
+        terms.append(exp.Ordered(this=this, desc=descending))
+        if not cursor.take(","):
+            return tuple(terms)
+
+
+def _limit(cursor: Cursor) -> tuple[int, int]:
+    """`2`, `2 offset 1`, `1, 2` (the offset first)."""
+    limit = whole(cursor, "the number of results", 0)
+    if cursor.take(","):
+        return whole(cursor, "the number of results", 0), limit
+    return limit, whole(cursor, "the number of results left out", 0) if cursor.take("OFFSET") else 0
+
+
+def paced(
+    cursor: Cursor,
+    node: Node,
+    pace: Pace | None,
+    groups: tuple[exp.Expr, ...] | None = None,
+    keys: tuple[exp.Expr, ...] = (),
+) -> Node:
+    """The results as `output` tells them; `groups`: the columns by which `last` tells one of each, and `first` counts.
+
+    Events are counted for each of the `keys`.
+    """
+    if pace is None:
+        return node
+    if pace.count is not None and not keys and _has_several(node):
+        gathered = Gathered(node, pace.count, pace.kind == "first")
+        return Arrange(gathered, last_of=()) if pace.kind == "last" else gathered
+    if pace.count is not None:
+        _check_counting(cursor, node, pace)
+    if pace.kind == "first":
+        return Throttle(node, pace.count, pace.time, groups or keys)
+    extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
+    batch = Window(node, extent, keys)
+    return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch
+
+
+def _has_several(node: Node) -> bool:
+    """Whether an event may have several results, which are counted as they are told: of a join, or of batches."""
+    base = node
+    while isinstance(base, (Filter, Lookup)):
+        base = base.input
+    return not isinstance(base, Aggregate) and _is_batch(base)
+
+
+def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
+    """Events can be counted by their results only where each has one."""
+    base = node
+    while isinstance(base, (Filter, Map, Lookup, Prior, Enumeration)):
+        base = base.input
+    batch = isinstance(base, Window) and getattr(base.extent, "slide", None) is not None
+    several = isinstance(base, (Correlate, EagerMatch, Leaving)) or batch
+    if isinstance(base, Aggregate):
+        several = base.every_change or base.having is not None or _is_batch(base.input)
+    if several:
+        cursor.fail(
+            "output every n events is not supported here, as one event may have several results or none: say a time, or "
+            "insert into names the results",
+            pace.position,
+        )
+
+
+def sampled(cursor: Cursor, node: Node, pace: Pace, aggregating: bool, ever: bool = False) -> Node:
+    """`output snapshot every 2 sec` over a window: what is in it then, counted from the first row there is.
+
+    An aggregate of a stream without a window is of all its events.
+    """
+    base = unfiltered(node)
+    held = isinstance(base, (Stream, Window)) and getattr(getattr(base, "extent", None), "slide", None) is None
+    if not held and not (isinstance(base, Correlate) and is_plain_join(base) and pace.time is not None):
+        cursor.fail(
+            f"output {pace.kind} is not supported here: of a stream with a window that is no batch it is, and every so "
+            "long of an inner join of such windows",
+            pace.position,
+        )
+    if aggregating and isinstance(base, Stream):
+        node = Window(node, Unbounded())
+    return Snapshot(node, pace.time, pace.count, ever)
+
+
+def _is_batch(node: Node) -> bool:
+    node = unfiltered(node)
+    return isinstance(node, Correlate) or getattr(getattr(node, "extent", None), "slide", None) is not None
+
+
+def single_events(
+    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told, keys: tuple[exp.Expr, ...] = ()
+) -> Node:
+    """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
+    marked = is_both(node)
+    if asked.pace is not None and tells_leaving(node):
+        if not marked and any(column.is_star for column in columns):
+            cursor.fail("output of rstream * is not supported: name the columns", asked.pace.position)
+        node = every_so_long(cursor, node, asked.pace)
+    else:
+        node = paced(cursor, node, asked.pace, keys=keys)
+    if marked and (asked.distinct or asked.limit is not None):
+        cursor.fail(
+            "irstream with distinct or limit is not supported: insert into names the results",
+            position_of(columns[0]),
+        )
+    if asked.is_arranged and not asked.distinct:
+        order = tuple(exp.Ordered(this=_meant(term.this, columns), desc=term.args["desc"]) for term in asked.order)
+        arranged = Arrange(node, order, asked.limit, asked.offset)
+        node = newest_first(arranged) if marked else arranged
+    if columns != (exp.Star(),):
+        node = Map(node, columns)
+    return _by_columns(cursor, node, columns, asked) if asked.distinct else node
+
+
+def aggregates(cursor: Cursor, node: Aggregate, asked: Told) -> Node:
+    """A statement with aggregates: the results are ordered by columns they have."""
+    pace = asked.pace
+    if pace is not None and pace.kind == "all" and pace.is_said and node.group_by:
+        node = _of_all_groups(cursor, node, pace)
+        asked = dataclasses.replace(asked, pace=None)
+    groups = None
+    if asked.pace is not None and node.group_by and asked.pace.kind in ("last", "first"):
+        groups = tuple(_column(cursor, key, node.columns, asked.pace.position) for key in node.group_by)
+    result = paced(cursor, node, asked.pace, groups)
+    return _by_columns(cursor, result, node.columns, asked) if asked.is_arranged or asked.distinct else result
+
+
+def _of_all_groups(cursor: Cursor, node: Aggregate, pace: Pace) -> Aggregate:
+    """Each group there has been is told every time, as it is then."""
+    if is_per_event(node):
+        cursor.fail(
+            "output all with values of single events beside groups is not supported: leave all out", pace.position
+        )
+    return dataclasses.replace(node, input=sampled(cursor, node.input, pace, True, ever=True), every_change=False)
+
+
+def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told) -> Node:
+    whole_rows = columns == (exp.Star(),)
+    order = tuple(
+        term if whole_rows else exp.Ordered(this=_column(cursor, term.this, columns, None), desc=term.args["desc"])
+        for term in asked.order
+    )
+    return Arrange(node, order, asked.limit, asked.offset, asked.distinct)
+
+
+def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], position: int | None) -> exp.Expr:
+    """The column of the list that has this value, or this name."""
+    for column in columns:
+        of = column.this if isinstance(column, exp.Alias) else column
+        name = column.alias if isinstance(column, exp.Alias) else column.name or column.sql()
+        is_name = isinstance(value, exp.Column) and not value.table and value.name.lower() == name.lower()
+        if is_name or value in (of, of.this if isinstance(of, exp.Last) else of):
+            break
+    else:
+        at = position_of(value)
+        cursor.fail(f"{value.sql()} is no column of the list: name it there", position if at is None else at)
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _meant(value: exp.Expr, columns: tuple[exp.Expr, ...]) -> exp.Expr:
+    """An alias of the list stands for its value."""
+    aliases: dict[str, exp.Expr] = {
+        column.alias.lower(): column.this for column in columns if isinstance(column, exp.Alias)
+    }
+    if isinstance(value, exp.Column) and not value.table and value.name.lower() in aliases:
+        value = aliases[value.name.lower()].copy()
+    return value

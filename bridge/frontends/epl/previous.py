@@ -1,0 +1,181 @@
+"""EPL's prev and prior: values of events before, each standing as a column that a Prior then gives the rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl.istream_rstream import mark
+from bridge.frontends.epl.named_windows import EVER, RATE
+from bridge.frontends.expressions import Names, position_of, resolved
+from bridge.query.epl_nodes import EagerMatch, Lookup, Prior, TemporalMatch
+from bridge.query.nodes import Correlate, Node, Window
+from windows.extents import Range, Rows, Session, Top, Trailing
+
+BEFORE = "before."
+"""What the columns begin with."""
+
+_EVER: dict[str, type[exp.Expr]] = {"firstever": exp.First, "lastever": exp.Last, "countever": exp.Count}
+
+SEARCHED = (Session, Top, Trailing)
+"""Windows whose events leave as others come, or stay away, or that have an order of their own."""
+
+LIMIT = 1_000
+"""How many events back they look at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    name: str
+    function: str
+    value: exp.Expr
+    count: int
+    position: int | None
+
+
+def with_events(column: exp.Expr, names: Names) -> exp.Expr:
+    """A column of the list in which `window(s)` is of the events of the stream `s`."""
+    for found in column.find_all(exp.ArrayAgg):
+        of = found.this
+        if isinstance(of, exp.Column) and not of.table and of.name == names.own:
+            found.set("this", exp.Star())
+    return column
+
+
+class Priors:
+    """The calls of prev and prior in a statement; with `both` of its streams told, those of istream, too."""
+
+    def __init__(self, cursor: Cursor, both: bool = False) -> None:
+        self.cursor, self.both = cursor, both
+        self.found: list[_Call] = []
+
+    def taken(self, column: exp.Expr) -> exp.Expr:
+        """The expression with each call as a column."""
+        if isinstance(column, exp.Anonymous) and column.name.lower() == "window":
+            column = exp.alias_(column, f"window({', '.join(one.sql() for one in column.expressions)})", quoted=True)
+        holder = exp.Paren(this=column)
+        for node in list(holder.find_all(exp.Anonymous)):
+            if node.name.lower() in ("prev", "prior", "prevtail", "prevcount"):
+                call = self._call(node)
+                self.found.append(call)
+                node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
+            elif node.name.lower() == "istream" and self.both and not node.expressions:
+                node.replace(mark(node))
+            elif node.name.lower() == "nth":
+                node.replace(self._nth(node))
+            elif node.name.lower() == "window":
+                node.replace(self._window(node))
+            elif node.name.lower() == "rate":
+                node.replace(self._rate(node))
+            elif (make := _EVER.get(node.name.lower())) is not None:
+                node.replace(self._ever(node, make))
+        result: exp.Expr = holder.this.pop()
+        return result
+
+    def _call(self, node: exp.Anonymous) -> _Call:
+        """`prev(1, v)`, `prev(v, 1)`, `prev(v)`, `prior(1, v)`, `prevtail(1, v)`, `prevcount(v)`."""
+        function, at = node.name.lower(), node.meta.get("start", position_of(node))
+        numbers = [a for a in node.expressions if isinstance(a, exp.Literal) and a.is_int]
+        values = [a for a in node.expressions if a not in numbers]
+        count = int(numbers[0].name) if numbers else int(function == "prev")
+        if len(values) != 1 or len(numbers) > 1 or (function == "prior" and not numbers) or not 0 <= count <= LIMIT:
+            self.cursor.fail(f"{function} wants a number of events, at most {LIMIT}, and a value: {function}(1, v)", at)
+        if values[0].find(exp.AggFunc, exp.Anonymous, exp.Typeof):
+            self.cursor.fail(f"{function} wants an attribute of the event", at)
+        return _Call(f"{BEFORE}{len(self.found) + 1}", function, values[0].copy(), count, at)
+
+    def _ever(self, node: exp.Anonymous, make: type[exp.Expr]) -> exp.Expr:
+        """`firstever(v)`: an aggregate, of all events that ever came."""
+        if len(node.expressions) != 1:
+            self.cursor.fail(f"{node.name.lower()} wants one value", node.meta.get("start", position_of(node)))
+        found = make(this=node.expressions[0].copy())
+        found.meta[EVER] = True
+        return found
+
+    def _rate(self, node: exp.Anonymous) -> exp.Expr:
+        """`rate(5)`, `rate(1.5)`: how many events came a second, in so many seconds."""
+        (seconds,) = node.expressions if len(node.expressions) == 1 else (None,)
+        if not isinstance(seconds, exp.Literal) or seconds.is_string or not float(seconds.name) * 1000 >= 1:
+            at = node.meta.get("start", position_of(node))
+            self.cursor.fail("rate wants a number of seconds: rate(5)", at)
+        found = exp.Count(this=exp.Star())
+        found.meta[EVER], found.meta[RATE] = True, round(float(seconds.name) * 1000)
+        return found
+
+    def _nth(self, node: exp.Anonymous) -> exp.Expr:
+        """`nth(v, 2)`: of the window's values that are not NULL, or the group's, the one so many before the last."""
+        value, away = [*node.expressions, None, None][:2]
+        is_whole = isinstance(away, exp.Literal) and away.is_int
+        if len(node.expressions) != 2 or value is None or away is None or not is_whole:
+            at = node.meta.get("start", position_of(node))
+            self.cursor.fail("nth wants a value and a number of events: nth(v, 2)", at)
+        return exp.NthValue(this=value.copy(), offset=away.copy(), from_first=False)
+
+    def _window(self, node: exp.Anonymous) -> exp.Expr:
+        """`window(v)`, `window(*)`: the window's values, or events, the oldest first."""
+        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Distinct):
+            self.cursor.fail("window wants one value: window(v), or window(*)", node.meta.get("start"))
+        found = exp.ArrayAgg(this=node.expressions[0].copy())
+        found.meta.update(node.meta)
+        return found
+
+    def over(self, node: Node, names: Names, context: tuple[exp.Expr, ...] = ()) -> Node:
+        """The node with the values of the events before, of the same keys of a context."""
+        base = node
+        for call in self.found:
+            if isinstance(base, (Correlate, EagerMatch, TemporalMatch)):
+                self.cursor.fail(
+                    f"{call.function} is supported over one stream: insert into names results", call.position
+                )
+            (value,) = resolved(self.cursor, [call.value], names)
+            if isinstance(base, Window):
+                node = self._within(node, base, call, value, context)
+            elif call.function == "prior":
+                node = Prior(node, call.name, value, call.count, None, context)
+            else:
+                self.cursor.fail(f"{call.function} wants a window: prior is of all events", call.position)
+        return node
+
+    def _within(self, node: Node, window: Window, call: _Call, value: exp.Expr, context: tuple[exp.Expr, ...]) -> Node:
+        """The value of an event that is still in the window, or, of prior, of any that came."""
+        extent, keys = window.extent, window.partition_by
+        slides = getattr(extent, "slide", None) is not None
+        if call.function == "prior" and keys == context and not slides:
+            return Prior(node, call.name, value, call.count, None, keys)
+        if slides or (call.function == "prior" and isinstance(extent, SEARCHED)):
+            self.cursor.fail(
+                f"{call.function} over this window is not supported: over #length, #time and #keepall it is",
+                call.position,
+            )
+        if call.function == "prev" and isinstance(extent, Rows) and extent.count <= call.count:
+            self.cursor.fail(
+                f"the window holds {extent.count} events: {call.count} before is none of it", call.position
+            )
+        if call.function in ("prev", "prior") and not isinstance(extent, SEARCHED):
+            return Prior(node, call.name, value, call.count, extent.size if isinstance(extent, Range) else None, keys)
+        condition = of_same(call.name, keys)
+        if call.function == "prevcount":
+            return Lookup(node, call.name, window, condition, exp.Count(this=exp.Star()))
+        place = -1 - call.count if call.function == "prevtail" else call.count
+        return Lookup(node, call.name, window, condition, within(call.name, value), place=place)
+
+
+def of_same(name: str, keys: Sequence[exp.Expr]) -> exp.Expr | None:
+    """Whether a row that is looked up under a name has the same keys; None without any."""
+    same = [exp.NullSafeEQ(this=key.copy(), expression=within(name, key)) for key in keys]
+    return exp.and_(*same) if same else None
+
+
+def within(name: str, value: exp.Expr) -> exp.Expr:
+    """A value of the rows in which something is looked up under a name."""
+
+    def qualified(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        return exp.column(node.this.copy(), table=exp.to_identifier(name, quoted=True))
+
+    found: exp.Expr = value.transform(qualified)
+    return found

@@ -1,0 +1,165 @@
+"""Sub-queries of EPL in the list of columns and in WHERE: `exists (select …)`, `v in (select …)`, `(select max(v) …)`.
+
+Each is cut out and stands as a column, which a Lookup then gives the rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from collections.abc import Callable
+
+from sqlglot import Token, TokenType, exp
+
+from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl.contexts import Partitioned
+from bridge.frontends.epl.enumerations import Enumerations
+from bridge.frontends.epl.inputs import STOPS, item
+from bridge.frontends.expressions import Names, resolved
+from bridge.query.epl_nodes import Lookup, TemporalMatch
+from bridge.query.nodes import Node, Stream, Window
+
+FOUND = "sub."
+"""What the columns begin with."""
+
+_AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+_KINDS = {"EXISTS": "exists", "IN": "in"}
+
+
+@dataclasses.dataclass
+class _Cut:
+    """One sub-query: the column it stands as, what it selects, from where; `operand` is what stands before IN."""
+
+    name: str
+    kind: str
+    position: int
+    alias: str
+    source: Node
+    value: exp.Expr | None
+    condition: exp.Expr | None
+    operand: exp.Expr | None = None
+
+
+class Subqueries:
+    """The sub-queries of a statement."""
+
+    def __init__(self, cursor: Cursor, change: Callable[[exp.Expr], exp.Expr]) -> None:
+        self.cursor = cursor
+        self.change = change
+        """What else is made of each expression."""
+        self.found: list[_Cut] = []
+        self.each = Enumerations(cursor)
+        self._numbers = itertools.count(1)
+
+    def listed(self, region: Region, what: str) -> tuple[exp.Expr, ...]:
+        """The expressions of a region, sub-queries among them as columns."""
+        marked, region = self._marked(region)
+        return epl_scalars.listed(marked, region, what, self._with_operands)
+
+    def over(self, node: Node, names: Names, keyed: Partitioned) -> Node:
+        """The node with what they find, of the same keys in a context."""
+        node = self.each.over(node, names)
+        for cut in self.found:
+            operand = None if cut.operand is None else resolved(self.cursor, [cut.operand], names)[0]
+            condition, value = (self._meant(part, cut, names) for part in (cut.condition, cut.value))
+            source, condition = keyed.looked_up(cut.source, cut.name, condition, cut.position)
+            node = Lookup(node, cut.name, source, condition, value, operand)
+        return node
+
+    def _meant(self, part: exp.Expr | None, cut: _Cut, outer: Names) -> exp.Expr | None:
+        """Names without an input are the sub-query's own, others those of the statement."""
+        if part is None:
+            return None
+        own = [outer.own] if outer.own is not None else []
+        (found,) = resolved(self.cursor, [part], Names(None, (cut.alias, *outer.kept, *own)))
+
+        def named(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                return node
+            if node.table.lower() in ("", cut.alias.lower()):
+                return exp.column(node.this.copy(), table=exp.to_identifier(cut.name, quoted=True))
+            if outer.own is not None and node.table.lower() == outer.own.lower():
+                return exp.column(node.this.copy())
+            return node
+
+        return found.transform(named)
+
+    # Reading ------------------------------------------------------------------------------------------------------------
+
+    def _marked(self, region: Region) -> tuple[Cursor, Region]:
+        """The cursor with one name for each sub-query of a region, and what of the region is left."""
+        marked = copy.copy(self.cursor)
+        index, left = region.start, list[Token]()
+        while index < region.end:
+            words = [word_of(token) for token in self.cursor.tokens[index : index + 3]]
+            exists = words == ["EXISTS", "(", "SELECT"]
+            if (method := self.each.cut(index, region.end)) is not None:
+                start, (name, index) = self.cursor.tokens[index].start, method
+                left.append(_in_place(marked, name, start, self.cursor.tokens[index - 1].end))
+                continue
+            if not exists and words[:2] != ["(", "SELECT"]:
+                left.append(self.cursor.tokens[index])
+                index += 1
+                continue
+            start, opening = self.cursor.tokens[index].start, index + exists
+            cut, index = self._cut(opening)
+            left.append(_in_place(marked, cut.name, start, self.cursor.tokens[index - 1].end))
+        marked.tokens = [*self.cursor.tokens[: region.start], *left, *self.cursor.tokens[region.end :]]
+        return marked, Region(region.start, region.start + len(left))
+
+    def _cut(self, opening: int) -> tuple[_Cut, int]:
+        """Reads the sub-query in these parentheses; gives the place after them, too."""
+        cursor = copy.copy(self.cursor)
+        before = word_of(cursor.tokens[opening - 1])
+        if before in ("ANY", "ALL", "SOME"):
+            cursor.fail(f"{before.lower()} is not supported: write exists, or in", cursor.tokens[opening - 1].start)
+        kind = _KINDS.get(before, "value")
+        cursor.at = opening + 1
+        position = cursor.expect("SELECT")
+        if cursor.word() == "DISTINCT":
+            cursor.fail("distinct is not supported in a sub-query")
+        columns = epl_scalars.listed(cursor, cursor.until(STOPS), "a column")
+        cursor.expect("FROM")
+        alias, source, at, _ = item(cursor)
+        if isinstance(source, TemporalMatch):
+            cursor.fail("a sub-query reads a stream: insert into names a pattern's results", at)
+        is_window = isinstance(source, Window) and getattr(source.extent, "slide", None) is None
+        if not is_window and not isinstance(source, Stream):  # which may be a named window
+            cursor.fail("a sub-query wants a window: write #keepall for all events, or #time(…), #length(…)", at)
+        condition = None
+        if cursor.take("WHERE"):
+            condition = epl_scalars.single(cursor, cursor.until(STOPS), "a condition")
+        if cursor.word() != ")":
+            cursor.fail("a sub-query is select … from one stream where …: insert into names all else")
+        value = None if kind == "exists" else self._value(cursor, columns, position)
+        cut = _Cut(f"{FOUND}{next(self._numbers)}", kind, position, alias, source, value, condition)
+        self.found.append(cut)
+        return cut, cursor.at + 1
+
+    def _value(self, cursor: Cursor, columns: tuple[exp.Expr, ...], position: int) -> exp.Expr:
+        if len(columns) != 1 or isinstance(columns[0], exp.Star):
+            cursor.fail("a sub-query gives one value here: select it", position)
+        value: exp.Expr = columns[0].this if isinstance(columns[0], exp.Alias) else columns[0]
+        if any(not isinstance(call, _AGGREGATES) for call in value.find_all(exp.AggFunc)):
+            cursor.fail("the aggregates of a sub-query are count, sum, avg, min and max", position)
+        return value
+
+    def _with_operands(self, column: exp.Expr) -> exp.Expr:
+        """`v in "sub.1"` is what the column says."""
+        holder = exp.Paren(this=column)
+        for node in list(holder.find_all(exp.In)):
+            field = node.args.get("field")
+            cut = next((cut for cut in self.found if field is not None and field.name == cut.name), None)
+            if cut is not None and field is not None:
+                cut.operand = node.this.copy()
+                node.replace(field.copy())
+        result: exp.Expr = holder.this.pop()
+        return self.change(result)
+
+
+def _in_place(marked: Cursor, name: str, start: int, end: int) -> Token:
+    """The token of a name that stands for a piece of the text, which it takes the place of."""
+    marked.bare = marked.bare[:start] + f'"{name}"'.ljust(end + 1 - start) + marked.bare[end + 1 :]
+    return Token(TokenType.IDENTIFIER, name, start=start, end=end)

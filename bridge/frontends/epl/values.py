@@ -1,0 +1,50 @@
+"""Values of variables, where expressions of EPL name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from bridge.query.variables import CURRENT, Variable
+
+NAME = "variable"
+"""Where a value keeps the name by which it was asked for."""
+
+
+def with_values(expression: exp.Expr, known: Mapping[str, Variable], read: set[str]) -> exp.Expr:
+    """The expression with the values of variables; `known` has them by their names in lower case.
+
+    The value of one that events set is a column; of others it stands in the expression, and `read` notes that.
+
+    >>> most = Variable("Most", "INTEGER", exp.Literal.number(3))
+    >>> print(with_values(exp.condition("v > most"), {"most": most}, set()).sql())
+    v > 3
+    """
+
+    def value(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.table or node.name.lower() not in known:
+            return node
+        variable = known[node.name.lower()]
+        found = variable.column if variable.is_set else variable.value.copy()
+        if not variable.is_set:
+            read.add(node.name.lower())
+        else:
+            found.this.meta.update(node.this.meta)
+        found.meta[NAME] = node.name
+        return found
+
+    return expression.transform(value) if known else expression
+
+
+def named(column: exp.Expr) -> exp.Expr:
+    """A column of a list under its variable's name, if it is one alone, or as it was written with one that changes."""
+    if NAME in column.meta:
+        return exp.alias_(column, column.meta[NAME], quoted=True)
+    if isinstance(column, exp.Alias) or not any(part.name.startswith(CURRENT) for part in column.find_all(exp.Column)):
+        return column
+    return exp.alias_(column, column.transform(_written).sql(), quoted=True)
+
+
+def _written(node: exp.Expr) -> exp.Expr:
+    return exp.column(node.meta[NAME]) if isinstance(node, exp.Column) and NAME in node.meta else node

@@ -1,0 +1,327 @@
+"""Expressions inside a query: cut out by their tokens, read by sqlglot, and freed of what a stream query cannot say.
+
+sqlglot reads more than we can answer and drops some of what it reads; whatever it does not give back as part of the
+expression is refused here, at its place.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+from sqlglot import Token, exp
+
+from bridge.check.paths import is_path, path
+from bridge.check.types import type_name
+from bridge.errors import QueryError
+from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.query.event_type import TYPE
+from bridge.query.expressions import parsed
+from bridge.query.nodes import Correlate, Node, unfiltered
+from bridge.query.words import NOT_OPERANDS, WORD
+
+_SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
+_FLAT = "a column is written name or input.name"
+_PARAMETERS = "a query has no parameters: write the value"
+
+
+# What a parsed expression may not hold: the message, and the words by which its place is found.
+_REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = (
+    ((exp.Query, exp.Table, exp.Values), _SUBQUERY, ("SELECT", "VALUES", "TABLE", "FROM")),
+    ((exp.Window,), "OVER is not supported: WINDOW( … ) after the stream says which rows count", ("OVER",)),
+    ((exp.Placeholder, exp.Parameter), _PARAMETERS, ("?", ":", "@", "??")),
+    ((exp.Aliases, exp.Command), "not understood", ()),
+)
+_LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
+
+
+class Inside(NamedTuple):
+    """The columns of an input that are written `alias.tag.name` or `tag.name`, and called `prefix_name`; or one, `prefix`."""
+
+    alias: str
+    prefix: str
+    is_one: bool = False
+
+
+class Names(NamedTuple):
+    """The qualifiers an expression may use: `own` is dropped (a single input), the `kept` ones stay (a correlation).
+
+    `inside` are qualifiers within an input of a correlation, by what stands before them (None: nothing) and their names.
+    `values` stand for whole names, `qualifier.name` in lower case.
+    """
+
+    own: str | None
+    kept: tuple[str, ...]
+    inside: Mapping[tuple[str | None, str], Inside] = MappingProxyType({})
+    values: Mapping[str, exp.Expr] = MappingProxyType({})
+
+
+def visible(node: Node) -> tuple[str, ...]:
+    """The aliases of the correlation that `node` is, or filters."""
+    node = unfiltered(node)
+    return tuple(alias for alias, _ in node.inputs) if isinstance(node, Correlate) else ()
+
+
+def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+    """The expressions of a region just stepped over; `what` says what is expected."""
+    columns = unchecked(cursor, region, what)
+    refuse_foreign(cursor, region, columns)
+    return columns
+
+
+def unchecked(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+    """The same with whatever sqlglot read, for a language of its own to make sense of; then `refuse_foreign`."""
+    if region.start == region.end:
+        cursor.fail(f"{what} is expected, not {cursor.shown()}")
+    _require_no_gaps(cursor, region)
+    select = _selected(cursor, region)
+    # Taken out of the helping SELECT: later passes look at parents.
+    return tuple(cast("exp.Expr", column.pop()) for column in list(select.expressions))
+
+
+def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
+    """The one expression, without alias, of a region that ends before any comma."""
+    (expression,) = plain(cursor, listed(cursor, region, what))
+    if isinstance(expression, exp.Star):
+        cursor.fail(f"{what} is expected, not '*'", cursor.span(region)[0])
+    return expression
+
+
+def plain(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+    """The same expressions, none of them with an alias, which sqlglot reads into any two words: `a b`."""
+    for expression in expressions:
+        if isinstance(expression, exp.Alias):
+            _refuse_alias(cursor, expression)
+    return expressions
+
+
+def resolved(cursor: Cursor, expressions: Iterable[exp.Expr], names: Names) -> tuple[exp.Expr, ...]:
+    """The expressions with the qualifiers checked, and dropped where there is one input only."""
+    return tuple(_resolved(cursor, expression, names) for expression in expressions)
+
+
+def position_of(expression: exp.Expr) -> int | None:
+    """The offset of the first name in an expression."""
+    starts = [node.meta["start"] for node in expression.walk() if "start" in node.meta]
+    return min(starts, default=None)
+
+
+def _selected(cursor: Cursor, region: Region) -> exp.Select:
+    start, _ = cursor.span(region)
+    tree = _read(cursor, region, start)
+    if not isinstance(tree, exp.Select) or not tree.expressions:
+        raise QueryError("an expression is expected", cursor.text, start)
+    for key, value in tree.args.items():
+        if value and key != "expressions":
+            message = _LEFTOVERS.get(key, f"{key.strip('_').upper()} is not supported here")
+            raise QueryError(message, cursor.text, _place(cursor, region, (key.strip("_").upper(),)))
+    return tree
+
+
+def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
+    # As a SELECT list, for a bare expression may begin with a word that opens a statement (`comment = 1`); alone, for
+    # in a long script the blanks around it would be read again and again. Its places are moved to where it stands.
+    lead = "SELECT "
+    try:
+        tree = parsed(lead + cursor.slice(region))
+    except QueryError as error:
+        place = max(0, (error.position or 0) - len(lead))
+        raise QueryError(error.message, cursor.text, start + place) from None
+    for node in tree.walk():
+        for edge in ("start", "end"):
+            if edge in node.meta:
+                node.meta[edge] += start - len(lead)
+        for relative in ("line", "col"):
+            node.meta.pop(relative, None)
+    return tree
+
+
+def _require_no_gaps(cursor: Cursor, region: Region) -> None:
+    # sqlglot overlooks a comma too many, and an AS without a name.
+    before = "("
+    for index in range(region.start, region.end + 1):
+        word = word_of(cursor.tokens[index]) if index < region.end else ")"
+        comma = index - (before == ",")
+        if (word == "," and before in ("(", "[", ",")) or (before == "," and word in (")", "]")):
+            cursor.fail("an expression is missing beside ','", cursor.tokens[comma].start)
+        if before == "AS" and word in (",", ")", "]"):
+            cursor.fail("a name is expected after AS", cursor.tokens[index - 1].end + 1)
+        before = word or "name"
+
+
+def refuse_foreign(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> None:
+    """Refuses, at its place, what an expression over streams cannot hold."""
+    for node in (below for column in columns for below in column.walk()):
+        for kinds, message, words in _REFUSED:
+            if isinstance(node, kinds):
+                cursor.fail(message, _place(cursor, region, words))
+        if isinstance(node, exp.Dot) and not (
+            is_path(node) and isinstance(node.this, (exp.Column, exp.Dot, exp.Bracket))
+        ):
+            cursor.fail(_FLAT, _place(cursor, region, (".",)))
+        if isinstance(node, exp.Alias) and node.parent is not None:
+            _refuse_alias(cursor, node)
+        if isinstance(node, exp.In) and node.args.get("field"):
+            cursor.fail("IN wants a list of values in parentheses", position_of(node.args["field"]))
+        if isinstance(node, exp.Star) and any(node.args.values()):
+            cursor.fail(
+                "* EXCEPT, REPLACE and the like are not supported: name the columns", _place(cursor, region, "*")
+            )
+        if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
+            _refuse_word(cursor, node)
+
+
+def _refuse_word(cursor: Cursor, word: exp.Identifier) -> None:
+    if word.name.startswith("$"):
+        cursor.fail(_PARAMETERS, word.meta.get("start"))
+    if not WORD.fullmatch(word.name) or word.name.upper() in NOT_OPERANDS:
+        cursor.fail(f"{word.name!r} is no name unless it is written in double quotes", word.meta.get("start"))
+
+
+def _refuse_alias(cursor: Cursor, alias: exp.Alias) -> None:
+    cursor.fail(f"unexpected {alias.alias!r}", position_of(alias.args["alias"]))
+
+
+def _place(cursor: Cursor, region: Region, words: Collection[str]) -> int:
+    found = (token.start for token in cursor.tokens[region.start : region.end] if word_of(token) in words)
+    return next(found, cursor.span(region)[0])
+
+
+def _resolved(cursor: Cursor, expression: exp.Expr, names: Names) -> exp.Expr:
+    for column in list(expression.find_all(exp.Column)):
+        qualifier = column.args.get("table")
+        if qualifier is not None and (found := names.inside.get((column.db or None, qualifier.name))) is not None:
+            _move(cursor, column, qualifier, found)
+            continue
+        if qualifier is None:
+            continue
+        if (value := names.values.get(f"{qualifier.name}.{column.name}".lower())) is not None and not column.db:
+            expression = _replaced(expression, column, value.copy())
+            continue
+        changed = _without_own(cursor, column, names)
+        expression = _replaced(expression, column, changed) if changed is not column else expression
+    return expression
+
+
+def _without_own(cursor: Cursor, column: exp.Column, names: Names) -> exp.Expr:
+    """`s.a.b` as the part `b` of `a` in the input `s`, whose qualifier is dropped where it is the only one."""
+    words = [column.args[part] for part in ("catalog", "db", "table") if column.args.get(part) is not None]
+    first = words[0]
+    own = names.own is not None and first.name.lower() == names.own.lower()
+    kept = not own and first.name.lower() in [name.lower() for name in names.kept]
+    if isinstance(column.this, exp.Star):
+        if len(words) > 1 or not (own or kept):
+            cursor.fail(_FLAT if len(words) > 1 else _unknown(first, names), first.meta.get("start"))
+        return cast("exp.Expr", column.this) if own else column
+    rest = [*words, column.this][own or kept :]
+    if column.name == TYPE and not (own or kept):
+        return type_name(exp.Column(this=first.copy()))
+    if kept and len(rest) == 1:
+        return column
+    found: exp.Expr = exp.Column(this=rest[0].copy(), table=first.copy() if kept else None)
+    for name in rest[1:]:
+        found = exp.Dot(this=found, expression=name.copy())
+        if not (own or kept):
+            found.meta["unknown"] = _unknown(first, names)
+    return _indexed(found)
+
+
+def _indexed(found: exp.Expr) -> exp.Expr:
+    """Where a name is `items[0]` of EPL, and no pattern repeats such a tag, the value of a list."""
+    for column in list(found.find_all(exp.Column)):
+        known = re.fullmatch(r"(.*)\[(\d+|last|count)\]", column.name, re.DOTALL)
+        if known is None:
+            continue
+        name = exp.to_identifier(known[1])
+        name.meta.update(column.this.meta)
+        base = exp.Column(this=name, table=column.args.get("table"))
+        if known[2] == "count":
+            return exp.ArraySize(this=base)
+        place = path(base, -1 if known[2] == "last" else int(known[2]))
+        if column is found:
+            return place
+        column.replace(place)
+    return found
+
+
+def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: Inside) -> None:
+    """`tag.name` and `alias.tag.name` as the input's own column."""
+    if isinstance(column.this, exp.Star):
+        cursor.fail(f"{qualifier.name}.* is not supported in a join: name the columns", position_of(qualifier))
+    name = found.prefix if found.is_one else f"{found.prefix}_{column.name}"
+    for key, text in (("this", name), ("table", found.alias)):
+        identifier = exp.to_identifier(text, quoted=True)
+        identifier.meta.update(qualifier.meta)
+        column.set(key, identifier)
+    column.set("db", None)
+
+
+def _unknown(qualifier: exp.Identifier, names: Names) -> str:
+    known = ", ".join(map(repr, names.kept or filter(None, [names.own])))
+    return f"unknown input {qualifier.name!r}; there is {known}"
+
+
+def _replaced(expression: exp.Expr, column: exp.Column, by: exp.Expr) -> exp.Expr:
+    if column is expression:
+        return by.pop() if by.parent is column else by
+    column.replace(by)
+    return expression
+
+
+# Keywords that are misspelt: what a syntax error means, where the word before its place almost is one
+
+_FIRST = ("SELECT", "WITH", "CREATE")
+_LATER = (
+    "FROM", "WHERE", "GROUP", "HAVING", "UNION", "JOIN", "INNER", "CROSS", "EMIT", "WINDOW", "MATCHING",
+    "MATCH_RECOGNIZE", "ORDER", "LIMIT",
+)  # fmt: skip
+_BEFORE_OPERAND = frozenset(
+    (
+        "SELECT", "FROM", "WHERE", "HAVING", "ON", "AND", "OR", "NOT", "AS", "BY", "IN", "IS", "LIKE", "BETWEEN", "CASE",
+        "WHEN", "THEN", "ELSE", "JOIN", "WITH", "CREATE",
+    )
+)  # fmt: skip
+_BACK = 3
+"""sqlglot takes a word that it does not know for an alias, so the error stands up to so many words later."""
+
+_CLOSE = 0.72
+
+
+def respelt(error: QueryError, cursor: Cursor) -> QueryError:
+    """The error at the misspelt keyword that is its cause, or the same error where there is none.
+
+    >>> text = "SELECT price FORM trades"
+    >>> print(respelt(QueryError("unexpected 'trades'", text, 18), Cursor(text)))
+    unexpected 'FORM'; did you mean FROM? (line 1, column 14)
+      SELECT price FORM trades
+                   ^
+    """
+    if error.position is None:
+        return error
+    last = next((at for at, token in enumerate(cursor.tokens) if token.end >= error.position), len(cursor.tokens) - 1)
+    for at in range(last, max(last - _BACK, 0) - 1, -1):
+        if word := _meant(cursor, at):
+            token = cursor.tokens[at]
+            shown = cursor.text[token.start : token.end + 1]
+            return QueryError(f"unexpected {shown!r}; did you mean {word}?", cursor.text, token.start)
+    return error
+
+
+def _meant(cursor: Cursor, at: int) -> str | None:
+    """The keyword that a name almost is, where one could stand: at the beginning, or after an operand."""
+    word, before = word_of(cursor.tokens[at]), cursor.tokens[max(at - 1, 0)]
+    if not WORD.fullmatch(word) or word in (*cursor.reserved, *_FIRST, *_LATER):
+        return None
+    first = at == 0 or word_of(before) == ";"
+    if not first and not _ends_operand(before):
+        return None
+    close = difflib.get_close_matches(word, _FIRST if first else _LATER, n=1, cutoff=_CLOSE)
+    return close[0] if close else None
+
+
+def _ends_operand(token: Token) -> bool:
+    word = word_of(token)
+    return word == "" or word in (")", "]", "*") or (word[-1].isalnum() and word.split()[-1] not in _BEFORE_OPERAND)

@@ -1,0 +1,421 @@
+"""MATCH_RECOGNIZE ( … ) of SQL:2016 (feature R010), from its text to a RowPattern.
+
+The clauses are read first and in order; what they name is checked when all of them are known. Ours beyond the standard:
+WITHIN after the pattern, and WITH TIMED OUT MATCHES.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn, TypeVar
+
+from sqlglot import TokenType, exp
+
+from bridge.errors import QueryError, nearest
+from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.expressions import single
+from bridge.frontends.navigation import check, is_name, refuse_functions, rowwise
+from bridge.frontends.sql.clauses import duration
+from bridge.query.row_pattern import PAST_LAST_ROW, PerMatch, RowPattern, Skip
+from bridge.query.words import ROW_PATTERN_WORDS
+from nfa.errors import PatternError
+from nfa.parse import parse_pattern
+from nfa.pattern import Empty, Pattern, symbols
+
+_T = TypeVar("_T")
+
+_ALONE = ("PARTITION BY", "ORDER BY", "MEASURES", "WITHIN", "SUBSET", "DEFINE")
+_FOLLOWED = {"ONE": "ROW", "ALL": "ROWS", "AFTER": "MATCH", "INITIAL": "PATTERN", "SEEK": "PATTERN", "PATTERN": "("}
+_STOPS = (*_ALONE, *_FOLLOWED)
+_OPTIONS = (PerMatch.SHOW_EMPTY, PerMatch.OMIT_EMPTY, PerMatch.WITH_UNMATCHED)
+_ALL_ROWS = "ALL ROWS PER MATCH"
+_TIMED_OUT = "WITH TIMED OUT MATCHES"
+
+
+class _Name(NamedTuple):
+    """A name and where it stands; the clause keeps names only, so what they refer to is checked while reading."""
+
+    text: str
+    position: int
+
+
+class _Subset(NamedTuple):
+    name: _Name
+    members: tuple[_Name, ...]
+
+
+@dataclasses.dataclass
+class _Read:
+    """What the clauses said; the places are those of words whose meaning other clauses may forbid."""
+
+    partition_by: tuple[exp.Column, ...] = ()
+    order_by: tuple[exp.Ordered, ...] = ()
+    measures: tuple[tuple[_Name, exp.Expr], ...] = ()
+    per_match: PerMatch = PerMatch.ONE_ROW
+    timed_out: int | None = None
+    skip: Skip = PAST_LAST_ROW
+    target: int | None = None
+    pattern: Pattern = dataclasses.field(default_factory=Empty)
+    exclusion: int | None = None
+    absent: _Name | None = None
+    within: int | None = None
+    subsets: tuple[_Subset, ...] = ()
+    define: tuple[tuple[_Name, exp.Expr], ...] = ()
+
+
+def match_recognize(cursor: Cursor) -> RowPattern:
+    """Step over `MATCH_RECOGNIZE ( … )`.
+
+    >>> clause = match_recognize(Cursor("MATCH_RECOGNIZE (PATTERN (a b+) DEFINE b AS price > PREV(b.price))"))
+    >>> print(clause)
+    MATCH_RECOGNIZE (PATTERN (A B+) DEFINE B AS price > PREV(B.price))
+    """
+    cursor.expect("MATCH_RECOGNIZE")
+    cursor.expect("(")
+    read = _clauses(cursor)
+    cursor.expect(")")
+    return _checked(cursor, read)
+
+
+# The clauses and their order ------------------------------------------------------------------------------------------
+
+
+def _clauses(cursor: Cursor) -> _Read:
+    read, seen = _Read(), list[str]()
+    while (word := cursor.word()) in _READERS:
+        title, reader = _READERS[word]
+        _check_order(cursor, title, seen)
+        cursor.at += 1
+        reader(cursor, read)
+        seen.append(title)
+    if "PATTERN" not in seen:
+        cursor.fail(f"PATTERN ( … ) is expected, not {cursor.shown()}")
+    return read
+
+
+def _check_order(cursor: Cursor, title: str, seen: list[str]) -> None:
+    if title in seen:
+        cursor.fail(f"{title} is written twice")
+    later = [other for other in seen if _TITLES.index(other) > _TITLES.index(title)]
+    if later:
+        cursor.fail(f"{title} stands before {min(later, key=_TITLES.index)}")
+
+
+def _partition_by(cursor: Cursor, read: _Read) -> None:
+    read.partition_by = _listed(cursor, _partition_column)
+
+
+def _partition_column(cursor: Cursor) -> exp.Column:
+    start = cursor.position
+    column = single(cursor, _region(cursor, "a column to partition by", ","), "a column to partition by")
+    if not isinstance(column, exp.Column):
+        cursor.fail("PARTITION BY wants columns: compute the key in a sub-query before", start)
+    refuse_functions(cursor, column, "PARTITION BY")
+    return column
+
+
+def _order_by(cursor: Cursor, read: _Read) -> None:
+    read.order_by = _listed(cursor, _ordered)
+
+
+def _ordered(cursor: Cursor) -> exp.Ordered:
+    key = rowwise(cursor, _region(cursor, "a value to order by", ",", "ASC", "DESC", "NULLS"), "a value to order by")
+    refuse_functions(cursor, key, "ORDER BY")
+    descending = not cursor.take("ASC") and cursor.take("DESC")
+    # NULL is less than any value, as in every order of the bridge, unless the text says otherwise.
+    first = not descending
+    if cursor.take("NULLS"):
+        first = cursor.take("FIRST")
+        if not first:
+            cursor.expect("LAST", " (or FIRST)")
+    return exp.Ordered(this=key, desc=descending, nulls_first=first)
+
+
+def _measures(cursor: Cursor, read: _Read) -> None:
+    read.measures = _listed(cursor, _measure)
+
+
+def _measure(cursor: Cursor) -> tuple[_Name, exp.Expr]:
+    region = _region(cursor, "a measure", ",", "AS")
+    if cursor.word() != "AS" and _is_named(cursor, region):
+        cursor.fail("AS is expected before the measure's name", cursor.tokens[region.end - 1].start)
+    value = rowwise(cursor, region, "a measure")
+    cursor.expect("AS", " (and the measure's name)")
+    position = cursor.position
+    if _opens(cursor):
+        cursor.fail(f"a name for the measure is expected, not {cursor.shown()}")
+    return _Name(cursor.name("a name for the measure"), position), value
+
+
+def _is_named(cursor: Cursor, region: Region) -> bool:
+    """Whether a measure's name follows its value without AS, as some databases have it."""
+    words = [word_of(token) for token in cursor.tokens[region.start : region.end]]
+    return len(words) > 1 and is_name(words[-1]) and (words[-2] == ")" or is_name(words[-2]))
+
+
+def _rows_per_match(cursor: Cursor, read: _Read) -> None:
+    every = cursor.word(-1) == "ALL"
+    _expect(cursor, f"{'ROWS' if every else 'ROW'} PER MATCH")
+    if every:
+        chosen = (option for option in _OPTIONS if cursor.take(*_option(option).split()))
+        read.per_match = next(chosen, PerMatch.SHOW_EMPTY)
+    position = cursor.position
+    if cursor.take(*_TIMED_OUT.split()):
+        read.timed_out = position
+    if cursor.word() in ("WITH", "SHOW", "OMIT"):
+        options = ", ".join([*map(_option, _OPTIONS)] * every + [_TIMED_OUT])
+        cursor.fail(f"what may follow here is {options}, not {cursor.shown()}")
+
+
+def _option(option: PerMatch) -> str:
+    return option.value.removeprefix(_ALL_ROWS).strip()
+
+
+def _after_match(cursor: Cursor, read: _Read) -> None:
+    _expect(cursor, "MATCH SKIP")
+    if cursor.take("PAST"):
+        _expect(cursor, "LAST ROW")
+        return
+    cursor.expect("TO", " (or PAST LAST ROW)")
+    if cursor.take("NEXT", "ROW"):
+        read.skip = Skip("TO NEXT ROW")
+        return
+    to = "TO FIRST" if cursor.take("FIRST") else "TO LAST"
+    cursor.take("LAST")
+    variable = _variable(cursor, "the variable to skip to")
+    read.skip, read.target = Skip(to, variable.text), variable.position
+
+
+def _initial(cursor: Cursor, read: _Read) -> None:
+    if cursor.word(-1) == "SEEK":
+        cursor.at -= 1
+        cursor.fail("SEEK is not supported: it belongs to patterns in a WINDOW clause; here each match is looked for")
+    if cursor.word() != "PATTERN":
+        cursor.fail(f"PATTERN is expected after INITIAL, not {cursor.shown()}")
+
+
+def _pattern(cursor: Cursor, read: _Read) -> None:
+    opening = cursor.expect("(", " (the pattern stands in parentheses)")
+    region, read.absent = _absence(cursor, _pattern_region(cursor))
+    start = cursor.tokens[region.start].start if region.start < len(cursor.tokens) else cursor.position
+    text = cursor.slice(region) if region.start < region.end else ""
+    try:
+        read.pattern = parse_pattern(text, offset=start, fold=str.upper)
+    except PatternError as error:
+        raise QueryError(error.message, cursor.text, error.position) from None
+    if read.absent is not None:
+        cursor.at = region.end + 2
+    if not cursor.take(")"):
+        cursor.fail("the pattern is never closed by ')'", opening)
+    read.exclusion = _exclusion(cursor, region)
+
+
+def _pattern_region(cursor: Cursor) -> Region:
+    # Not by parentheses alone: an open group is for the pattern's own parser to point at.
+    start, depth = cursor.at, 0
+    while cursor.peek() and cursor.word() not in (*ROW_PATTERN_WORDS, ";") and (depth or cursor.word() != ")"):
+        depth += (cursor.word() == "(") - (cursor.word() == ")")
+        cursor.at += 1
+    return Region(start, cursor.at)
+
+
+def _absence(cursor: Cursor, region: Region) -> tuple[Region, _Name | None]:
+    """The region without the `NOT symbol` at its end, and that symbol."""
+    at = region.end - 2
+    if at < region.start or word_of(cursor.tokens[at]) != "NOT":
+        return region, None
+    token = cursor.tokens[at + 1]
+    if at == region.start:
+        cursor.fail("NOT stands after what it is the absence of: PATTERN (A NOT B)", cursor.tokens[at].start)
+    name = token.text if token.token_type == TokenType.IDENTIFIER else token.text.upper()
+    return Region(region.start, at), _Name(name, token.start)
+
+
+def _exclusion(cursor: Cursor, region: Region) -> int | None:
+    words = ((cursor.tokens[at], cursor.tokens[at + 1]) for at in range(region.start, region.end))
+    return next((one.start for one, two in words if (one.text, two.text) == ("{", "-")), None)
+
+
+def _within(cursor: Cursor, read: _Read) -> None:
+    read.within = duration(cursor)
+
+
+def _subset(cursor: Cursor, read: _Read) -> None:
+    read.subsets = _listed(cursor, _one_subset)
+
+
+def _one_subset(cursor: Cursor) -> _Subset:
+    name = _variable(cursor, "a name for the subset")
+    cursor.expect("=")
+    cursor.expect("(", " (and the symbols of the subset)")
+    members = _listed(cursor, lambda cursor: _variable(cursor, "a symbol of the subset"))
+    cursor.expect(")")
+    return _Subset(name, members)
+
+
+def _define(cursor: Cursor, read: _Read) -> None:
+    read.define = _listed(cursor, _definition)
+
+
+def _definition(cursor: Cursor) -> tuple[_Name, exp.Expr]:
+    symbol = _variable(cursor, "a symbol to define")
+    cursor.expect("AS", " (and the condition)")
+    region = _region(cursor, "a condition", ",", "AS")
+    if cursor.word() == "AS":
+        cursor.fail("a comma is missing between two definitions", cursor.tokens[max(region.start, cursor.at - 1)].start)
+    return symbol, rowwise(cursor, region, "a condition")
+
+
+_Reader = Callable[[Cursor, _Read], None]
+_READERS: dict[str, tuple[str, _Reader]] = {
+    "PARTITION BY": ("PARTITION BY", _partition_by),
+    "ORDER BY": ("ORDER BY", _order_by),
+    "MEASURES": ("MEASURES", _measures),
+    "ONE": ("ROWS PER MATCH", _rows_per_match),
+    "ALL": ("ROWS PER MATCH", _rows_per_match),
+    "AFTER": ("AFTER MATCH SKIP", _after_match),
+    "INITIAL": ("INITIAL", _initial),
+    "SEEK": ("INITIAL", _initial),
+    "PATTERN": ("PATTERN", _pattern),
+    "WITHIN": ("WITHIN", _within),
+    "SUBSET": ("SUBSET", _subset),
+    "DEFINE": ("DEFINE", _define),
+}
+_TITLES = tuple(dict.fromkeys(title for title, _ in _READERS.values()))
+
+
+# Steps of the cursor --------------------------------------------------------------------------------------------------
+
+
+def _listed(cursor: Cursor, one: Callable[[Cursor], _T]) -> tuple[_T, ...]:
+    found = [one(cursor)]
+    while cursor.take(","):
+        found.append(one(cursor))
+    return tuple(found)
+
+
+def _region(cursor: Cursor, what: str, *stops: str) -> Region:
+    """The region of one expression; where the next clause begins instead, `what` is missing."""
+    if _opens(cursor) or cursor.word() == "AS":
+        cursor.fail(f"{what} is expected, not {cursor.shown()}")
+    region = cursor.until((*stops, *_STOPS))
+    if cursor.word() == "WITHIN" and cursor.word(1) == "GROUP":
+        cursor.fail("WITHIN GROUP is not supported here: use an aggregate of plain arguments")
+    return region
+
+
+def _opens(cursor: Cursor) -> bool:
+    """Whether a clause begins here; those of its words that the standard does not reserve may be columns, too."""
+    word = cursor.word()
+    return word in _ALONE or (word in _FOLLOWED and cursor.word(1) == _FOLLOWED[word])
+
+
+def _expect(cursor: Cursor, words: str) -> None:
+    for word in words.split():
+        cursor.expect(word)
+
+
+def _variable(cursor: Cursor, what: str) -> _Name:
+    token, position = cursor.peek(), cursor.position
+    if cursor.word() in ROW_PATTERN_WORDS:
+        cursor.fail(f'{what} is expected, not {cursor.shown()}; as a name it is quoted: "{cursor.word()}"')
+    text = cursor.name(what)
+    quoted = token is not None and token.token_type == TokenType.IDENTIFIER
+    return _Name(text if quoted else text.upper(), position)
+
+
+# What the clauses say of one another ----------------------------------------------------------------------------------
+
+
+def _checked(cursor: Cursor, read: _Read) -> RowPattern:
+    known = symbols(read.pattern)
+    variables = [*known, *(subset.name.text for subset in read.subsets)]
+    if read.timed_out is not None and read.within is None:
+        cursor.fail("without WITHIN after the pattern no match is ever timed out", read.timed_out)
+    if read.exclusion is not None and read.per_match is PerMatch.WITH_UNMATCHED:
+        cursor.fail("{- -} cannot stand beside WITH UNMATCHED ROWS, which shows every row", read.exclusion)
+    _check_subsets(cursor, read.subsets, known)
+    _check_target(cursor, read, variables)
+    absent = () if read.absent is None else (_checked_absence(cursor, read, read.absent, variables),)
+    _check_defined(cursor, read, (*known, *absent))
+    for _, condition in read.define:
+        check(cursor, condition, [*variables, *absent], defining=True)
+    return RowPattern(
+        pattern=read.pattern,
+        define=tuple((symbol.text, condition) for symbol, condition in read.define),
+        measures=_aliases(cursor, read, variables),
+        partition_by=read.partition_by,
+        order_by=read.order_by,
+        per_match=read.per_match,
+        skip=read.skip,
+        within=read.within,
+        timed_out=read.timed_out is not None,
+        absent=None if read.absent is None else read.absent.text,
+        subsets=tuple((name.text, tuple(member.text for member in members)) for name, members in read.subsets),
+    )
+
+
+def _checked_absence(cursor: Cursor, read: _Read, absent: _Name, variables: list[str]) -> str:
+    if absent.text in variables:
+        cursor.fail(f"{absent.text!r} cannot be absent and in the pattern: define a symbol of its own", absent.position)
+    if read.within is None:
+        cursor.fail("NOT needs WITHIN after the pattern: until when no such row may come", absent.position)
+    if read.timed_out is not None:
+        cursor.fail(
+            "with NOT it is the match that time brings: WITH TIMED OUT MATCHES cannot stand here", read.timed_out
+        )
+    return absent.text
+
+
+def _check_subsets(cursor: Cursor, subsets: tuple[_Subset, ...], known: tuple[str, ...]) -> None:
+    seen: set[str] = set()
+    for name, members in subsets:
+        if name.text in known:
+            cursor.fail(f"{name.text!r} is a symbol of the pattern: the subset needs another name", name.position)
+        if name.text in seen:
+            cursor.fail(f"the subset {name.text!r} is written twice", name.position)
+        seen.add(name.text)
+        for place, member in enumerate(members):
+            if member.text not in known:
+                _unknown(cursor, member, "symbol", known)
+            if member.text in [other.text for other in members[:place]]:
+                cursor.fail(f"the subset {name.text!r} has {member.text!r} twice", member.position)
+
+
+def _check_target(cursor: Cursor, read: _Read, variables: list[str]) -> None:
+    if read.skip.variable is not None and read.target is not None and read.skip.variable not in variables:
+        _unknown(cursor, _Name(read.skip.variable, read.target), "variable", variables)
+
+
+def _check_defined(cursor: Cursor, read: _Read, known: tuple[str, ...]) -> None:
+    seen: set[str] = set()
+    for symbol, _ in read.define:
+        if symbol.text in seen:
+            cursor.fail(f"the symbol {symbol.text!r} is defined twice: join the conditions with OR", symbol.position)
+        if symbol.text in [subset.name.text for subset in read.subsets]:
+            cursor.fail(f"{symbol.text!r} is a subset: its symbols are what is defined", symbol.position)
+        if symbol.text not in known:
+            hint = nearest(symbol.text, list(known))
+            cursor.fail(f"the symbol {symbol.text!r} is defined but not in PATTERN{hint}", symbol.position)
+        seen.add(symbol.text)
+
+
+def _unknown(cursor: Cursor, name: _Name, what: str, known: tuple[str, ...] | list[str]) -> NoReturn:
+    cursor.fail(f"the {what} {name.text!r} is not in PATTERN{nearest(name.text, list(known))}", name.position)
+
+
+def _aliases(cursor: Cursor, read: _Read, variables: list[str]) -> tuple[exp.Alias, ...]:
+    seen: set[str] = set()
+    for name, value in read.measures:
+        if name.text.lower() in seen:
+            cursor.fail(f"two measures are called {name.text!r}", name.position)
+        seen.add(name.text.lower())
+        check(cursor, value, variables)
+    return tuple(_alias(name, value) for name, value in read.measures)
+
+
+def _alias(name: _Name, value: exp.Expr) -> exp.Alias:
+    alias = exp.to_identifier(name.text)
+    alias.meta["start"] = name.position
+    return exp.Alias(this=value, alias=alias)

@@ -1,0 +1,133 @@
+"""The paper's extended SQL: SELECT with inline schemas, WINDOW ( … ) and MATCHING ( … ), and scripts of statements.
+
+>>> print(parse("select a from s[a:Integer] window(range 5 s) where a > 1"))
+SELECT a FROM s[a: INTEGER] WINDOW(RANGE 5000 MS) WHERE a > 1
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
+
+from bridge.errors import QueryError
+from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.expressions import respelt
+from bridge.frontends.sql.clauses import schema
+from bridge.frontends.sql.select import select
+from bridge.query.nodes import Node
+from bridge.query.words import RESERVED
+from windows.schema import Schema
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateStream:
+    """`CREATE STREAM name (attribute TYPE, …)`."""
+
+    name: str
+    schema: Schema
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateQuery:
+    """`CREATE QUERY name AS SELECT …`; `text` is the SELECT alone, offsets in `node` refer to the whole script."""
+
+    name: str
+    node: Node
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """One SELECT without a name; `text` is the SELECT alone, offsets in `node` refer to the whole script."""
+
+    node: Node
+    text: str
+
+
+Statement = CreateStream | CreateQuery | Query
+
+
+def parse(text: str) -> Node:
+    """The tree of one SELECT.
+
+    >>> parse("SELECT * FROM trades")
+    Stream(name='trades', schema=None)
+    """
+    return _guarded(text, _one)
+
+
+def statements(text: str) -> list[Statement]:
+    """The statements of a script, separated by `;`; at most one SELECT has no name.
+
+    >>> statements("CREATE STREAM s (a INTEGER); CREATE QUERY q AS SELECT * FROM s;")[1]
+    CreateQuery(name='q', node=Stream(name='s', schema=None), text='SELECT * FROM s')
+    """
+    return _guarded(text, _script)
+
+
+def _guarded(text: str, read: Callable[[Cursor], _T]) -> _T:
+    cursor = Cursor(text, RESERVED)
+    if not cursor.tokens:
+        cursor.fail("the text is empty: a query reads SELECT … FROM …")
+    try:
+        return read(cursor)
+    except QueryError as error:
+        raise respelt(error, cursor) from None
+    except RecursionError:
+        raise QueryError("the query is nested too deeply", text) from None
+
+
+def _one(cursor: Cursor) -> Node:
+    if cursor.word() == "CREATE":
+        cursor.fail("one SELECT is wanted here; CREATE belongs in a script")
+    node = _query(cursor).node
+    while cursor.take(";"):
+        pass
+    if cursor.peek():
+        cursor.fail(f"one SELECT is wanted here: unexpected {cursor.shown()} after its end")
+    return node
+
+
+def _script(cursor: Cursor) -> list[Statement]:
+    found: list[Statement] = []
+    while cursor.peek():
+        if cursor.take(";"):
+            continue
+        position = cursor.position
+        found.append(_create(cursor) if cursor.take("CREATE") else _query(cursor))
+        if sum(isinstance(statement, Query) for statement in found) > 1:
+            cursor.fail("a second SELECT without a name: CREATE QUERY name AS SELECT …", position)
+        if cursor.peek() and cursor.word() != ";":
+            cursor.fail(f"unexpected {cursor.shown()} after the end of the statement")
+    if not found:
+        cursor.fail("the script has no statement")
+    return found
+
+
+def _query(cursor: Cursor) -> Query:
+    if cursor.word() not in ("SELECT", "WITH", "("):
+        cursor.fail(f"a query starts with SELECT (or WITH), not {cursor.shown()}")
+    start = cursor.at
+    node = select(cursor)
+    return Query(node, cursor.slice(Region(start, cursor.at)))
+
+
+def _create(cursor: Cursor) -> Statement:
+    if cursor.take("STREAM"):
+        return CreateStream(cursor.name("a name for the stream"), _columns(cursor))
+    if not cursor.take("QUERY"):
+        cursor.fail(f"CREATE STREAM or CREATE QUERY is expected, not {cursor.shown()}")
+    name = cursor.name("a name for the query")
+    cursor.expect("AS")
+    query = _query(cursor)
+    return CreateQuery(name, query.node, query.text)
+
+
+def _columns(cursor: Cursor) -> Schema:
+    cursor.expect("(")
+    columns = schema(cursor)
+    cursor.expect(")")
+    return columns

@@ -1,0 +1,192 @@
+"""Aggregates over the rows of matches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from bridge.patterns.arrays import Array, Bools, Ints, ranges, taken
+from bridge.patterns.members import ABSENT, Members
+from bridge.patterns.rows import arrow_columns
+from bridge.patterns.values import LABEL, NUMBER, Fold
+from windows.databases import Database
+from windows.databases.lend import lent
+from windows.nested import is_list
+from windows.sql import column, so_far, table
+
+
+class Columns(Protocol):
+    """The rows that matches are of."""
+
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
+
+
+def folded(fold: Fold, database: Database, rows: Columns, members: Members, match: Ints, member: Ints) -> Array:
+    """An aggregate's value for each row of the answer: of its match, or of what the match had taken by its member."""
+    if _is_count_of_rows(fold.call):
+        return _counts(fold, members, match, member)
+    arguments = fold.columns
+    columns = dict(zip(arguments, rows.columns([column(name) for name in arguments]), strict=True))
+    if _counts_all(fold.call, columns):
+        return _counts(fold, members, match, member)
+    inside = members.is_one_of(fold.symbols)
+    if fold.final:
+        values, of_match = _summed(fold.call, members, columns, inside) or _grouped(
+            fold, database, members, columns, inside
+        )
+        place = np.full(members.matches + 1, ABSENT)
+        place[of_match] = np.arange(len(of_match))
+        places = place[match]
+    else:
+        running = _so_far if is_list(fold.call) else _running
+        values = running(fold, database, members, columns, inside)
+        places = member
+    return _counted(fold, taken(values, places), match)
+
+
+def _is_count_of_rows(call: exp.Expr) -> bool:
+    return isinstance(call, exp.Count) and isinstance(call.this, exp.Star)
+
+
+def _counts_all(call: exp.Expr, columns: dict[str, Array]) -> bool:
+    """Whether a COUNT counts every row, its column having no NULL."""
+    plain = isinstance(call, exp.Count) and isinstance(call.this, exp.Column)
+    return plain and call.this.name in columns and columns[call.this.name].null_count == 0
+
+
+def _counts(fold: Fold, members: Members, match: Ints, member: Ints) -> Array:
+    """COUNT(*) or COUNT(A.*): numbers that are there already."""
+    if not members.matches:
+        return pa.nulls(len(match), pa.int64())
+    known = np.maximum(match, 0)
+    if fold.final:
+        counts = members.count_at_end(fold.symbols)[known]
+    else:
+        counts = np.where(member < 0, 0, members.count_so_far(fold.symbols, np.maximum(member, 0)))
+    return pa.array(counts, pa.int64(), mask=match == ABSENT)
+
+
+_REDUCED: dict[type[exp.Expr], np.ufunc] = {exp.Sum: np.add, exp.Min: np.minimum, exp.Max: np.maximum}
+_LARGEST_SUM = 2**62
+
+
+def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside: Bools) -> tuple[Array, Ints] | None:
+    """SUM, MIN and MAX of a plain column of numbers without NULLs, which need no database."""
+    values = next(iter(columns.values())) if len(columns) == 1 else None
+    plain = type(call) in _REDUCED and isinstance(call.this, exp.Column) and call.this.name in columns
+    if values is None or not plain or values.null_count or not len(members):
+        return None
+    if not (pa.types.is_int64(values.type) or pa.types.is_int32(values.type) or pa.types.is_float64(values.type)):
+        return None
+    chosen = np.flatnonzero(inside)
+    of_match = members.match[chosen]
+    first = np.flatnonzero(np.diff(of_match, prepend=-1))
+    read = np.asarray(values)[members.rows(chosen, of_match)]
+    if read.dtype.kind == "i":
+        read = read.astype(np.int64)
+        if len(read) and int(np.abs(read).max()) * len(read) >= _LARGEST_SUM:
+            return None
+    reduced = _REDUCED[type(call)].reduceat(read, first) if len(first) else read
+    return pa.array(reduced), of_match[first]
+
+
+def _counted(fold: Fold, values: Array, match: Ints) -> Array:
+    """COUNT over no rows is 0, where there is a match at all."""
+    call = fold.call.this if isinstance(fold.call, exp.Filter) else fold.call
+    if not isinstance(call, (exp.Count, exp.CountIf)):
+        return values
+    zero = pa.scalar(0, pa.int64())
+    counts = pc.fill_null(values.cast(pa.int64()), zero)
+    return pc.if_else(pa.array(match == ABSENT), pa.scalar(None, pa.int64()), counts)
+
+
+def _table(members: Members, chosen: Ints, columns: dict[str, Array], fold: Fold) -> pa.Table:
+    """The members an aggregate is computed over, with the columns it reads."""
+    of_match = members.match[chosen]
+    named: dict[str, Array] = {"_match": pa.array(of_match), "_member": pa.array(chosen)}
+    if fold.reads_label:
+        named[LABEL] = taken(pa.array(members.names, pa.string()), members.symbols[chosen].astype(np.int64))
+    if fold.reads_number:
+        named[NUMBER] = pa.array(members.numbers[of_match])
+    rows = members.rows(chosen, of_match)
+    return pa.table({**named, **{name: taken(values, rows) for name, values in columns.items()}})
+
+
+def _grouped(
+    fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools
+) -> tuple[Array, Ints]:
+    """The values of the matches that have such rows, and which matches these are."""
+    return _by_match(fold, database, _table(members, np.flatnonzero(inside), columns, fold))
+
+
+def _by_match(fold: Fold, database: Database, given: pa.Table) -> tuple[Array, Ints]:
+    with lent(database, given) as name:
+        value = exp.alias_(_in_order(fold.call), "_value", quoted=True)
+        select = exp.select(column("_match"), value).from_(table(name))
+        found = arrow_columns(database, database.render(select.group_by(column("_match"))), 2)
+    return found[1], np.asarray(found[0]).astype(np.int64)
+
+
+def _in_order(call: exp.Expr) -> exp.Expr:
+    """An aggregate that keeps its values apart takes them in the order of the rows."""
+
+    def ordered(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, (exp.ArrayAgg, exp.GroupConcat)) and not isinstance(node.this, (exp.Order, exp.Distinct)):
+            node.set("this", exp.Order(this=node.this, expressions=[exp.Ordered(this=column("_member"))]))
+        return node
+
+    return call.transform(ordered)
+
+
+def _so_far(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:
+    """A list at each member of what was taken by then: few databases have lists as window functions."""
+    every = np.arange(len(members))
+    firsts = members.offsets[members.match]
+    taken_by, owner = ranges(firsts, every + 1), np.repeat(every, every + 1 - firsts)
+    inside = inside[taken_by]
+    given = _table(members, taken_by[inside], columns, fold).set_column(0, "_match", pa.array(owner[inside]))
+    values, of_member = _by_match(fold, database, given)
+    place = np.full(len(members), ABSENT)
+    place[of_member] = np.arange(len(of_member))
+    return taken(values, place)
+
+
+def _running(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:
+    """The value at each member over the rows taken by then."""
+    given = _table(members, np.arange(len(members)), columns, fold).append_column("_inside", pa.array(inside))
+    call = fold.call.copy()
+    condition: exp.Expr | None = column("_inside") if fold.symbols is not None else None
+    if isinstance(call, exp.Filter):
+        own = exp.Paren(this=call.expression.this)
+        condition, call = own if condition is None else exp.And(this=condition, expression=own), call.this
+    with lent(database, given) as name:
+        source: exp.Expr = table(name)
+        if isinstance(call.this, exp.Distinct):
+            source, call = _once(source, call, condition)
+        elif condition is not None:
+            call = exp.Filter(this=call, expression=exp.Where(this=condition))
+        over = _over(call, [column("_match")])
+        select = exp.select(exp.alias_(over, "_value", quoted=True)).from_(source).order_by(column("_member"))
+        return arrow_columns(database, database.render(select), 1)[0]
+
+
+def _once(source: exp.Expr, call: exp.Expr, condition: exp.Expr | None) -> tuple[exp.Expr, exp.Expr]:
+    """Running DISTINCT, which few databases have: each value where its match takes it first, NULL after that."""
+    (value,) = call.this.expressions
+    counted = exp.Case().when(condition, value).else_(exp.null()) if condition is not None else value
+    place = _over(exp.RowNumber(), [column("_match"), counted.copy()])
+    inner = exp.select(exp.Star(), exp.alias_(place, "_place", quoted=True), exp.alias_(counted, "_once", quoted=True))
+    is_first = exp.EQ(this=column("_place"), expression=exp.Literal.number(1))
+    call.set("this", exp.Case().when(is_first, column("_once")))
+    return inner.from_(source).subquery("d"), call
+
+
+def _over(call: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
+    order = exp.Order(expressions=[exp.Ordered(this=column("_member"))])
+    ranked = isinstance(call, exp.RowNumber)
+    return exp.Window(this=call, partition_by=keys, order=order, spec=None if ranked else so_far())

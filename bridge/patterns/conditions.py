@@ -1,0 +1,225 @@
+"""DEFINE graded: what of each condition is about the row alone, and what waits for the match."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from bridge.patterns.values import CURRENT, Atom, Fold, Label, Number, Place, Value, Valued, read, shift_of
+from bridge.query.expression_text import scalar_text
+from bridge.query.row_pattern import RowPattern
+from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, length_bounds, symbols, walk
+from windows.sql import conjuncts, number, whole
+
+
+class Grade(enum.IntEnum):
+    """What a condition reads beside the row: nothing, rows at a known distance from the first, or anything."""
+
+    ROW = 0
+    START = 1
+    RUN = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """One symbol's condition: `row` holds of the row alone, `rest` (None: nothing) of the match so far."""
+
+    symbol: str
+    row: exp.Expr | None
+    rest: Valued | None
+    grade: Grade
+
+
+def conditions(clause: RowPattern, fields: Sequence[str], is_aggregate: Callable[[str], bool]) -> tuple[Condition, ...]:
+    """The conditions of all symbols, in the order of `nfa.symbols`; a symbol without one always holds."""
+    defined = dict(clause.define)
+    return tuple(
+        _condition(symbol, defined.get(symbol), clause, fields, is_aggregate) for symbol in symbols(clause.pattern)
+    )
+
+
+def _condition(
+    symbol: str,
+    condition: exp.Expr | None,
+    clause: RowPattern,
+    fields: Sequence[str],
+    is_aggregate: Callable[[str], bool],
+) -> Condition:
+    if condition is None:
+        return Condition(symbol, None, None, Grade.ROW)
+    alone: list[exp.Expr] = []
+    rest: list[exp.Expr] = []
+    for part in conjuncts(condition):
+        valued = read(part, clause, fields, symbol, is_aggregate=is_aggregate)
+        row = of_row(valued)
+        if row is None:
+            rest.append(part)
+        else:
+            alone.append(row)
+    left = conjoined(rest)
+    joined = None if left is None else read(left, clause, fields, symbol, is_aggregate=is_aggregate)
+    grade = Grade.ROW if joined is None else _grade(joined, clause)
+    return Condition(symbol, conjoined(alone), joined, grade)
+
+
+def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:
+    """The condition that all parts hold; None without any."""
+    wrapped: list[exp.Expr] = [exp.Paren(this=part.copy()) for part in parts]
+    return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped) if wrapped else None
+
+
+def of_row(valued: Valued) -> exp.Expr | None:
+    """The condition as an expression over the row, if it reads nothing else."""
+    if not valued.atoms:
+        return valued.expression
+    only = valued.only
+    return only.row if isinstance(only, Value) and only.place == CURRENT else None
+
+
+def _grade(rest: Valued, clause: RowPattern) -> Grade:
+    known = [atom for atom in rest.atoms if isinstance(atom, Value) and distance(atom.place, clause) is not None]
+    current = [atom for atom in rest.atoms if isinstance(atom, Value) and atom.place == CURRENT]
+    return Grade.START if len(known) + len(current) == len(rest.atoms) else Grade.RUN
+
+
+def asks_match_number(conditions: Sequence[Condition]) -> bool:
+    """Whether a condition reads MATCH_NUMBER(), so that a start's match depends on those before it."""
+    return any(isinstance(atom, Number) for c in conditions if c.rest for atom in c.rest.atoms)
+
+
+def distance(place: Place, clause: RowPattern) -> int | None:
+    """How many rows after the match's first row a place is whenever there is such a row; None where it varies."""
+    if place.symbols is None:
+        return place.offset if place.first else None
+    if len(place.symbols) != 1 or place.offset:
+        return None
+    return _positions(clause.pattern).get(place.symbols[0])
+
+
+@functools.lru_cache(maxsize=256)
+def _positions(pattern: Pattern) -> dict[str, int]:
+    """The symbols that stand once in the pattern, for one row at a known distance from the first."""
+    names = [node.name for node in walk(pattern) if isinstance(node, Symbol)]
+    found: dict[str, int] = {}
+    before = 0
+    for part in pattern.parts if isinstance(pattern, Concatenation) else (pattern,):
+        inner = part.part if isinstance(part, Exclusion) else part
+        if isinstance(inner, Symbol) and names.count(inner.name) == 1:
+            found[inner.name] = before
+        least, most = length_bounds(part)
+        if least != most:
+            break
+        before += least
+    return found
+
+
+def at_an_end(place: Place, clause: RowPattern) -> Place:
+    """The same place of a whole match as its first or last row, where the pattern has it there: these are known at once.
+
+    >>> from nfa import parse_pattern
+    >>> clause = RowPattern(parse_pattern("A B* C+"))
+    >>> at_an_end(Place(("C",), final=True), clause).symbols, at_an_end(Place(("B",), final=True), clause).symbols
+    (None, ('B',))
+    """
+    if place.symbols is None or place.offset or not place.final or clause.timed_out or clause.absent is not None:
+        return place  # a partial match has not all of the pattern
+    known = distance(place, clause)
+    if known is not None:
+        return dataclasses.replace(place, symbols=None, first=True, offset=known)
+    parts = clause.pattern.parts if isinstance(clause.pattern, Concatenation) else (clause.pattern,)
+    end = parts[0] if place.first else parts[-1]
+    if isinstance(end, Quantified) and end.least > 0:
+        end = end.part
+    there = isinstance(end, Symbol) and end.name in place.symbols
+    return dataclasses.replace(place, symbols=None) if there else place
+
+
+# What conditions read, in words and as text of the clause
+
+GRADES = {
+    Grade.ROW: "about the row alone",
+    Grade.START: "reads rows at a known distance from the first",
+    Grade.RUN: "reads the match so far",
+}
+
+
+def text(expression: exp.Expr) -> str:
+    """An expression over rows of the input as one would write it; PREV and NEXT for what reads their neighbours.
+
+    >>> from sqlglot import parse_one
+    >>> text(parse_one('(("a") > (_SHIFT("a", -2)))'))
+    'a > PREV(a, 2)'
+    >>> text(parse_one('("a" > 1 OR "b" > 2) AND ("c")'))
+    '(a > 1 OR b > 2) AND c'
+    """
+    holder = exp.Paren(this=expression.transform(_navigation))
+    for name in holder.find_all(exp.Identifier):
+        name.set("quoted", False)  # those that need quotes get them again
+    for node in [*holder.find_all(exp.Paren)]:
+        if node is not holder and _is_idle(node, holder):
+            node.replace(node.this)
+    return scalar_text(holder.this)
+
+
+def _is_idle(node: exp.Paren, holder: exp.Paren) -> bool:
+    """Whether parentheses change nothing."""
+    inner, above = node.this, node.parent
+    if above is holder or whole(inner) is inner:
+        return True
+    compares = isinstance(inner, exp.Predicate)
+    return (isinstance(above, exp.And) and compares) or (
+        isinstance(above, (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)) and isinstance(inner, _ARITHMETIC)
+    )
+
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
+
+
+def _navigation(node: exp.Expr) -> exp.Expr:
+    by = shift_of(node)
+    if by is None:
+        return node
+    more = [] if abs(by) == 1 else [number(abs(by))]
+    return exp.Anonymous(this="PREV" if by < 0 else "NEXT", expressions=[node.expressions[0].copy(), *more])
+
+
+def atom_text(atom: Atom) -> str:
+    """What an atom stands for.
+
+    >>> from sqlglot import parse_one
+    >>> from bridge.patterns.values import Value
+    >>> atom_text(Value(Place(("A",), first=True), parse_one("price"))), atom_text(Number())
+    ('price of the first A', 'MATCH_NUMBER()')
+    """
+    match atom:
+        case Number():
+            return "MATCH_NUMBER()"
+        case Fold(call, symbols):
+            return f"{text(call)} over the rows so far{'' if symbols is None else ' that are ' + _any(symbols)}"
+        case Label(place, shift):
+            moved = f", {abs(shift)} row{'s' * (abs(shift) > 1)} {'later' if shift > 0 else 'earlier'}" if shift else ""
+            return f"CLASSIFIER() of {place_text(place)}{moved}"
+    return f"{text(atom.row)} of {place_text(atom.place)}"
+
+
+def place_text(place: Place) -> str:
+    """A row of a match.
+
+    >>> place_text(CURRENT), place_text(Place(first=True)), place_text(Place(("A", "B"), offset=2))
+    ('this row', 'the first row', 'the A or B 2 before the last')
+    """
+    if place == CURRENT:
+        return "this row"
+    kind = "row" if place.symbols is None else _any(place.symbols)
+    end = "first" if place.first else "last"
+    if not place.offset:
+        return f"the {end} {kind}"
+    return f"the {kind} {place.offset} {'after the first' if place.first else 'before the last'}"
+
+
+def _any(symbols: tuple[str, ...]) -> str:
+    return " or ".join(symbols)

@@ -1,0 +1,184 @@
+"""The rows of matches as arrays: which member of a match stands at a place, for all matches at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.patterns.arrays import Bools, Ints
+from bridge.patterns.values import Place
+from nfa.arrays.matches import Found
+from nfa.program import MatchSymbol, Program
+
+ABSENT = -1
+"""A member that there is not."""
+
+COMPARED = 4
+"""So many instructions are compared with in less time than they are looked up."""
+
+_Symbols = TypeVar("_Symbols")
+_Told = TypeVar("_Told")
+
+
+def _kept(compute: Callable[[Members, _Symbols], _Told]) -> Callable[[Members, _Symbols], _Told]:
+    """A method that computes once for the same symbols. What it gives is kept by its object, to go with the answer."""
+
+    @functools.wraps(compute)
+    def told(members: Members, symbols: _Symbols) -> _Told:
+        key = compute.__name__, symbols
+        if key not in members.kept:
+            members.kept[key] = compute(members, symbols)
+        return cast("_Told", members.kept[key])
+
+    return told
+
+
+class Members:
+    """A member is one row of one match; members are numbered through all matches, in order."""
+
+    def __init__(self, found: Found, program: Program, ends: Ints) -> None:
+        self.found = found
+        self.offsets = found.offsets
+        self.ends = ends
+        self.kept: dict[object, object] = {}
+        code = program.instructions
+        self.names = sorted({line.name for line in code if isinstance(line, MatchSymbol)})
+        numbers = [self.names.index(line.name) if isinstance(line, MatchSymbol) else -1 for line in code]
+        self._symbol_of = np.array(numbers, np.int16)
+        self._excluded = np.array([isinstance(line, MatchSymbol) and line.excluded for line in code], bool)
+
+    def __len__(self) -> int:
+        return len(self.found.codes)
+
+    @property
+    def matches(self) -> int:
+        return len(self.found.starts)
+
+    @functools.cached_property
+    def symbols(self) -> NDArray[np.int16]:
+        """For each member the number of its symbol among `names`."""
+        return self._symbol_of.take(self.found.codes)
+
+    @functools.cached_property
+    def excluded(self) -> Bools:
+        """Whether a member stands in `{- -}`."""
+        return self._excluded.take(self.found.codes)
+
+    @functools.cached_property
+    def match(self) -> Ints:
+        """For each member the match it is of."""
+        return np.repeat(np.arange(self.matches), self.found.lengths)
+
+    def rows(self, members: Ints, match: Ints) -> Ints:
+        """The input rows of members of these matches; ABSENT stays so."""
+        if not len(self):
+            return np.full(len(members), ABSENT)
+        rows = (self.found.starts - self.offsets[:-1])[match] + members
+        return np.where(members < 0, ABSENT, rows)
+
+    @functools.cached_property
+    def numbers(self) -> Ints:
+        """MATCH_NUMBER() of each match."""
+        return match_numbers(self.found.starts, self.ends)
+
+    def at_end(self, place: Place) -> Ints:
+        """For each match the member at a place of the whole match."""
+        if place.symbols is None:
+            counts, firsts = self.found.lengths, self.offsets[:-1]
+            return _picked(None, firsts, counts, place)
+        where, before = self._of(place.symbols)
+        return _picked(where, before[:-1], np.diff(before), place)
+
+    def so_far(self, place: Place, members: Ints) -> Ints:
+        """For each of these members the member at a place of what its match had taken by then."""
+        if not len(self):
+            return np.full(len(members), ABSENT)
+        known = np.maximum(members, 0)
+        match = self.match[known]
+        if place.symbols is None:
+            firsts = self.offsets[match]
+            found = _picked(None, firsts, known - firsts + 1, place)
+        else:
+            where, before = self._of(place.symbols)
+            counts = self._count_of(place.symbols)[known] - before[match]
+            found = _picked(where, before[match], counts, place)
+        return np.where(members < 0, ABSENT, found)
+
+    def count_at_end(self, symbols: tuple[str, ...] | None) -> Ints:
+        """How many members of each match are one of the symbols."""
+        if symbols is None:
+            return self.found.lengths
+        return np.diff(self._before(symbols))
+
+    def count_so_far(self, symbols: tuple[str, ...] | None, members: Ints) -> Ints:
+        """How many of a match's members up to each of these are one of the symbols."""
+        match = self.match[members] if len(self) else members
+        if symbols is None or not len(self):
+            return members - self.offsets[match] + 1
+        return self._count_of(symbols)[members] - self._of(symbols)[1][match]
+
+    def shifted(self, members: Ints, match: Ints, by: int) -> Ints:
+        """The member so many rows after each of these, if it is of the same match."""
+        if not len(self):
+            return members
+        moved = members + by
+        inside = (members >= 0) & (moved >= self.offsets[match]) & (moved < self.offsets[match + 1])
+        return np.where(inside, moved, ABSENT)
+
+    @_kept
+    def is_one_of(self, symbols: tuple[str, ...] | None) -> Bools:
+        """Whether each member is one of the symbols."""
+        if symbols is None:
+            return np.ones(len(self), bool)
+        wanted = np.array([name in symbols for name in self.names] + [False])[self._symbol_of]
+        codes = np.flatnonzero(wanted)
+        if len(codes) > COMPARED:
+            return wanted.take(self.found.codes)
+        found = np.zeros(len(self), bool)
+        for code in codes:
+            found |= self.found.codes == code
+        return found
+
+    @_kept
+    def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
+        """The members that are one of the symbols, and how many of them come before each match."""
+        return np.flatnonzero(self.is_one_of(symbols)), self._before(symbols)
+
+    @_kept
+    def _before(self, symbols: tuple[str, ...]) -> Ints:
+        """How many members of all matches before each one, and of all, are one of the symbols."""
+        before = np.zeros(len(self.offsets), np.int64)
+        there = self.offsets > 0
+        before[there] = self._count_of(symbols)[self.offsets[there] - 1]
+        return before
+
+    @_kept
+    def _count_of(self, symbols: tuple[str, ...]) -> Ints:
+        """How many members up to each one, itself included, are one of the symbols; narrow numbers are added faster."""
+        kind = np.int32 if len(self) < 2**31 else np.int64
+        return np.cumsum(self.is_one_of(symbols), dtype=kind)
+
+
+def match_numbers(starts: Ints, ends: Ints) -> Ints:
+    """MATCH_NUMBER() of the matches from these rows on: 1, 2, … in each partition; empty matches count.
+
+    >>> match_numbers(np.array([0, 2, 7]), np.array([5, 9])).tolist()
+    [1, 2, 1]
+    """
+    partition = np.searchsorted(ends, starts, side="right")
+    return np.arange(len(starts)) - np.searchsorted(partition, partition, side="left") + 1
+
+
+def _picked(where: Ints | None, firsts: Ints, counts: Ints, place: Place) -> Ints:
+    """The place's member among `counts` from `firsts` on (of `where`, if not of all members)."""
+    there = counts > place.offset
+    chosen = firsts + place.offset if place.first else firsts + counts - 1 - place.offset
+    if where is None:
+        return np.where(there, chosen, ABSENT)
+    if len(where) == 0:
+        return np.full(len(firsts), ABSENT, np.int64)
+    return np.where(there, where[np.where(there, chosen, 0)], ABSENT)

@@ -1,0 +1,278 @@
+"""From matches to the rows of the answer: MEASURES and the columns of the input, as Arrow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.patterns.aggregates import folded
+from bridge.patterns.arrays import Array, Bools, Ints, taken
+from bridge.patterns.conditions import Condition, at_an_end, conditions
+from bridge.patterns.members import ABSENT, Members
+from bridge.patterns.planner import run, settled
+from bridge.patterns.rows import SortedRows, Source, arrow_columns
+from bridge.patterns.strategies import offsets as statement
+from bridge.patterns.task import Task
+from bridge.patterns.values import Atom, Fold, Label, Number, Value, Valued, field_of, read
+from bridge.query.row_pattern import PerMatch, RowPattern
+from nfa.arrays.matches import Found
+from nfa.errors import BudgetError, SkipError
+from nfa.program import compile_program
+from windows.databases import Database
+from windows.databases.lend import lent
+from windows.sql import column, table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """The rows of the answer: of which match (ABSENT: of none), its member (ABSENT: empty or none), its input row."""
+
+    match: Ints
+    member: Ints
+    row: Ints
+    each: bool = False
+    """Whether there is one row for each match, in order."""
+
+    @property
+    def unmatched(self) -> Bools:
+        found: Bools = self.match == ABSENT
+        return found
+
+    def taken(self, order: Ints) -> Shown:
+        """These of the rows, in this order."""
+        return Shown(self.match[order], self.member[order], self.row[order])
+
+
+def shown(members: Members, per_match: PerMatch, count: int) -> Shown:
+    """Which rows a clause gives for its matches, over `count` rows of input."""
+    found = members.found
+    if per_match is PerMatch.ONE_ROW:
+        last = np.where(found.lengths > 0, members.offsets[1:] - 1, ABSENT)
+        return Shown(np.arange(members.matches), last, found.starts, each=True)
+    kept = np.flatnonzero(~members.excluded)
+    rows = Shown(members.match[kept], kept, members.rows(kept, members.match[kept]))
+    if per_match is PerMatch.OMIT_EMPTY:
+        return rows
+    empty = np.flatnonzero(found.lengths == 0)
+    rows = _together(rows, Shown(empty, np.full(len(empty), ABSENT), found.starts[empty]))
+    if per_match is PerMatch.WITH_UNMATCHED:
+        free = np.ones(count, bool)
+        every = np.arange(len(members))
+        free[members.rows(every, members.match)] = False
+        free[found.starts[empty]] = False
+        alone = np.flatnonzero(free)
+        nothing = np.full(len(alone), ABSENT)
+        rows = _together(rows, Shown(nothing, nothing, alone))
+    return _in_order(rows, members)
+
+
+def _together(one: Shown, other: Shown) -> Shown:
+    pairs = ((one.match, other.match), (one.member, other.member), (one.row, other.row))
+    match, member, row = (np.concatenate(pair) for pair in pairs)
+    return Shown(match, member, row)
+
+
+def _in_order(rows: Shown, members: Members) -> Shown:
+    """By the row each match begins with; rows of no match among them; matches by number, rows as they are taken."""
+    starts = members.found.starts[rows.match] if members.matches else rows.row
+    order = np.lexsort((rows.row, rows.match, np.where(rows.unmatched, rows.row, starts)))
+    return rows.taken(order)
+
+
+class Columns(Protocol):
+    """The rows that matches are of: sorted in the database, or at hand."""
+
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
+    def key(self, name: str, rows: Ints) -> Array: ...
+
+
+@dataclasses.dataclass
+class Output:
+    """Computes the columns of an answer."""
+
+    database: Database
+    rows: Columns
+    members: Members
+    shown: Shown
+
+    def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[Valued]) -> pa.Table:
+        """The answer: partition columns, measures; for all rows also the order columns before and the rest after them."""
+        self._clause = clause
+        keys = [key.name for key in clause.partition_by]
+        names, rest = list[str](), list[str]()
+        if clause.per_match is not PerMatch.ONE_ROW:
+            names += [item.this.name for item in clause.order_by if isinstance(item.this, exp.Column)]
+            names = [name for name in dict.fromkeys(names) if name not in keys]
+            rest = [name for name in fields if name not in names and name not in keys]
+        atoms = {atom: None for measure in measures for atom in measure.atoms}
+        row_values = [atom.row for atom in atoms if isinstance(atom, Value)]
+        wanted = list(dict.fromkeys([*row_values, *map(column, [*names, *rest])]))
+        arrays = dict(zip(wanted, self.rows.columns(wanted), strict=True))
+        values = {atom: self._atom(atom, arrays) for atom in atoms}
+        computed = self._measures(measures, values)
+        given = {name: taken(arrays[column(name)], self.shown.row) for name in [*names, *rest]}
+        before = [*(self.rows.key(key, self.shown.row) for key in keys), *(given[name] for name in names)]
+        columns = [*before, *computed, *(given[name] for name in rest)]
+        return pa.Table.from_arrays(columns, names=[*keys, *names, *(m.alias for m in clause.measures), *rest])
+
+    def _atom(self, atom: Atom, arrays: dict[exp.Expr, Array]) -> Array:
+        shown = self.shown
+        match = np.maximum(shown.match, 0)
+        if isinstance(atom, Number):
+            numbers = self.members.numbers[match] if self.members.matches else match
+            return pa.array(numbers, pa.int64(), mask=shown.unmatched | (numbers == 0))  # 0: a partial match
+        if isinstance(atom, Fold):
+            return folded(atom, self.database, self.rows, self.members, shown.match, shown.member)
+        found = self._members_at(atom, match)
+        if isinstance(atom, Label):
+            found = self.members.shifted(found, match, atom.shift) if atom.shift else found
+            return self._labels(found)
+        return taken(arrays[atom.row], self.members.rows(found, match))
+
+    def _members_at(self, atom: Value | Label, match: Ints) -> Ints:
+        """For each row of the answer the member that an atom is about."""
+        if not self.members.matches:
+            return np.full(len(match), ABSENT)
+        if not atom.place.final:
+            return self.members.so_far(atom.place, self.shown.member)
+        found = self.members.at_end(at_an_end(atom.place, self._clause))
+        return found if self.shown.each else np.where(self.shown.unmatched, ABSENT, found[match])
+
+    def _labels(self, found: Ints) -> Array:
+        if not len(self.members):
+            return pa.nulls(len(found), pa.string())
+        codes = self.members.symbols[np.maximum(found, 0)].astype(np.int64)
+        return taken(pa.array(self.members.names, pa.string()), np.where(found == ABSENT, ABSENT, codes))
+
+    def _measures(self, measures: Sequence[Valued], values: dict[Atom, Array]) -> list[Array]:
+        """What is more than one atom is computed by the database, all of it in one statement."""
+        names = {atom: f"_v{place}" for place, atom in enumerate(values)}
+        computed = [_renamed(measure, names) for measure in measures if measure.only is None]
+        found = iter(self._asked(computed, values, names) if computed else [])
+        return [values[measure.only] if measure.only is not None else next(found) for measure in measures]
+
+    def _asked(self, computed: list[exp.Expr], values: dict[Atom, Array], names: dict[Atom, str]) -> list[Array]:
+        order = pa.array(np.arange(len(self.shown.match)))
+        given = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
+        with lent(self.database, given) as lent_name:
+            named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(computed)]
+            select = exp.select(*named).from_(table(lent_name)).order_by(column("_n"))
+            arrays = arrow_columns(self.database, self.database.render(select), len(named))
+        nothing = pa.array(self.shown.unmatched)
+        return [_without(array, nothing) for array in arrays]
+
+
+def _renamed(measure: Valued, names: dict[Atom, str]) -> exp.Expr:
+    mine = {f"_v{place}": names[atom] for place, atom in enumerate(measure.atoms)}
+
+    def rename(node: exp.Expr) -> exp.Expr:
+        return column(mine[node.name]) if isinstance(node, exp.Column) else node
+
+    return measure.expression.transform(rename)
+
+
+def _without(array: Array, nothing: Array) -> Array:
+    return pc.if_else(nothing, pa.scalar(None, array.type), array)
+
+
+# A clause answered over bounded data: sort, match by the strategy that fits, measure
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A clause whose names are found: its graded conditions, its measures, and the columns of the input it reads."""
+
+    clause: RowPattern
+    fields: Sequence[str]
+    conditions: tuple[Condition, ...]
+    measures: list[Valued]
+    needed: list[str]
+
+    def task(self, rows: SortedRows) -> Task:
+        """The question to a strategy."""
+        return Task(rows, self.clause, self.conditions, compile_program(self.clause.pattern))
+
+
+def answer(
+    database: Database, source: Source, clause: RowPattern, fields: Sequence[str], strategy: str | None = None
+) -> pa.Table:
+    """The rows that MATCH_RECOGNIZE gives over a SELECT whose columns are `fields`, in order of the partitions.
+
+    `strategy` forces one of `planner.STRATEGIES`; raises QueryError for a name that is no column, SkipError where AFTER
+    MATCH SKIP leads nowhere (rule S3), and BudgetError for an answer beyond a limit.
+    """
+    asked = prepared(database, clause, fields)
+    with SortedRows(database, source, asked.clause, asked.needed) as rows:
+        task = asked.task(rows)
+        strategy = strategy or settled(task).strategy
+        if strategy == "offsets" and (told := statement.answer(task, asked.measures)) is not None:
+            return told
+        found = matches(task, strategy)
+        members = Members(found, task.program, rows.ends)
+        which = shown(members, clause.per_match, len(rows))
+        return Output(database, rows, members, which).table(asked.clause, fields, asked.measures)
+
+
+def matches(task: Task, strategy: str | None = None) -> Found:
+    """The matches, by the strategy that fits."""
+    try:
+        return run(task, strategy or settled(task).strategy)
+    except (SkipError, BudgetError) as error:
+        raise QueryError(str(error)) from error
+
+
+def prepared(database: Database, clause: RowPattern, fields: Sequence[str]) -> Prepared:
+    """The clause over an input with these columns; raises QueryError for a name that is no column."""
+    if clause.timed_out or clause.absent is not None:
+        what = "WITH TIMED OUT MATCHES" if clause.timed_out else "NOT in PATTERN"
+        raise QueryError(f"{what} needs a stream, on which time passes: create a query, replay the table")
+    checked = _columns_known(clause, fields)
+    asked = conditions(checked, fields, database.is_aggregate)
+    final = clause.per_match is PerMatch.ONE_ROW
+    measures = [read(m.this, checked, fields, None, final, database.is_aggregate) for m in checked.measures]
+    rows_read = [c.row for c in asked if c.row is not None]
+    values_read = [*(c.rest for c in asked if c.rest is not None), *measures]
+    needed = _needed(checked, database.ordered, fields, rows_read, values_read)
+    return Prepared(checked, fields, asked, measures, needed)
+
+
+def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
+    """The clause with the input's own spelling of the columns to partition and order by."""
+
+    def spelled(node: exp.Expr) -> Any:
+        return column(field_of(node, fields)) if isinstance(node, exp.Column) else node
+
+    return dataclasses.replace(
+        clause,
+        partition_by=tuple(key.transform(spelled) for key in clause.partition_by),
+        order_by=tuple(item.transform(spelled) for item in clause.order_by),
+    )
+
+
+def _needed(
+    clause: RowPattern,
+    keys_apart: bool,
+    fields: Sequence[str],
+    rows: Sequence[exp.Expr],
+    values: Sequence[Valued],
+) -> list[str]:
+    """The columns of the input that anything reads."""
+    if clause.per_match is not PerMatch.ONE_ROW:
+        return list(fields)
+    keys = () if keys_apart else clause.partition_by
+    expressions: list[exp.Expr] = [*rows, *keys, *(clause.order_by if clause.within is not None else ())]
+    atoms = [atom for valued in values for atom in valued.atoms]
+    expressions += [atom.row for atom in atoms if isinstance(atom, Value)]
+    expressions += [atom.call for atom in atoms if isinstance(atom, Fold)]
+    read_names = {found.name for expression in expressions for found in expression.find_all(exp.Column)}
+    return [name for name in fields if name in read_names] or list(fields[:1])

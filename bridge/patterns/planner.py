@@ -1,0 +1,155 @@
+"""Which strategy finds the matches, and why. The plain machine ("machine") is the truth; the others equal it.
+
+The reasons are given as `explain` shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from bridge.errors import QueryError
+from bridge.patterns.conditions import Grade, asks_match_number
+from bridge.patterns.strategies import fixed_distance as behind
+from bridge.patterns.strategies import gaps, machine, offsets, prefilter, registers, starts
+from bridge.patterns.task import Task
+from nfa.arrays.deadlines import scan_within
+from nfa.arrays.matches import Found
+from nfa.arrays.two_pass import scan
+from nfa.errors import BudgetError, ExhaustedError
+
+_DIRECT = ("offsets", "gaps")
+"""The strategies that do not go from row to row."""
+
+
+class Choice(NamedTuple):
+    """A strategy and the reason for it."""
+
+    strategy: str
+    reason: str
+
+
+def choose(task: Task) -> Choice:
+    """The fastest strategy that can answer, whatever the rows are."""
+    return next(choices(task))
+
+
+def choices(task: Task) -> Iterator[Choice]:
+    """Every strategy that can answer whatever the rows are, the fastest first."""
+    return (Choice(name, reason) for name, reason in REASONS.items() if can(task, name))
+
+
+def settled(task: Task) -> Choice:
+    """The same with a look at the rows, which are sorted by now."""
+    choice = choose(task)
+    if choice.strategy not in _DIRECT and prefilter.pays(task):
+        return Choice("prefilter", f"most rows are out of reach of a rare symbol; of the others {choice.reason}")
+    return choice
+
+
+def over_rows(task: Task) -> Choice:
+    """The fastest of those that look at all rows they are given."""
+    return next(choice for choice in choices(task) if choice.strategy not in _DIRECT)
+
+
+def can(task: Task, strategy: str) -> bool:
+    """Whether a strategy can answer."""
+    if strategy == "machine":
+        return True
+    able = {"offsets": offsets.pays, "gaps": gaps.fits, "registers": registers.can}.get(strategy)
+    if able is not None:
+        return able(task)
+    if asks_match_number(task.conditions):
+        return False
+    grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
+    if strategy == "behind":
+        return grade is Grade.RUN and behind.written(task) is not None
+    return grade <= (Grade.ROW if strategy == "symbols" else Grade.START)
+
+
+def against(task: Task) -> list[Choice]:
+    """The strategies that were not chosen, and what speaks against each."""
+    chosen = choose(task).strategy
+    wide = [c.symbol for c in task.conditions if c.grade is Grade.RUN]
+    near = [c.symbol for c in task.conditions if c.grade is not Grade.ROW]
+    direct = chosen in _DIRECT
+    reasons = {
+        "symbols": f"it knows of each row what it can be by itself, which is not all that {_asks(near)}"
+        if near
+        else "it would find the same, by an automaton over all rows",
+        "starts": f"it knows each start's first rows, which are not all that {_asks(wide)}"
+        if wide
+        else "it would find the same, row by row of each start"
+        if direct
+        else "it would find the same; what each row can be is known without asking for each start",
+        **({"behind": "what is read is not always the same number of rows behind"} if wide else {}),
+        "registers": "it would find the same, but row by row",
+        "machine": "it would find the same, but asks for each row through closures",
+    }
+    return [Choice(name, reason) for name, reason in reasons.items() if name != chosen]
+
+
+def _asks(symbols: Sequence[str]) -> str:
+    return f"{', '.join(symbols)} ask{'s' if len(symbols) == 1 else ''} for"
+
+
+def run(task: Task, strategy: str) -> Found:
+    """The matches by a strategy, by name; one that gives up hands over to another that looks at all rows."""
+    if strategy not in STRATEGIES:
+        raise QueryError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
+    try:
+        return STRATEGIES[strategy](task)
+    except ExhaustedError:
+        raise  # so would be any other
+    except BudgetError:
+        if strategy == "machine":
+            raise
+        return run(task, _after(task, strategy))
+
+
+def _after(task: Task, strategy: str) -> str:
+    """Which strategy takes over."""
+    if strategy in (*_DIRECT, "prefilter"):
+        return over_rows(task).strategy
+    return "registers" if strategy != "registers" and registers.can(task) else "machine"
+
+
+def _prefilter(task: Task) -> Found:
+    return prefilter.find(task, lambda fewer: run(fewer, over_rows(fewer).strategy))
+
+
+def _symbols(task: Task) -> Found:
+    if task.within is not None:
+        return scan_within(task.program, task.letters, task.ends, task.times, task.within, task.skip)
+    return scan(task.program, task.letters, task.ends, task.skip)
+
+
+def _behind(task: Task) -> Found:
+    """The pattern written out, by the strategy for what its conditions then read."""
+    written = behind.written(task)
+    if written is None:
+        raise QueryError("the conditions read rows that are no known number of rows behind")
+    find = _symbols if written.grade is Grade.ROW else starts.find
+    return written.original(find(written.task(task)))
+
+
+REASONS = {
+    "offsets": "every way to match has its rows at known distances",
+    "gaps": "single rows with gaps between them that any row can fill",
+    "symbols": "every condition is about one row and its neighbours",
+    "starts": "conditions read, beside the row, rows at a known distance from the first",
+    "behind": "conditions read rows of the match that are always a known number of rows behind",
+    "registers": "conditions read rows of the match at no known distance, sums of its rows or MATCH_NUMBER()",
+    "machine": "conditions read what only the plain machine keeps",
+}
+
+STRATEGIES: dict[str, Callable[[Task], Found]] = {
+    "symbols": _symbols,
+    "starts": starts.find,
+    "behind": _behind,
+    "gaps": gaps.find,
+    "offsets": offsets.find,
+    "prefilter": _prefilter,
+    "registers": registers.find,
+    "machine": machine.find,
+}

@@ -1,0 +1,311 @@
+"""The input of a clause in the order of its partitions, and expressions over its rows as columns of Arrow."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.patterns.arrays import Array, Ints, taken
+from bridge.patterns.partitions import (
+    AT_MOST,
+    KEYS,
+    PLAIN,
+    SAMPLE,
+    Gathered,
+    columns_of,
+    gathered,
+    in_order,
+    is_collated,
+)
+from bridge.patterns.values import beside, shift_of
+from bridge.query.row_pattern import RowPattern
+from windows.databases import Database
+from windows.sql import before, called, column, of, over, table
+
+PARTITION, ORDER = "_p", "_n"
+"""Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
+
+SOURCE, ROWS = "_cep_source", "r"
+"""The table that stands for the input in a statement, and its alias."""
+
+_fresh = itertools.count(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A SELECT in the database's own SQL; `plain` where it is all of one table, whose rows have an order of their own."""
+
+    text: str
+    plain: bool = False
+
+    def rendered(self, database: Database, statement: exp.Expr) -> str:
+        """A statement that reads the table SOURCE, with this SELECT in its place."""
+        return database.render(statement).replace(database.quoted(SOURCE), f"({self.text})")
+
+
+class SortedRows:
+    """A temporary table of the input, sorted by partition and order; use it as a context.
+
+    `ends` are the numbers of the rows after the last of each partition; rows count from 0 over all partitions.
+    """
+
+    def __init__(
+        self, database: Database, source: Source, clause: RowPattern, needed: Sequence[str], name: str | None = None
+    ) -> None:
+        self.database = database
+        self.name = name or f"_cep_rows_{next(_fresh)}"
+        self.partitioned = bool(clause.partition_by)
+        self.source = source
+        self._known: dict[exp.Expr, Array] = {}
+        self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
+        self.in_place = False
+        self._gathered: Gathered | None = None
+        self._clause, self._needed = clause, needed
+
+    def _is_in_order(self, clause: RowPattern) -> bool:
+        """Whether the table's rows lie in the order wanted: to see that is far cheaper than to sort them."""
+        keys = [item.this for item in clause.order_by]
+        if not keys:
+            return True
+        if any(item.args.get("desc") for item in clause.order_by):
+            return False
+        above = [exp.alias_(exp.Window(this=exp.Lag(this=key.copy())), f"_b{i}") for i, key in enumerate(keys)]
+        here = [exp.alias_(key.copy(), f"_h{i}") for i, key in enumerate(keys)]
+        pairs = exp.select(*here, *above).from_(table(SOURCE)).subquery("o")
+        places = range(len(keys))
+        wrong = exp.or_(
+            *(exp.Is(this=exp.column(f"_h{i}"), expression=exp.null()) for i in places),
+            before([(exp.column(f"_h{i}"), exp.column(f"_b{i}")) for i in places]),
+        )
+        select = exp.select(exp.Count(this=exp.Star())).from_(pairs).where(wrong)
+        (found,) = arrow_columns(self.database, self.source.rendered(self.database, select), 1)
+        return bool(found[0].as_py() == 0)
+
+    def statements(self) -> list[str]:
+        """What makes the tables: the keys of the partitions where they are apart, and the rows."""
+        rows = self._create(self.name, _sort(self._clause, self._needed, self.keys, self.database))
+        return [self._create(self.keys, _numbered(self._clause)), rows] if self.keys else [rows]
+
+    def _create(self, name: str, select: exp.Query) -> str:
+        temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
+        create = exp.Create(kind="TABLE", this=table(name), expression=select, properties=temporary)
+        return self.source.rendered(self.database, create)
+
+    def __enter__(self) -> SortedRows:
+        if self.source.plain and self.database.ordered:
+            self.in_place = not self.partitioned and self._is_in_order(self._clause)
+            self._gathered = self._gather() if self.partitioned else None
+        if self._gathered is not None:
+            self._lend(self._gathered)
+            return self
+        for statement in [] if self.in_place else self.statements():
+            self.database.execute(statement)
+        self.ends = self._ends()
+        return self
+
+    def _lend(self, rows: Gathered) -> None:
+        columns = {name: rows.columns[name] for name in self._needed}
+        self.database.lend(self.name, pa.table({**columns, PARTITION: rows.partitions}))
+        self._known.update({column(name): values for name, values in columns.items()})
+        self.ends = rows.ends
+
+    def __exit__(self, *_: object) -> None:
+        if self._gathered is not None:
+            self.database.take_back(self.name)
+            return
+        for name in (None if self.in_place else self.name, self.keys):
+            if name:
+                self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE")))
+
+    def _gather(self) -> Gathered | None:
+        """The rows by partition, if the table lies in the order wanted, and all of it is plain and not too large."""
+        wanted = columns_of(self._clause, self._needed)
+        if wanted is None or not self._is_small(wanted):
+            return None
+        key, time, *_ = wanted
+        if not in_order(self._read([time], SAMPLE)[time]):
+            return None
+        return gathered(self._read(wanted), key, time, self._needed, self.database)
+
+    def _is_small(self, names: Sequence[str]) -> bool:
+        """Whether these columns, the first of them a key, are of plain types, and few bytes, but not nothing."""
+        kinds = exp.select(*(exp.Anonymous(this="TYPEOF", expressions=[column(name)]) for name in names))
+        found = self._first(kinds)
+        if not found or found[0] not in KEYS or not PLAIN.issuperset(found[1:]):
+            return False
+        if found[0] == "VARCHAR" and any(self._first(exp.select(is_collated(column(names[0]))))):
+            return False
+        (rows,) = self._first(exp.select(exp.Count(this=exp.Star())))
+        return bool(rows * 8 * len(names) <= AT_MOST)
+
+    def _first(self, select: exp.Select) -> Sequence[Any]:
+        rows = self.database.fetch(self.source.rendered(self.database, select.from_(table(SOURCE)).limit(1)))
+        return rows[0] if rows else ()
+
+    def _read(self, names: Sequence[str], limit: int | None = None) -> pa.Table:
+        """These columns of all rows, as they lie, or of the first of them."""
+        select = exp.select(*map(column, names)).from_(table(SOURCE))
+        found = self.database.arrow(
+            self.source.rendered(self.database, select if limit is None else select.limit(limit))
+        )
+        assert found is not None
+        return found
+
+    def __len__(self) -> int:
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+    def _ends(self) -> Ints:
+        select = exp.select(exp.Count(this=exp.Star())).from_(self._table())
+        if self.partitioned:
+            select = select.group_by(column(PARTITION)).order_by(exp.Ordered(this=column(PARTITION)))
+        (counts,) = arrow_columns(self.database, self.source.rendered(self.database, select), 1)
+        ends = np.cumsum(np.asarray(counts, np.int64))
+        return ends[ends > 0]
+
+    def _table(self) -> exp.Table:
+        """Where the rows are: in the sorted table, or in the input, which lies in order."""
+        return table(SOURCE if self.in_place else self.name)
+
+    def key(self, name: str, rows: Ints) -> Array:
+        """The partitioning column's value for each of these rows."""
+        partition = np.searchsorted(self.ends, rows, side="right")
+        if self._gathered is not None:
+            return taken(self._gathered.keys, partition)
+        if not self.keys:
+            firsts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
+            return taken(self.columns([column(name)])[0], firsts[partition])
+        select = exp.select(column(name)).from_(table(self.keys)).order_by(column(PARTITION))
+        return taken(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
+
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
+        """Each expression's values, row by row; those of plain columns are remembered."""
+        missing = [e for e in dict.fromkeys(expressions) if e not in self._known]
+        found = dict(zip(missing, self._fetched(missing), strict=True))
+        self._known.update({e: values for e, values in found.items() if isinstance(e, exp.Column)})
+        return [found[e] if e in found else self._known[e] for e in expressions]
+
+    def _fetched(self, expressions: Sequence[exp.Expr]) -> list[Array]:
+        if not expressions:
+            return []
+        return arrow_columns(self.database, self.select(expressions), len(expressions))
+
+    def select(self, expressions: Sequence[exp.Expr]) -> str:
+        """The statement that computes these for each row."""
+        named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
+        select = exp.select(*named).from_(self._table())
+        if not self.database.ordered:
+            select = select.order_by(column(ORDER))
+        return self.source.rendered(self.database, select)
+
+    def where(self, condition: exp.Expr, values: Sequence[exp.Expr], shown: Sequence[exp.Expr]) -> list[Array]:
+        """The numbers of the rows of which a condition holds, and what is shown of them, in one statement.
+
+        Both are over the columns `_w0`, `_w1` … that stand for the values of each row.
+        """
+        ranked = exp.Sub(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(1))
+        number = ranked if self.database.ordered else exp.Sub(this=column(ORDER), expression=exp.Literal.number(1))
+        named = [exp.alias_(self._shifted(value), f"_w{place}", quoted=True) for place, value in enumerate(values)]
+        inner = exp.select(exp.alias_(number, "_row", quoted=True), *named)
+        of_rows = inner.from_(self._table()).subquery("h")
+        told = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(shown)]
+        select = exp.select(column("_row"), *told).from_(of_rows).where(condition.copy())
+        if not self.database.ordered:
+            select = select.order_by(column("_row"))
+        return arrow_columns(self.database, self.source.rendered(self.database, select), 1 + len(told))
+
+    def _shifted(self, expression: exp.Expr) -> exp.Expr:
+        """The expression with LAG and LEAD for what reads other rows of the partition."""
+        return expression.transform(self._window)
+
+    def _window(self, node: exp.Expr) -> exp.Expr:
+        by = shift_of(node)
+        if by is None:
+            return node
+        row = node.expressions[0]
+        if by == 0:
+            return exp.Paren(this=row)
+        if not self.database.ordered:
+            return over(beside(row, by), [column(PARTITION)] if self.partitioned else [], [column(ORDER)])
+        there = over(beside(row, by), [], [])
+        if not self.partitioned:
+            return there
+        same = exp.EQ(this=over(beside(column(PARTITION), by), [], []), expression=column(PARTITION))
+        return exp.Case().when(same, there)
+
+
+def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database: Database) -> exp.Query:
+    """The input's columns that are needed, with the number of each row's partition, in order."""
+    columns = [of(ROWS, name) for name in needed]
+    order = [item.transform(_of_rows) for item in clause.order_by]
+    if not database.ordered:
+        return _ranked(columns, order, clause)
+    if not keys:
+        plain = exp.select(*columns).from_(source_item())
+        return plain.order_by(*order) if order else plain
+    same = (exp.NullSafeEQ(this=of(ROWS, key.name), expression=of("k", key.name)) for key in clause.partition_by)
+    # Sorting by small numbers is faster than by the keys themselves.
+    number_of = exp.cast(of("k", PARTITION), "INT")
+    select = exp.select(*columns, exp.alias_(number_of, PARTITION, quoted=True)).from_(source_item())
+    joined = select.join(called(keys, "k"), on=exp.and_(*same))
+    return joined.order_by(exp.Ordered(this=number_of.copy()), *order)
+
+
+def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern) -> exp.Query:
+    """The rows with a number each, for databases whose tables have no order."""
+    keys = [exp.Ordered(this=of(ROWS, key.name), nulls_first=True) for key in clause.partition_by]
+    by = exp.Order(expressions=[*keys, *order]) if keys or order else None
+    ranks: list[exp.Expr] = [exp.Window(this=exp.RowNumber(), order=by)]
+    if keys:
+        ranks.append(
+            exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=exp.Order(expressions=[k.copy() for k in keys]))
+        )
+    named = [exp.alias_(rank, name, quoted=True) for rank, name in zip(ranks, (ORDER, PARTITION), strict=False)]
+    return exp.select(*columns, *named).from_(source_item())
+
+
+def _numbered(clause: RowPattern) -> exp.Query:
+    """The keys of the partitions, numbered in their order."""
+    keys = [key.name for key in clause.partition_by]
+    distinct = exp.select(*(of(ROWS, key) for key in keys)).from_(source_item()).distinct()
+    order = exp.Order(expressions=[exp.Ordered(this=of("d", key), nulls_first=True) for key in keys])
+    rank = exp.alias_(exp.Window(this=exp.RowNumber(), order=order), PARTITION, quoted=True)
+    return exp.select(*(of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
+
+
+def source_item() -> exp.Expr:
+    """The input in FROM, called ROWS."""
+    return called(SOURCE, ROWS)
+
+
+def _of_rows(node: exp.Expr) -> exp.Expr:
+    return of(ROWS, node.name) if isinstance(node, exp.Column) else node
+
+
+def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:
+    """The columns of a SELECT, each one array."""
+    found = database.arrow(sql)
+    if found is not None:
+        return [_one(chunked) for chunked in found.columns]
+    rows = database.fetch(sql)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in range(width))
+    return [_array(list(values)) for values in columns]
+
+
+def _one(chunked: Any) -> Array:
+    return chunked.combine_chunks()
+
+
+def _array(values: list[Any]) -> Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if all(value is None or isinstance(value, (int, float)) for value in values):
+            return pa.array([None if value is None else float(value) for value in values])
+        raise QueryError("a column has values of several types: CAST it in a sub-query") from None

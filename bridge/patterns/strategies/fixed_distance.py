@@ -1,0 +1,314 @@
+"""Conditions on rows of the match that are always a known number of rows behind, made conditions on the row alone.
+
+In `A+ B` the row of LAST(A.v) is the one before B's; in `A B+` the row of LAST(B.v, 1) is the one before, or there is
+none yet. So the pattern is written out once more with each instruction as often as it can be met with different
+distances, and its condition then reads the rows of the partition: every strategy for such conditions can run it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from sqlglot import exp
+
+from bridge.patterns.conditions import Condition, Grade, conjoined
+from bridge.patterns.strategies import registers_code as tracked
+from bridge.patterns.strategies.registers_code import Slot, Slots
+from bridge.patterns.task import MOST_SYMBOLS, Task
+from bridge.patterns.values import CURRENT, Atom, Label, Value, Valued, shift_of, shifted
+from bridge.query.row_pattern import RowPattern
+from nfa.arrays.matches import Found
+from nfa.match import Match
+from nfa.program import (
+    AnchorEnd,
+    AnchorStart,
+    Done,
+    Instruction,
+    IterationEnd,
+    IterationStart,
+    Jump,
+    MatchSymbol,
+    Program,
+    Split,
+)
+from nfa.skip import Skip
+from windows.sql import column, conjuncts
+
+FARTHEST = 32
+"""How many rows behind a row may be."""
+
+MOST_NODES = 2_000
+"""How often instructions are written at most."""
+
+
+class Row(NamedTuple):
+    """A remembered row: how far behind the next one it is, and its symbol; each only where something asks for it."""
+
+    behind: int = 0
+    symbol: str = ""
+
+
+Known: TypeAlias = tuple[tuple[Slot, Row | None], ...]
+"""The rows of the slots that matter at an instruction; None: there is none."""
+
+Rows: TypeAlias = dict[Slot, Row | None]
+
+NO_ITERATIONS: frozenset[int] = frozenset()
+
+Node: TypeAlias = tuple[int, Known, frozenset[int]]
+"""An instruction with what is known there, and the iterations that have taken no row so far."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """The pattern written out: its program and conditions, and for each instruction the one it was made of."""
+
+    program: Program
+    conditions: tuple[Condition, ...]
+    origin: tuple[int, ...]
+
+    @property
+    def grade(self) -> Grade:
+        return max(condition.grade for condition in self.conditions)
+
+    def task(self, task: Task) -> Task:
+        """The question with this pattern instead of its own."""
+        derived = dataclasses.replace(task, conditions=self.conditions, program=self.program)
+        derived.skip = _renaming(task)
+        return derived
+
+    def original(self, found: Found) -> Found:
+        """The matches with the codes of the pattern itself."""
+        return Found(found.starts, found.lengths, np.array(self.origin, np.int32)[found.codes])
+
+
+def written(task: Task) -> Written | None:
+    """The pattern written out, unless something is read at no known distance."""
+    atoms = [atom for c in task.conditions if c.rest is not None for atom in c.rest.atoms]
+    if not all(_known(atom, task.clause) for atom in atoms):
+        return None
+    try:
+        return _Writer(task).written()
+    except _Unknown:
+        return None
+
+
+class _Unknown(Exception):
+    """A row that is no bounded distance behind, or too many of them."""
+
+
+def _known(atom: Atom, clause: RowPattern) -> bool:
+    if isinstance(atom, Label):
+        label = tracked.plain(atom)
+        return not label.shift and label.place.offset >= 0
+    return isinstance(atom, Value)
+
+
+def _renaming(task: Task) -> Skip:
+    """AFTER MATCH SKIP by the pattern's own symbols."""
+    own = task.skip
+    if task.clause.skip.variable is None:
+        return own
+
+    def skip(match: Match) -> int:
+        members = tuple(member._replace(symbol=_own(member.symbol)) for member in match.memberships)
+        return own(dataclasses.replace(match, memberships=members))
+
+    return skip
+
+
+def _named(symbol: str, number: int) -> str:
+    return f"{symbol}\0{number}"
+
+
+def _own(name: str) -> str:
+    return name.partition("\0")[0]
+
+
+class _Writer:
+    """Writes the program node by node: an instruction together with what is known there."""
+
+    def __init__(self, task: Task) -> None:
+        self.clause, self.code = task.clause, task.program.instructions
+        self.condition = {c.symbol: c for c in task.conditions}
+        self.read = tracked.reads(task.conditions, task.clause)
+        self.live = tracked.live(self.code, self.read)
+        self.slots: Slots = frozenset().union(*self.read.values(), *self.live)
+        atoms = [atom for c in task.conditions if c.rest is not None for atom in c.rest.atoms]
+        self.far = self._families(atoms, Value)
+        self.labelled = self._families(atoms, Label)
+        self.made: dict[tuple[str, tuple[Row | None, ...]], Condition] = {}
+
+    def _families(self, atoms: Sequence[Atom], kind: type) -> set[tuple[object, bool]]:
+        slots = [tracked.slot_of(atom, self.clause) for atom in atoms if isinstance(atom, kind)]
+        return {(slot.symbols, slot.first) for slot in slots if slot is not None}
+
+    def written(self) -> Written:
+        nodes = self.nodes()
+        # Two places for each: the instruction, and the jump to what comes after it.
+        place = {node: 2 * number for number, node in enumerate(nodes)}
+        lines: list[Instruction] = []
+        for node, after in nodes.items():
+            lines += self.lines(node, [place[there] for there in after])
+        origin = [number for number, _, _ in nodes for _ in range(2)][: len(lines)]
+        return Written(Program(tuple(lines)), tuple(self.made.values()), tuple(origin))
+
+    def lines(self, node: Node, after: list[int]) -> list[Instruction]:
+        number, known, _ = node
+        line = self.code[number]
+        match line:
+            case Done():
+                return [line]
+            case Split():
+                return [Split(*after), Jump(after[0])]
+            case MatchSymbol(name, excluded):
+                return [MatchSymbol(self.asked(name, dict(known)).symbol, excluded), Jump(after[0])]
+            case AnchorStart() | AnchorEnd():
+                return [line, Jump(after[0])]
+        return [Jump(after[0]), Jump(after[0])]
+
+    def nodes(self) -> dict[Node, tuple[Node, ...]]:
+        """Every node that is met, with those that follow it, the end of the program last."""
+        done = self.node(len(self.code) - 1, {}, NO_ITERATIONS)
+        found: dict[Node, tuple[Node, ...]] = {}
+        pending = [self.node(0, {}, NO_ITERATIONS)]
+        while pending:
+            node = pending.pop()
+            if node not in found and node != done:
+                found[node] = self.following(node)
+                pending += reversed(found[node])
+            if len(found) > MOST_NODES or len(self.made) > MOST_SYMBOLS:
+                raise _Unknown
+        return {**found, done: ()}
+
+    def following(self, node: Node) -> tuple[Node, ...]:
+        number, known, empty = node
+        rows = dict(known)
+        match line := self.code[number]:
+            case MatchSymbol(name):
+                self.asked(name, rows)
+                return (self.node(number + 1, self.rows(name, rows, by=1), NO_ITERATIONS),)
+            case IterationStart():
+                return (self.node(number + 1, rows, empty | {number}),)
+            case IterationEnd(start, leave):
+                return (self.node(leave if start in empty else number + 1, rows, empty - {start}),)
+        return tuple(self.node(there, rows, empty) for there in tracked.onward(line, number))
+
+    def node(self, number: int, rows: Rows, empty: frozenset[int]) -> Node:
+        """The instruction with what matters there of what is known."""
+        known = tuple((slot, rows.get(slot)) for slot in sorted(self.live[number], key=repr))
+        if any(row is not None and row.behind > FARTHEST for _, row in known):
+            raise _Unknown
+        waits = isinstance(self.code[number], MatchSymbol | AnchorEnd | Done)
+        return number, known, NO_ITERATIONS if waits else empty
+
+    def rows(self, symbol: str, rows: Rows, by: int) -> Rows:
+        """What is known with one row more, as seen from that row (0) or from the next one (1)."""
+        return {slot: self.row(slot, symbol, rows, by) for slot in self.slots}
+
+    def row(self, slot: Slot, symbol: str, rows: Rows, by: int) -> Row | None:
+        family = (slot.symbols, slot.first)
+        by = by if family in self.far else 0
+        source = slot if slot.first or not slot.takes(symbol) else slot.nearer
+        if slot.takes(symbol) and _is_new(slot, rows):
+            return Row(by, symbol if family in self.labelled else "")
+        row = None if source is None else rows.get(source)
+        return None if row is None else Row(row.behind + by, row.symbol)
+
+    def asked(self, symbol: str, rows: Rows) -> Condition:
+        """The condition of a symbol where these rows are known, under a name of its own."""
+        seen = self.rows(symbol, rows, by=0)
+        key = symbol, tuple(seen[slot] for slot in sorted(self.read[symbol], key=repr))
+        if key not in self.made:
+            name = _named(symbol, len(self.made))
+            self.made[key] = _Condition(self.condition[symbol], self.clause, seen).made(name)
+        return self.made[key]
+
+
+def _is_new(slot: Slot, rows: Rows) -> bool:
+    """Whether the slot is that of the newest of its rows."""
+    if slot.first:
+        return rows.get(slot) is None and (slot.nearer is None or rows.get(slot.nearer) is not None)
+    return slot.place == 0
+
+
+@dataclasses.dataclass
+class _Condition:
+    """A condition where it is known how far behind the rows are that it reads."""
+
+    condition: Condition
+    clause: RowPattern
+    seen: Rows
+
+    def made(self, name: str) -> Condition:
+        rest = self.condition.rest
+        if rest is None:
+            return dataclasses.replace(self.condition, symbol=name)
+        atoms = {f"_v{number}": self.atom(atom) for number, atom in enumerate(rest.atoms)}
+        parts = conjuncts(rest.expression)
+        alone = [part for part in parts if all(is_current(atoms[name]) for name in _names(part))]
+        others = [part for part in parts if part not in alone]
+        rows = [_over_row(part, atoms) for part in alone]
+        row = conjoined([*([self.condition.row] if self.condition.row is not None else []), *rows])
+        left = conjoined(others)
+        if left is None:
+            return Condition(name, row, None, Grade.ROW)
+        return Condition(name, row, _valued(left, atoms), Grade.START)
+
+    def atom(self, atom: Atom) -> Atom:
+        """The atom as a value of the row at hand, if it is not at a known distance from the first."""
+        slot = tracked.slot_of(atom, self.clause)
+        if slot is None:
+            return atom
+        row = self.seen[slot]
+        if isinstance(atom, Label):
+            return Value(CURRENT, exp.cast(exp.null(), "TEXT") if row is None else exp.Literal.string(row.symbol))
+        assert isinstance(atom, Value)
+        if row is None:
+            return Value(CURRENT, exp.Case().when(exp.false(), atom.row.copy()))
+        return Value(CURRENT, _behind(atom.row, row.behind))
+
+
+def is_current(atom: Atom) -> bool:
+    return isinstance(atom, Value) and atom.place == CURRENT
+
+
+def _names(part: exp.Expr) -> list[str]:
+    return [found.name for found in part.find_all(exp.Column)]
+
+
+def _over_row(part: exp.Expr, atoms: Mapping[str, Atom]) -> exp.Expr:
+    """What is left to compute over atoms, with their rows' expressions in their place."""
+
+    def row(node: exp.Expr) -> exp.Expr:
+        atom = atoms[node.name] if isinstance(node, exp.Column) else None
+        return exp.Paren(this=atom.row.copy()) if isinstance(atom, Value) else node
+
+    return part.transform(row)
+
+
+def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> Valued:
+    """The expression over only those atoms that it reads."""
+    read = list(dict.fromkeys(atoms[name] for name in _names(expression)))
+
+    def named(node: exp.Expr) -> exp.Expr:
+        return column(f"_v{read.index(atoms[node.name])}") if isinstance(node, exp.Column) else node
+
+    return Valued(expression.transform(named), tuple(read))
+
+
+def _behind(row: exp.Expr, by: int) -> exp.Expr:
+    """A row's expression as one of the row so many after it."""
+    if all(shift_of(node) is None for node in row.walk()):
+        return shifted(row.copy(), -by) if by else row
+
+    def moved(node: exp.Expr) -> exp.Expr:
+        to = shift_of(node)
+        if to is not None:
+            return shifted(node.expressions[0], to - by)
+        return shifted(node, -by) if isinstance(node, exp.Column) else node
+
+    return row.transform(moved) if by else row

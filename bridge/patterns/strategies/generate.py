@@ -1,0 +1,317 @@
+"""The backtracking search for one pattern and its conditions, written as Python.
+
+A place of the search is what an instruction leads to: the instructions that wait there, in preference order. They are
+tried in turn; where others are left, row and place go on a stack. The rows of the way are told by `code`, which has the
+instruction of every row on the way; registers at a choice are kept by its row, for only later rows are changed until
+the search comes back. Where the most preferred way is over but a match has been passed, the last one passed is it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+from bridge.patterns.conditions import asks_match_number
+from bridge.patterns.strategies.registers_code import Asked, Reading, Register, Slot, Total, Unknown, before
+from bridge.patterns.task import Task
+from nfa.program import MatchSymbol
+from nfa.transitions import Closures
+
+MOST_CHOICES = 400
+"""How many choices all places may have together."""
+
+Waiting = tuple[int, ...]
+
+FAIL = -1
+
+_ONWARD = {"PAST LAST ROW": "start = best if best > start else start + 1", "TO NEXT ROW": "start += 1"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Instructions that wait, in preference order; `number` is the first choice's, the others follow."""
+
+    number: int
+    takers: Waiting
+    is_match: bool
+    at_end: bool
+
+
+class Generator:
+    """Writes `search(start)`, which gives the start where it gave up or the number of rows."""
+
+    def __init__(self, closures: Closures, task: Task) -> None:
+        self.closures, self.reading, self.within = closures, Reading(task.clause), task.clause.within is not None
+        self.onward = _ONWARD.get(task.clause.skip.to, "start = onward(start, best)")
+        self.numbered, conditions, reading = asks_match_number(task.conditions), task.conditions, self.reading
+        self.asked = {c.symbol: reading.condition(c) for c in conditions}
+        self.places: dict[Waiting, Place] = {}
+        self.choices = 0
+        self.begun = [self.place(closures.begin(at_start)) for at_start in (False, True)]
+        for number in closures.bits:
+            self.place(closures.after(number))
+        self.live = self._live()
+        saved = [r for place in self.places.values() for r in self.left(place.takers[1:]) if not isinstance(r, str)]
+        self.saved = sorted(set(saved), key=reading.name)
+        self.runs = {
+            place: self.choices + n for n, place in enumerate(p for p in self.places.values() if self.is_run(p))
+        }
+        self.width = self.choices + len(self.runs)
+
+    def symbol(self, number: int) -> str:
+        line = self.closures.code[number]
+        assert isinstance(line, MatchSymbol)
+        return line.name
+
+    def place(self, waiting: Waiting) -> Place:
+        if waiting not in self.places:
+            takers = tuple(n for n in waiting if n in self.closures.bits)
+            ends = any(map(self.closures.ends, waiting))
+            self.places[waiting] = Place(self.choices, takers, waiting[-1:] == (self.closures.done,), ends)
+            self.choices += max(len(takers), 1)
+        if self.choices > MOST_CHOICES:
+            raise Unknown
+        return self.places[waiting]
+
+    def after(self, number: int) -> Place:
+        return self.places[self.closures.after(number)]
+
+    def asks(self, number: int) -> Asked:
+        return self.asked[self.symbol(number)]
+
+    # Registers that matter --------------------------------------------------------------------------------------------
+
+    def _live(self) -> dict[int, frozenset[Register]]:
+        """For each instruction that takes a row the registers that can matter before it does."""
+        found: dict[int, frozenset[Register]] = {number: frozenset() for number in self.closures.bits}
+        changed = True
+        while changed:
+            old, found = found, {number: self._before(number, found) for number in found}
+            changed = old != found
+        return found
+
+    def _before(self, number: int, live: dict[int, frozenset[Register]]) -> frozenset[Register]:
+        after: frozenset[Register] = frozenset().union(*(live[n] for n in self.after(number).takers))
+        slots = before(self.symbol(number), frozenset(r for r in after if isinstance(r, Slot)))
+        return self.asks(number).reads | slots | {r for r in after if not isinstance(r, Slot)}
+
+    def left(self, takers: Waiting) -> frozenset[Register]:
+        """The registers that matter when these instructions wait."""
+        return frozenset().union(*(self.live[number] for number in takers))
+
+    # The text ---------------------------------------------------------------------------------------------------------
+
+    def source(self, memo: bool) -> str:
+        """The function; with `memo` it remembers where the search has been in vain."""
+        body = list(self._body(memo))
+        # Locals are faster than globals.
+        used = ["code", *self.reading.columns.values(), *(f"ok{number}" for number in self.closures.bits)]
+        used += [f"saved_{name}" for name in sorted(self.saved_names)]
+        head = f"def search(start, budget, *, {', '.join(f'{name}={name}' for name in used)}):"
+        return "\n".join([head, "    first = end = spent = 0", "    number = 1", *body, ""])
+
+    def _body(self, memo: bool) -> Iterator[str]:
+        yield "    while True:"
+        yield "        start = begins.find(1, start)"
+        yield "        if start < 0: return count"
+        yield "        if start >= end: first, end, number = partition(start)"
+        yield "        row, best, stack = start, -1, []"
+        yield "        spent -= row"
+        yield "        limit = limits[start]" if self.within else "        pass"
+        empty = [line for r in self.saved_everywhere() for line in self.reading.empty(r)]
+        yield from _indented(empty, 2)
+        inner, outer = (self.begun[at_start].number for at_start in (True, False))
+        yield f"        p = {inner} if start == first else {outer}"
+        yield "        while True:"
+        yield from _indented(self.dispatch(sorted(self.places.values(), key=lambda p: p.number), memo), 3)
+        yield from _indented(self.backtrack(memo), 3)
+        yield from _indented(self.decided(memo), 2)
+
+    def saved_everywhere(self) -> list[Register]:
+        every = frozenset().union(*self.live.values())
+        return sorted((r for r in every if not isinstance(r, str)), key=self.reading.name)
+
+    def dispatch(self, places: Sequence[Place], memo: bool) -> list[str]:
+        if len(places) == 1:
+            return self.block(places[0], memo)
+        half = len(places) // 2
+        lines = [f"if p < {places[half].number}:", *_indented(self.dispatch(places[:half], memo), 1)]
+        return [*lines, "else:", *_indented(self.dispatch(places[half:], memo), 1)]
+
+    def block(self, place: Place, memo: bool) -> list[str]:
+        lines: list[str] = []
+        if memo:
+            lines += [f"if p == {place.number}:", *_indented(self.remembered(place), 1)]
+        if place.at_end:
+            lines += ["if pad[row]: best, stack = row, []"]
+        if place.is_match:
+            lines += ["if best < row: best, stack = row, []"]
+        for at, _ in enumerate(place.takers):
+            tried = self.tried(place, at, memo)
+            asked = f"if p <= {place.number + at}:"
+            lines += tried if at == len(place.takers) - 1 else [asked, *_indented(tried, 1)]
+        return ["while True:", *_indented([*lines, f"p = {FAIL}", "break"], 1)]
+
+    def key(self, place: Place) -> list[str]:
+        """What, beside the row, tells ways apart that come to a place."""
+        symbols = {self.symbol(n) for n in self.closures.bits if self.after(n) is place}
+        implied = {
+            r
+            for r in self.left(place.takers)
+            if isinstance(r, Slot) and _is_newest(r) and place not in self.begun and all(map(r.takes, symbols))
+        }
+        return self.reading.key(sorted(self.left(place.takers) - implied, key=self.reading.name))
+
+    def remembered(self, place: Place) -> list[str]:
+        """Fail where the search has been, else note that it has."""
+        names = self.key(place)
+        key = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        seen = f"seen{place.number}"
+        fails = _indented([f"p = {FAIL}", "break"], 1)
+        if not names:
+            return [f"if {seen}[row]:", *fails, f"{seen}[row] = 1"]
+        return [
+            f"known = {seen}.get(row)",
+            f"if known is None: {seen}[row] = {{{key}}}",
+            f"elif {key} in known:",
+            *fails,
+            f"else: known.add({key})",
+        ]
+
+    def tried(self, place: Place, at: int, memo: bool) -> list[str]:
+        """Take the row by one instruction if it can be taken, and leave the others for later."""
+        number = place.takers[at]
+        asked, after = self.asks(number), self.after(number)
+        taken = [
+            *self.kept(place, at),
+            *self.reading.updates(self.symbol(number), self.wanted(after), self.known(asked)),
+            f"code[row] = {number}",
+            "row += 1",
+            *([f"p = {after.number}"] if after.number != place.number or len(place.takers) > 1 else []),
+            "continue" if after is place else "break",
+        ]
+        lines = [f"if {asked.holds}:", *_indented(taken, 1)] if asked.holds else taken
+        noted = [f"code[row] = {number}"] if asked.labels else []
+        if place in self.runs and at == 0 and not (memo and self.key(place)):
+            lines = self.run(place, memo)
+        limited = "row < limit and " if self.within else ""
+        return [f"if {limited}ok{number}[row]:", *_indented([*noted, *asked.lines, *lines], 1)]
+
+    def wanted(self, place: Place) -> list[Register]:
+        return sorted(self.left(place.takers), key=self.reading.name)
+
+    def known(self, asked: Asked) -> frozenset[Register]:
+        return frozenset(r for r in asked.reads if isinstance(r, Total))
+
+    def kept(self, place: Place, at: int) -> list[str]:
+        """The choices that are left, on the stack."""
+        rest = place.takers[at + 1 :]
+        if not rest:
+            return []
+        keep = [f"stack.append(row * {self.width} + {place.number + at + 1})", *self.saves(rest)]
+        able = " or ".join(f"ok{number}[row]" for number in dict.fromkeys(rest[:3]))
+        return [f"if {able}:", *_indented(keep, 1)] if len(rest) <= 3 else keep
+
+    def saves(self, rest: Waiting) -> list[str]:
+        names = [name for r in self.left(rest) if not isinstance(r, str) for name in self.reading.locals(r)]
+        return [f"saved_{name}[row] = {name}" for name in sorted(names)]
+
+    def restores(self) -> list[str]:
+        return [f"{name} = saved_{name}[row]" for r in self.saved for name in self.reading.locals(r)]
+
+    def decided(self, memo: bool) -> list[str]:
+        """Note the match of the start, if it has one, and go on to the next start."""
+        # What failed under one limit, or with one match number, tells nothing of others.
+        end = "end" if self.numbered else "best"
+        return [
+            "if spent > budget: return start",
+            *(["forget(start, limit)"] if memo and self.within else []),
+            *["if best < 0:", "    start += 1", "    continue"],
+            *["starts.append(start)", "lengths.append(best - start)", "codes.extend(code[start:best])"],
+            *["number += 1", "budget += 4 * (best - start)"],
+            *([f"forget(start, {end})"] if memo else []),
+            self.onward,
+        ]
+
+    def backtrack(self, memo: bool) -> list[str]:
+        lines = [
+            f"if p != {FAIL}: continue",
+            "spent += row",
+            "if not stack: break",
+            f"row, p = divmod(stack.pop(), {self.width})",
+            "spent -= row - 1",
+        ]
+        lines += ["if spent > budget: break"]
+        for place, number in self.runs.items():
+            if len(place.takers) > 1 and not (memo and self.key(place)):
+                lines += [f"if p == {number}:", *_indented([*self.resumed(place), "continue"], 1)]
+        return [*lines, *self.restores()]
+
+    # Rows of one instruction ------------------------------------------------------------------------------------------
+
+    def is_run(self, place: Place) -> bool:
+        """Whether the first choice comes back to its place for as many rows as can be the symbol, whatever came before."""
+        if not place.takers or self.after(place.takers[0]) is not place or self.asks(place.takers[0]).holds:
+            return False
+        return all(_is_newest(r) for r in self.touched(place))
+
+    def touched(self, place: Place) -> list[Register]:
+        """The registers that matter and are renewed by each row of the run."""
+        symbol = self.symbol(place.takers[0])
+        wanted = [r for r in self.left(place.takers) if isinstance(r, (Slot, Total))]
+        return [r for r in wanted if r.takes(symbol)]
+
+    def run(self, place: Place, memo: bool) -> list[str]:
+        number, rest = place.takers[0], place.takers[1:]
+        limits = [f"ok{number}.find(0, row)", *(["limit"] if self.within else [])]
+        seen = f"seen{place.number}"
+        reach = ", ".join([*limits, *([f"{seen}.find(1, row + 1)"] if memo else [])])
+        keep = [f"stack += (row, (last - 1) * {self.width} + {self.runs[place]})", *self.saves(rest)] if rest else []
+        return [
+            f"last = min({reach}, count)",
+            *keep,
+            *([f"{seen}[row:last] = b'\\1' * (last - row)"] if memo else []),
+            f"code[row:last] = b'\\x{number:02x}' * (last - row)",
+            "row = last",
+            *(f"{self.reading.name(r)} = row - 1" for r in self.touched(place)),
+            f"p = {place.number}",
+            "continue",
+        ]
+
+    def resumed(self, place: Place) -> list[str]:
+        """Back to the last row of a run at which another choice may hold; its first row has the registers kept."""
+        touched = [self.reading.name(r) for r in self.touched(place)]
+        saved = sorted(self.saved_names)
+        return [
+            "low = stack.pop()",
+            "spent += 2 * row",
+            *(f"{name} = saved_{name}[low]" for name in saved if name not in touched),
+            "while row > low:",
+            *_indented([*(f"{name} = row - 1" for name in touched), *self.holding(place.takers[1:]), "row -= 1"], 1),
+            f"if row > low: stack += (low, (row - 1) * {self.width} + {self.runs[place]})",
+            *(f"if row == low: {name} = saved_{name}[low]" for name in touched if name in saved),
+            "spent -= 2 * row",
+            f"p = {place.number + 1}",
+        ]
+
+    def holding(self, rest: Waiting) -> list[str]:
+        """Stop at a row that one of these can take, by all that is quickly asked."""
+        able = " or ".join(f"ok{number}[row]" for number in rest)
+        asked = self.asks(rest[0])
+        if len(rest) > 1 or not asked.holds or asked.labels:
+            return [f"if {able}: break"]
+        limited = "row < limit and " if self.within else ""
+        return [f"if {limited}{able}:", *_indented([*asked.lines, f"if {asked.holds}: break"], 1)]
+
+    @functools.cached_property
+    def saved_names(self) -> set[str]:
+        return {name for r in self.saved for name in self.reading.locals(r)}
+
+
+def _is_newest(register: Register) -> bool:
+    return isinstance(register, Slot) and not register.first and register.place == 0
+
+
+def _indented(lines: Sequence[str], by: int) -> list[str]:
+    return ["    " * by + line for line in lines]

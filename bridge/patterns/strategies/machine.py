@@ -1,0 +1,296 @@
+"""The plain machine over sorted rows: conditions that look at the match so far are asked row by row."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.patterns.arrays import Array
+from bridge.patterns.conditions import Condition
+from bridge.patterns.evaluate.vector import scalar
+from bridge.patterns.rows import arrow_columns
+from bridge.patterns.task import Task
+from bridge.patterns.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value, Valued
+from bridge.query.row_pattern import RowPattern, absent_symbols
+from nfa import skip as modes
+from nfa.arrays.matches import Found, found_of
+from nfa.match import Match
+from nfa.pattern import symbols
+from nfa.program import MatchSymbol, Program
+from nfa.threads.decided import Matcher
+from nfa.threads.path import Path
+from windows.databases import Database
+from windows.databases.lend import lent
+from windows.sql import table
+
+T = TypeVar("T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+Ask = Callable[[int, "Path[int]"], bool]
+
+
+def find(task: Task) -> Found:
+    """The matches, by one `Matcher` a partition."""
+    starts, lengths, codes = list[int](), list[int](), list[int]()
+    number_of = _numbers(task)
+    asked = Asked(task)
+    first = 0
+    for end in map(int, task.ends):
+        matcher = asked.matcher()
+        for match in _matches(matcher, first, end):
+            starts.append(match.start + first)
+            lengths.append(len(match.memberships))
+            codes += [number_of[member.symbol, member.excluded] for member in match.memberships]
+        first = end
+    return found_of(starts, lengths, codes)
+
+
+def _matches(matcher: Matcher[int], first: int, end: int) -> list[Match]:
+    found = [match for row in range(first, end) for match in matcher.feed(row)]
+    return found + matcher.finish()
+
+
+def _numbers(task: Task) -> dict[tuple[str, bool], int]:
+    """An instruction for each symbol, in or out of `{- -}`: all that is asked of it later."""
+    lines = enumerate(task.program.instructions)
+    return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
+
+
+class Numbered(Protocol[_T_co]):
+    """Something for each row, by its number: a list, or a mapping where rows come and go."""
+
+    def __getitem__(self, number: int, /) -> _T_co: ...
+
+
+class Known(Protocol):
+    """What the machine has to know: a `Task`, or the rows at hand of a stream."""
+
+    clause: RowPattern
+    conditions: tuple[Condition, ...]
+    program: Program
+
+    @property
+    def skip(self) -> modes.Skip: ...
+    @property
+    def within(self) -> int | None: ...
+    @property
+    def database(self) -> Database: ...
+    @property
+    def letter_of(self) -> Numbered[int]: ...
+    @property
+    def time_of(self) -> Numbered[int]: ...
+    def values_of(self, expression: exp.Expr) -> Numbered[Any]: ...
+    def arrays_of(self, names: Sequence[str]) -> list[Array]: ...
+
+
+class Asked:
+    """Answers whether a row, by its number, can be a symbol after a path."""
+
+    def __init__(self, task: Known) -> None:
+        self.task = task
+        self.letters = task.letter_of
+        self.bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
+        self.times = task.time_of if task.clause.within is not None else None
+        self.rest = {c.symbol: self._condition(c) for c in task.conditions if c.rest is not None}
+
+    def matcher(self) -> Matcher[int]:
+        """A machine for the next partition."""
+        time = None if self.times is None else self.times.__getitem__
+        matcher: Matcher[int] = Matcher(
+            self.task.program,
+            self.holds,
+            depends_on_path=bool(self.rest),
+            skip=self.task.skip,
+            within=self.task.within,
+            time=time,
+            timed_out=self.task.clause.timed_out,
+            absent=absent_symbols(self.task.clause),
+        )
+        self.ask_for(matcher)
+        return matcher
+
+    def ask_for(self, matcher: Matcher[int]) -> None:
+        """From now on it is this machine that asks: its MATCH_NUMBER() counts."""
+        self._matcher = matcher
+
+    def holds(self, symbol: str, row: int, path: Path[int]) -> bool:
+        if not self.letters[row] & self.bits[symbol]:
+            return False
+        rest = self.rest.get(symbol)
+        return rest is None or rest(row, path)
+
+    @property
+    def match_number(self) -> int:
+        """MATCH_NUMBER() of the match under way."""
+        return self._matcher.match_number
+
+    def _condition(self, condition: Condition) -> Ask:
+        assert condition.rest is not None
+        value, symbol = self.value(condition.rest), condition.symbol
+        return lambda row, path: bool(value(path.take(symbol, row, row)))
+
+    def value(self, valued: Valued) -> Callable[[Path[int]], Any]:
+        """The value of an expression over a path that has the row at hand already."""
+        return computed(valued.expression, [self._reader(atom) for atom in valued.atoms], self.task.database)
+
+    def _reader(self, atom: Atom) -> Callable[[Path[int]], Any]:
+        if isinstance(atom, Value):
+            values, find = self._values(atom.row), _finder(atom.place)
+
+            def value(path: Path[int]) -> Any:
+                row = find(path)
+                return None if row is None else values[row]
+
+            return value
+        if isinstance(atom, Label):
+            return functools.partial(_label, atom)
+        if isinstance(atom, Number):
+            return lambda path: self.match_number
+        return self._fold(atom)
+
+    def _values(self, row: exp.Expr) -> Numbered[Any]:
+        return self.task.values_of(row)
+
+    def _fold(self, fold: Fold) -> Callable[[Path[int]], Any]:
+        simple = _Simple.of(fold)
+        if simple is None:
+            return _Through(fold, self).value
+        values = None if simple.argument is None else self._values(simple.argument)
+        name = f"{fold.call.sql()} {fold.symbols}"
+
+        def step(state: tuple[int, Any], symbol: str, row: int) -> tuple[int, Any]:
+            if fold.symbols is not None and symbol not in fold.symbols:
+                return state
+            value = 1 if values is None else values[row]
+            if value is None:
+                return state
+            count, total = state
+            return count + 1, value if count == 0 else simple.join(total, value)
+
+        return lambda path: simple.result(path.fold(name, (0, None), step))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Simple:
+    """COUNT, SUM, AVG, MIN and MAX of plain values, kept up to date row by row."""
+
+    argument: exp.Expr | None
+    join: Callable[[Any, Any], Any]
+    result: Callable[[tuple[int, Any]], Any]
+
+    @classmethod
+    def of(cls, fold: Fold) -> _Simple | None:
+        if fold.running is None:
+            return None
+        kind, argument = fold.running
+        result = _count if kind is exp.Count else _mean if kind is exp.Avg else _total
+        return cls(argument, _JOINS[kind], result)
+
+
+def _first(left: Any, right: Any) -> Any:
+    return left
+
+
+def _count(state: tuple[int, Any]) -> Any:
+    return state[0]
+
+
+def _total(state: tuple[int, Any]) -> Any:
+    return state[1]
+
+
+def _mean(state: tuple[int, Any]) -> Any:
+    return float(state[1]) / state[0] if state[0] else None
+
+
+def _sum(left: Any, right: Any) -> Any:
+    return left + right
+
+
+_JOINS: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
+    exp.Count: _first,
+    exp.Sum: _sum,
+    exp.Avg: _sum,
+    exp.Min: min,
+    exp.Max: max,
+}
+
+
+class _Through:
+    """Any other aggregate: the database computes it over the rows of the path, each path once."""
+
+    def __init__(self, fold: Fold, asked: Asked) -> None:
+        self.fold, self.asked = fold, asked
+        self.names = fold.columns
+        self.columns = dict(zip(self.names, asked.task.arrays_of(self.names), strict=True))
+        self.database = asked.task.database
+
+    def value(self, path: Path[int]) -> Any:
+        steps = [step for step in path.steps() if self.fold.symbols is None or step[0] in self.fold.symbols]
+        steps.reverse()
+        rows = pa.array([row for _, _, row in steps], pa.int64())
+        named = {name: values.take(rows) for name, values in self.columns.items()}
+        named[LABEL] = pa.array([symbol for symbol, _, _ in steps], pa.string())
+        named[NUMBER] = pa.array([self.asked.match_number] * len(steps), pa.int64())
+        named["_member"] = pa.array(range(len(steps)), pa.int64())
+        with lent(self.database, pa.table(named)) as name:
+            select = exp.select(exp.alias_(self.fold.call.copy(), "v")).from_(table(name))
+            return arrow_columns(self.database, self.database.render(select), 1)[0][0].as_py()
+
+
+def _finder(place: Place) -> Callable[[Path[int]], int | None]:
+    """How a row is found by its place on a path."""
+    names = place.symbols or ()
+    if place.first:
+        return lambda path: path.first(*names, ahead=place.offset)
+    if not names and not place.offset:
+        return Path.last
+    return lambda path: path.last(*names, back=place.offset)
+
+
+def _label(atom: Label, path: Path[int]) -> str | None:
+    place, names = atom.place, atom.place.symbols
+    steps = list(path.steps())
+    steps.reverse()
+    chosen = [index for index, (symbol, _, _) in enumerate(steps) if names is None or symbol in names]
+    at = place.offset if place.first else len(chosen) - 1 - place.offset
+    if not 0 <= at < len(chosen):
+        return None
+    moved = chosen[at] + atom.shift
+    return steps[moved][0] if 0 <= moved < len(steps) else None
+
+
+def computed(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], database: Database) -> Callable[[T], Any]:
+    """The value of an expression over what the readers find of a match: in Python where that means the same."""
+    compute = scalar(expression, len(readers))
+    ask = _database_asked(expression, len(readers), database)
+
+    def value(match: T) -> Any:
+        values = [read(match) for read in readers]
+        if compute is None:
+            return ask(*values)
+        try:
+            return compute(*values)
+        except TypeError:  # decimals beside doubles, dates: the database knows
+            return ask(*values)
+
+    return value
+
+
+def _database_asked(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
+    """The value of an expression over single values, by the database, remembered."""
+
+    @functools.lru_cache(maxsize=100_000)
+    def ask(*values: Any) -> Any:
+        names = [f"_v{place}" for place in range(width)]
+        given = pa.Table.from_arrays([pa.array([value]) for value in values] + [pa.array([0])], names=[*names, "_one"])
+        with lent(database, given) as name:
+            select = exp.select(exp.alias_(expression.copy(), "v")).from_(table(name))
+            return arrow_columns(database, database.render(select), 1)[0][0].as_py()
+
+    return ask

@@ -1,0 +1,350 @@
+"""Patterns of few ways, each of a fixed length: every row of a way lies at a known distance from the first.
+
+The ways are written out in the order of preference. A condition then reads rows at known distances whatever it reads,
+so each way is asked about for all rows at once: first what is about the rows alone, then the rest where that holds.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.patterns.arrays import Array, Ints, taken
+from bridge.patterns.conditions import Condition, Grade
+from bridge.patterns.members import match_numbers
+from bridge.patterns.strategies.starts import Rest
+from bridge.patterns.task import Task
+from bridge.patterns.values import Atom, Fold, Label, Number, Place, Value, Valued, shift_of, shifted
+from bridge.query.row_pattern import PerMatch
+from nfa.arrays.matches import Codes, Found, offsets, partitions
+from nfa.arrays.skip_chain import chain, check_result
+from nfa.errors import BudgetError
+from nfa.pattern import (
+    Alternation,
+    Concatenation,
+    Empty,
+    Exclusion,
+    Pattern,
+    Permutation,
+    Quantified,
+    Symbol,
+    length_bounds,
+    nullable,
+    symbols,
+)
+from nfa.program import permuted, program_length
+from nfa.skip import past_last_row, to_next_row
+from nfa.transitions import Closures
+from windows.sql import column
+
+MOST_WAYS = 12
+"""Ways of one pattern; more are left to the automata."""
+
+FEW_WAYS = 3
+"""Up to so many ways it is faster than an automaton."""
+
+MOST_ROWS = 60
+"""Rows of all ways together: each is a look at all rows, and an automaton looks at them all once."""
+
+LONGEST_PROGRAM = 1_000
+"""Instructions of a pattern whose ways are counted at all."""
+
+AT_ONCE = 1 << 20
+"""Rows that are asked about together."""
+
+Way: TypeAlias = tuple[tuple[str, bool], ...]
+"""The symbols of a match, each with whether it stands in `{- -}`."""
+
+
+def ways(pattern: Pattern) -> tuple[Way, ...] | None:
+    """The ways to match in the order of preference; None for a pattern of more, of longer or of empty ones.
+
+    >>> from nfa import parse_pattern
+    >>> def told(text):
+    ...     return ["".join(name for name, _ in way) for way in ways(parse_pattern(text)) or ()]
+    >>> told("A B{1,2}? (C | D)"), told("A B*"), told("(A | B C)?? D")
+    (['ABC', 'ABD', 'ABBC', 'ABBD'], [], ['D', 'AD', 'BCD'])
+    """
+    most = length_bounds(pattern)[1]
+    if nullable(pattern) or most is None or most > MOST_ROWS or program_length(pattern) > LONGEST_PROGRAM:
+        return None
+    try:
+        found = tuple(itertools.islice(_ways(pattern, False), MOST_WAYS + 1))
+    except BudgetError:
+        return None
+    return found if len(found) <= MOST_WAYS and sum(map(len, found)) <= MOST_ROWS else None
+
+
+def _ways(pattern: Pattern, excluded: bool) -> Iterator[Way]:
+    match pattern:
+        case Symbol(name):
+            yield ((name, excluded),)
+        case Empty():
+            yield ()
+        case Concatenation(parts):
+            yield from _in_turn(parts, excluded)
+        case Alternation(parts):
+            for part in parts:
+                yield from _ways(part, excluded)
+        case Permutation():
+            yield from _ways(permuted(pattern), excluded)
+        case Exclusion(part):
+            yield from _ways(part, True)
+        case Quantified() if not nullable(pattern.part):
+            yield from _repeated(pattern, excluded, 0)
+        case _:
+            raise BudgetError("an anchor, or a repetition of what can be empty")
+
+
+def _in_turn(parts: Sequence[Pattern], excluded: bool) -> Iterator[Way]:
+    if not parts:
+        yield ()
+        return
+    for first in _ways(parts[0], excluded):
+        for rest in _in_turn(parts[1:], excluded):
+            yield first + rest
+
+
+def _repeated(pattern: Quantified, excluded: bool, done: int) -> Iterator[Way]:
+    """Greedy: once more before enough; reluctant: the other way round."""
+    enough = done >= pattern.least
+    if enough and not pattern.greedy:
+        yield ()
+    if pattern.most is None or done < pattern.most:
+        for first in _ways(pattern.part, excluded):
+            for rest in _repeated(pattern, excluded, done + 1):
+                yield first + rest
+    if enough and pattern.greedy:
+        yield ()
+
+
+def distance_in(place: Place, names: Sequence[str]) -> int | None:
+    """How far from the first row a place lies when these symbols have been taken; None if there is no such row.
+
+    >>> distance_in(Place(("A",)), "ABA"), distance_in(Place(first=True, offset=1), "ABA"), distance_in(Place(("C",)), "AB")
+    (2, 1, None)
+    """
+    found = [n for n, name in enumerate(names) if place.symbols is None or name in place.symbols]
+    if place.offset >= len(found):
+        return None
+    return found[place.offset] if place.first else found[-1 - place.offset]
+
+
+def fits(task: Task) -> bool:
+    """Whether the strategy can answer."""
+    return _reads_values(task.conditions) and ways(task.clause.pattern) is not None
+
+
+def pays(task: Task) -> bool:
+    """Whether it is the fastest: with many ways only where the others would have to go row by row."""
+    if not fits(task):
+        return False
+    run = any(condition.grade is Grade.RUN for condition in task.conditions)
+    return run or len(ways(task.clause.pattern) or ()) <= FEW_WAYS
+
+
+def _reads_values(conditions: Sequence[Condition]) -> bool:
+    return all(isinstance(atom, Value) for c in conditions if c.rest for atom in c.rest.atoms)
+
+
+def find(task: Task) -> Found:
+    """The matches; BudgetError where the pattern has no few ways."""
+    if not fits(task):
+        raise BudgetError("the pattern has no few ways of fixed length, or a condition reads more than values")
+    engine = Offsets(task)
+    starts = np.flatnonzero(engine.way >= 0)
+    ends, _ = engine.ends(starts, patient=True)
+    if task.skip is to_next_row or (task.skip is past_last_row and not (starts[1:] < ends[:-1]).any()):
+        check_result(int((ends - starts).sum()))
+        return Found(starts, ends - starts, engine.codes(starts, ends))
+    return chain(engine, starts, task.skip)
+
+
+class Offsets:
+    """The engine (`nfa.arrays.skip_chain.Engine`): for each row the preferred one of the ways that match from it; -1 for none."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.closures = Closures(task.program)
+        self.firsts, _ = partitions(task.ends)
+        self.ways = ways(task.clause.pattern) or ()
+        self.lengths = np.array([len(way) for way in self.ways])
+        self._bits = {name: place for place, name in enumerate(symbols(task.clause.pattern))}
+        self._rests = {c.symbol: Rest(c, task) for c in task.conditions if c.rest is not None}
+        self.way = np.full(len(task.letters), -1, np.int8)
+        for number, way in enumerate(self.ways):
+            alone = self._alone([name for name, _ in way])
+            for first in range(0, len(alone), AT_ONCE):
+                self.way[self._held(way, alone[first : first + AT_ONCE])] = number
+
+    def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
+        """The end of the match from each start, -1 if there is none; they are known already."""
+        found = np.where(self.way[starts] < 0, -1, starts + self.lengths[self.way[starts]])
+        return found, np.zeros(len(starts), np.int64)
+
+    def codes(self, starts: Ints, ends: Ints) -> Codes:
+        """The codes of the matches from these starts."""
+        numbers = np.array([self.task.numbers[member] for way in self.ways for member in way], np.int32)
+        lengths = ends - starts
+        firsts = offsets(self.lengths)[:-1][self.way[starts]]
+        return numbers[np.arange(int(lengths.sum())) + np.repeat(firsts - offsets(lengths)[:-1], lengths)]
+
+    def _alone(self, names: Sequence[str]) -> Ints:
+        """Where a way can begin that no way before it matches from, by what is about the rows alone, and in time."""
+        letters, bit = self.task.letters, self.task.letters.dtype.type
+        count = max(len(letters) - len(names) + 1, 0)
+        can = self.way[:count] < 0
+        for distance, name in enumerate(names):
+            can &= (letters[distance : distance + count] & bit(1 << self._bits[name])) != 0
+        return self._in_time(np.flatnonzero(can), len(names))
+
+    def _in_time(self, starts: Ints, length: int) -> Ints:
+        """Those with so many rows in their partition and in time."""
+        ends, times = self.task.ends, self.task.times if self.task.within is not None else None
+        starts = starts[ends[np.searchsorted(ends, starts, "right")] >= starts + length]
+        if times is None or self.task.within is None:
+            return starts
+        return starts[times[starts + length - 1] - times[starts] < self.task.within]
+
+    def _held(self, way: Way, starts: Ints) -> Ints:
+        """Those of which what is more than about one row holds, too."""
+        names = [name for name, _ in way]
+        for distance, name in enumerate(names):
+            if rest := self._rests.get(name):
+                found = [distance_in(value.place, names[: distance + 1]) for value in rest.values]
+                places = [np.full(len(starts), -1) if there is None else starts + there for there in found]
+                starts = starts[rest.holds(places, len(starts))]
+        return starts
+
+
+# One row for each match of a pattern of one fixed length: conditions and measures in one statement over the sorted rows
+
+
+class Columns:
+    """The columns that stand for values of rows at a distance from the first."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.values: dict[exp.Expr, str] = {}
+
+    def at(self, distance: int, row: exp.Expr) -> exp.Expr:
+        """An expression over the row at a distance."""
+
+        def far(node: exp.Expr) -> exp.Expr:
+            by = shift_of(node)
+            if by is not None:
+                return self._column(node.expressions[0], by, distance)
+            return self._column(node, 0, distance) if isinstance(node, exp.Column) else node
+
+        return exp.Paren(this=row.transform(far))
+
+    def _column(self, row: exp.Expr, by: int, distance: int) -> exp.Expr:
+        value = shifted(row.copy(), by + distance) if by + distance else row.copy()
+        return column(self.values.setdefault(value, f"_w{len(self.values)}"))
+
+    def computed(self, valued: Valued, taken_by_now: int) -> exp.Expr:
+        """An expression over values of the first so many rows of the match."""
+        atoms = {f"_v{number}": self._atom(atom, taken_by_now) for number, atom in enumerate(valued.atoms)}
+
+        def put(node: exp.Expr) -> exp.Expr:
+            return atoms[node.name].copy() if isinstance(node, exp.Column) else node
+
+        return exp.Paren(this=valued.expression.transform(put))
+
+    def _atom(self, atom: Atom, taken_by_now: int) -> exp.Expr:
+        assert isinstance(atom, (Value, Label))
+        distance = distance_in(atom.place, self.names[:taken_by_now])
+        if isinstance(atom, Value):
+            # Of no row, a NULL of the value's type.
+            return (
+                exp.Case().when(exp.false(), self.at(0, atom.row)) if distance is None else self.at(distance, atom.row)
+            )
+        there = -1 if distance is None else distance + atom.shift
+        return exp.Literal.string(self.names[there]) if 0 <= there < len(self.names) else exp.cast(exp.null(), "text")
+
+
+def answer(task: Task, measures: Sequence[Valued]) -> pa.Table | None:
+    """The whole answer; None for what a statement cannot say."""
+    found = ways(task.clause.pattern) if fits(task) and _is_plain(task, measures) else None
+    if found is None or len(found) != 1:
+        return None
+    names = [name for name, _ in found[0]]
+    step = _step(task, names)
+    if step is None:
+        return None
+    columns = Columns(names)
+    condition = _condition(task, columns)
+    asked = [columns.computed(m, len(names)) for m in measures if not isinstance(m.only, Number)]
+    rows, *shown = task.rows.where(condition, list(columns.values), asked)
+    return _table(task, measures, np.asarray(rows).astype(np.int64), shown, step)
+
+
+def _is_plain(task: Task, measures: Sequence[Valued]) -> bool:
+    atoms = [(atom, m.only) for m in measures for atom in m.atoms]
+    told = all(only is atom if isinstance(atom, Number) else not isinstance(atom, Fold) for atom, only in atoms)
+    nested = any(_is_nested(atom.row) for atom, _ in atoms if isinstance(atom, Value))
+    return told and not nested and task.clause.per_match is PerMatch.ONE_ROW and task.clause.within is None
+
+
+def _is_nested(row: exp.Expr) -> bool:
+    """Whether a row is read from a row that is read from another."""
+    calls = [node for node in row.walk() if shift_of(node) is not None]
+    return any(inner is not call for call in calls for inner in call.walk() if shift_of(inner) is not None)
+
+
+def _step(task: Task, names: Sequence[str]) -> int | None:
+    """How many rows after a match's first the next one can begin; None where there is no such row (rule S3)."""
+    skip = task.clause.skip
+    if skip.to in ("PAST LAST ROW", "TO NEXT ROW"):
+        return len(names) if skip.to == "PAST LAST ROW" else 1
+    wanted = task.clause.symbols_of(skip.variable or "")
+    places = [place for place, name in enumerate(names) if name in wanted]
+    return (places[0 if skip.to == "TO FIRST" else -1] or None) if places else None
+
+
+def _condition(task: Task, columns: Columns) -> exp.Expr:
+    """All rows are there, and each can be its symbol."""
+    by_symbol = {condition.symbol: condition for condition in task.conditions}
+    parts: list[exp.Expr] = []
+    for distance, name in enumerate(columns.names):
+        asked = by_symbol[name]
+        parts += [columns.at(distance, asked.row)] if asked.row is not None else []
+        parts += [columns.computed(asked.rest, distance + 1)] if asked.rest is not None else []
+    last = columns.values.setdefault(shifted(exp.Literal.number(1), len(columns.names) - 1), f"_w{len(columns.values)}")
+    there: exp.Expr = exp.Not(this=exp.Is(this=column(last), expression=exp.null()))
+    return functools.reduce(lambda one, other: exp.And(this=one, expression=other), parts, there)
+
+
+def _table(task: Task, measures: Sequence[Valued], rows: Ints, shown: Sequence[Array], step: int) -> pa.Table:
+    kept = _kept(rows, step)
+    if len(kept) < len(rows):
+        rows, shown = rows[kept], [taken(array, kept) for array in shown]
+    given = iter(shown)
+    computed = [
+        pa.array(match_numbers(rows, task.ends)) if isinstance(m.only, Number) else next(given) for m in measures
+    ]
+    keys = [key.name for key in task.clause.partition_by]
+    columns = [*(task.rows.key(key, rows) for key in keys), *computed]
+    return pa.Table.from_arrays(columns, names=[*keys, *(m.alias for m in task.clause.measures)])
+
+
+def _kept(rows: Ints, step: int) -> Ints:
+    """The places of the matches that are found when each is looked for so many rows after the one before.
+
+    >>> _kept(np.array([0, 1, 2, 5, 7, 8]), 3).tolist()
+    [0, 3, 5]
+    """
+    if not (rows[1:] - rows[:-1] < step).any():
+        return np.arange(len(rows))
+    kept, after = [], 0
+    for place, row in enumerate(rows.tolist()):
+        if row >= after:
+            kept.append(place)
+            after = row + step
+    return np.array(kept, np.int64)

@@ -1,0 +1,163 @@
+"""Rows out of reach of a symbol that every match has are left out, and another strategy goes over the rest.
+
+A match lies within WITHIN (or its partition) of its first row. So a row can begin one only if the symbols that every
+match has come after it, in their order and in time; all rows in time of such a row are kept, whole ranges. A row kept
+for another's sake lacks a symbol that is not there, so no match is found across the rows left out (Zhu, Huang,
+Chaudhuri, VLDB 2023). PREV and NEXT are asked of all rows before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from bridge.patterns.arrays import Array, Ints, ranges, taken
+from bridge.patterns.rows import SortedRows
+from bridge.patterns.strategies.starts import candidates
+from bridge.patterns.task import Task
+from nfa.arrays.deadlines import deadlines_of, since
+from nfa.arrays.matches import Found
+from nfa.errors import BudgetError
+from nfa.pattern import Alternation, Anchor, Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols, walk
+
+FEWEST = 20_000
+"""Fewer rows than this are not worth it."""
+
+SHARE = 1 / 4
+"""It pays where no more than this share of the rows is expected to be kept."""
+
+SAMPLE = 500
+
+
+def marks(pattern: Pattern) -> list[frozenset[str]]:
+    """What every match has, in this order: a row of each, that is one of the symbols.
+
+    >>> from nfa import parse_pattern
+    >>> [sorted(mark) for mark in marks(parse_pattern("A? B (C | D E)+ F*"))]
+    [['B'], ['C', 'D']]
+    """
+    match pattern:
+        case Symbol(name):
+            return [frozenset([name])]
+        case Concatenation(parts):
+            return [mark for part in parts for mark in marks(part)]
+        case Alternation(parts):
+            firsts = [marks(part)[:1] for part in parts]
+            return [frozenset().union(*(one for (one,) in firsts))] if all(firsts) else []
+        case Exclusion(part):
+            return marks(part)
+        case Quantified(part=part, least=least) if least:
+            return marks(part)
+    return []
+
+
+def fits(task: Task) -> bool:
+    """Whether the strategy can answer."""
+    pattern = task.clause.pattern
+    return bool(marks(pattern)) and not any(isinstance(node, Anchor) for node in walk(pattern))
+
+
+def pays(task: Task) -> bool:
+    """Whether so many rows are out of reach of the rarest symbol that it is faster to leave them out."""
+    count = len(task.rows)
+    bounded = task.clause.within is not None or task.clause.partition_by
+    if count < FEWEST or not bounded or not fits(task):
+        return False
+    sample = np.linspace(0, count - 1, SAMPLE).astype(np.int64)
+    reach = float((_limits(task, sample) - sample).mean())
+    return min(_counts_of_marks(task)) * 2 * reach <= count * SHARE
+
+
+def find(task: Task, inner: Callable[[Task], Found]) -> Found:
+    """The matches that `inner` finds in the rows kept."""
+    if not fits(task):
+        raise BudgetError("no symbol is in every match, or the pattern asks for an end of the partition")
+    kept = kept_rows(task)
+    fewer = dataclasses.replace(task, rows=KeptRows(task.rows, kept))
+    fewer.letters = task.letters[kept]
+    found = inner(fewer)
+    return Found(kept[found.starts], found.lengths, found.codes)
+
+
+def kept_rows(task: Task) -> Ints:
+    """The rows in time of a row that can begin a match."""
+    marked = _rows_of_marks(task)
+    starts = _near(task, min(marked, key=len))
+    limits, there = _limits(task, starts), starts - 1
+    for rows in marked:
+        there = _next(rows, there)
+    open_ones = there < limits
+    return ranges(*_merged(starts[open_ones], limits[open_ones]))
+
+
+def _rows_of_marks(task: Task) -> list[Ints]:
+    wanted = _masks(task)
+    found = {mask: np.flatnonzero(task.letters & mask) for mask in set(wanted)}
+    return [found[mask] for mask in wanted]
+
+
+def _counts_of_marks(task: Task) -> list[int]:
+    return [int(np.count_nonzero(task.letters & mask)) for mask in set(_masks(task))]
+
+
+def _masks(task: Task) -> list[np.unsignedinteger[Any]]:
+    bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
+    kind = task.letters.dtype.type
+    return [kind(sum(bits[name] for name in mark)) for mark in marks(task.clause.pattern)]
+
+
+def _near(task: Task, rows: Ints) -> Ints:
+    """The rows that can begin a match that has one of these rows."""
+    if task.within is None:
+        firsts = np.concatenate([np.zeros(1, np.int64), task.ends])[np.searchsorted(task.ends, rows, "right")]
+    else:
+        firsts = since(rows, task.times, task.ends, task.within)
+    firsts, lasts = _merged(firsts, rows + 1)
+    can = candidates(task)
+    if can is None:
+        return ranges(firsts, lasts)
+    return can[ranges(np.searchsorted(can, firsts), np.searchsorted(can, lasts))]
+
+
+def _limits(task: Task, starts: Ints) -> Ints:
+    if task.within is None or not len(starts):
+        return task.ends[np.searchsorted(task.ends, starts, "right")]
+    return deadlines_of(starts, task.times, task.ends, task.within)
+
+
+def _next(rows: Ints, after: Ints) -> Ints:
+    """The first of the rows after each row; a number beyond all of them if there is none."""
+    beyond = np.append(rows, np.iinfo(np.int64).max - 1)
+    return beyond[np.searchsorted(rows, after, "right")]
+
+
+def _merged(firsts: Ints, lasts: Ints) -> tuple[Ints, Ints]:
+    """Ranges that touch become one; neither their firsts nor their ends descend.
+
+    >>> [found.tolist() for found in _merged(np.array([0, 1, 5]), np.array([3, 4, 6]))]
+    [[0, 5], [4, 6]]
+    """
+    apart = np.append(firsts[1:] > lasts[:-1], True)[: len(firsts)]
+    return firsts[np.append(True, apart[:-1])[: len(firsts)]], lasts[apart]
+
+
+# Some of the sorted rows, for strategies that need not look at all of them
+
+
+class KeptRows(SortedRows):
+    """The sorted rows of these numbers, counted anew; what is `known` of them need not be asked again."""
+
+    def __init__(self, rows: SortedRows, numbers: Ints, known: Mapping[exp.Expr, Array] | None = None) -> None:
+        vars(self).update(vars(rows))
+        self.rows, self.numbers, self.known = rows, numbers, known or {}
+        self.ends = np.searchsorted(numbers, rows.ends)
+
+    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
+        """Each expression's values, row by row; those that read other rows read all there are."""
+        unknown = [expression for expression in expressions if expression not in self.known]
+        asked = dict(zip(unknown, self.rows.columns(unknown), strict=True))
+        return [self.known[e] if e in self.known else taken(asked[e], self.numbers) for e in expressions]

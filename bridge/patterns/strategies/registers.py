@@ -1,0 +1,206 @@
+"""Conditions on anything of the match so far, by a backtracking search that is written for them (generate.py).
+
+First without remembering where it has been in vain, which is fast and nearly always enough; where that takes too long,
+from there on with it, so that each place is searched once for all that conditions can still tell apart.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bridge.patterns.arrays import Array, Bools
+from bridge.patterns.evaluate.vector import HELPERS
+from bridge.patterns.strategies import machine
+from bridge.patterns.strategies.generate import Generator
+from bridge.patterns.strategies.registers_code import Unknown
+from bridge.patterns.task import Task
+from nfa.arrays.deadlines import deadlines
+from nfa.arrays.matches import Found
+from nfa.arrays.skip_chain import onward
+from nfa.arrays.two_pass import Scan
+from nfa.errors import BudgetError, ExhaustedError
+from nfa.program import MatchSymbol
+from nfa.transitions import Closures
+
+PATIENCE = 6
+"""How often each row may be looked at before what has been in vain is remembered."""
+
+LONGEST_PROGRAM = 256
+"""An instruction is one byte of the way."""
+
+REMEMBERED = 4_000_000
+"""How many rows may be looked at while it is remembered, beside those that all searches look at."""
+
+STEPS = 300_000_000
+"""How many rows may be looked at at all."""
+
+
+def can(task: Task) -> bool:
+    """Whether the conditions are ones that the search can be written for."""
+    return generated(task) is not None
+
+
+def generated(task: Task) -> Generator | None:
+    """The search for a question's pattern and conditions."""
+    if len(task.program.instructions) > LONGEST_PROGRAM:
+        return None
+    try:
+        return Generator(Closures(task.program), task)
+    except (Unknown, BudgetError):
+        return None
+
+
+def find(task: Task) -> Found:
+    """The matches; by the plain machine where values are of types that Python does not compare."""
+    generator = generated(task)
+    if generator is None:
+        return machine.find(task)
+    try:
+        return _Search(task, generator).found()
+    except TypeError:
+        return machine.find(task)
+
+
+def patience(rows: int) -> int:
+    """How many rows the search may look at, of so many, before it remembers where it has been in vain."""
+    return PATIENCE * rows + 100_000
+
+
+class _Search:
+    """The search over all partitions. A row without symbols stands behind each of them: rows are numbered with these."""
+
+    def __init__(self, task: Task, generator: Generator) -> None:
+        self.task, self.generator = task, generator
+        firsts = np.concatenate([np.zeros(1, np.int64), task.ends[:-1]])[: len(task.ends)]
+        places = np.arange(len(firsts))
+        self.firsts, self.lasts = (firsts + places).tolist(), (task.ends + places).tolist()
+        self.where = np.arange(int(task.ends[-1]) if len(task.ends) else 0)
+        self.where = self.where + np.searchsorted(task.ends, self.where, "right")
+        self.count = self.lasts[-1] + 1 if self.lasts else 0
+        self.starts, self.lengths, self.codes = list[int](), list[int](), bytearray()
+        self.code = bytearray(self.count)
+        self.go_on = onward(task.skip, generator.closures)
+
+    def found(self) -> Found:
+        self.texts = {memo: self.generator.source(memo) for memo in (False, True)}
+        names = self.names()
+        start = self.run(False, names, 0, patience(self.count))
+        if start < self.count:
+            start = self.run(True, names, start, PATIENCE * self.count + REMEMBERED)
+        if start < self.count:  # what is remembered does not come again: it only fills the memory
+            start = self.run(False, names, start, STEPS)
+        if start < self.count:
+            raise ExhaustedError(
+                f"the search for matches looked at more than {STEPS:,} rows: WITHIN, a narrower condition or a smaller "
+                "partition bounds it"
+            )
+        starts = np.array(self.starts, np.int64)
+        starts -= np.searchsorted(np.array(self.lasts, np.int64), starts, "right")
+        return Found(
+            starts, np.array(self.lengths, np.int64), np.frombuffer(bytes(self.codes), np.uint8).astype(np.int32)
+        )
+
+    def run(self, memo: bool, names: dict[str, Any], start: int, budget: int) -> int:
+        """Run the search from a start on: where it gave up, or the number of rows."""
+        scope = dict(names)
+        if memo:
+            seen = self.seen()
+            scope |= seen
+            scope["forget"] = functools.partial(_forget, list(seen.values()))
+        exec(_compiled(self.texts[memo]), scope)
+        search: Callable[[int, int], int] = scope["search"]
+        return search(start, budget)
+
+    def names(self) -> dict[str, Any]:
+        """What the text of the search reads."""
+        generator, columns = self.generator, self.generator.reading.columns
+        arrays = self.task.rows.columns(list(columns))
+        saved = [name for r in generator.saved for name in generator.reading.locals(r)]
+        return {
+            **HELPERS,
+            "__builtins__": {"divmod": divmod, "min": min, "max": max, "bytes": bytes, "float": float},
+            "BudgetError": BudgetError,
+            **{name: self.values(array) for name, array in zip(columns.values(), arrays, strict=True)},
+            **{f"saved_{name}": [-1] * self.count for name in saved},
+            **self.able(),
+            **{name: getattr(self, name) for name in ("starts", "lengths", "codes", "code", "count")},
+            "pad": self.spread(np.zeros(len(self.where), bool), 1),
+            "limits": self.limits() if generator.within else None,
+            "names": [line.name if isinstance(line, MatchSymbol) else None for line in generator.closures.code],
+            "partition": self.partition,
+            "onward": self.onward,
+        }
+
+    def able(self) -> dict[str, bytes]:
+        """For each instruction the rows it can take, and those where a match can begin, by what is about rows alone."""
+        scan = Scan(self.task.program, self.task.letters, self.task.ends)
+        begins = np.zeros(len(self.where), bool)
+        begins[scan.candidates()] = True
+        takes = {f"ok{number}": self.spread(scan.able(number)) for number in scan.closures.bits}
+        return {"begins": self.spread(begins), **takes}
+
+    def spread(self, flags: Bools, behind: int = 0) -> bytes:
+        """A byte for each row, with those behind the partitions."""
+        found = np.full(self.count, behind, np.uint8)
+        found[self.where] = flags
+        return found.tobytes()
+
+    def values(self, array: Array) -> list[Any]:
+        """A column, None for the rows behind the partitions."""
+        plain = not array.null_count and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
+        values: list[Any] = np.asarray(array).tolist() if plain else array.to_pylist()
+        if len(self.lasts) == 1:
+            return [*values, None]
+        found: list[Any] = [None] * self.count
+        for place, (first, last) in enumerate(zip(self.firsts, self.lasts, strict=True)):
+            found[first:last] = values[first - place : last - place]
+        return found
+
+    def limits(self) -> list[int]:
+        """For each row how far a match from it may go."""
+        assert self.task.within is not None
+        limits = deadlines(self.task.times, self.task.ends, self.task.within)
+        found = np.zeros(self.count, np.int64)
+        found[self.where] = limits + (self.where - np.arange(len(self.where)))
+        rows: list[int] = found.tolist()
+        return rows
+
+    def seen(self) -> dict[str, Any]:
+        """For each place of the search where it has been."""
+        generator = self.generator
+        found: dict[str, Any] = {}
+        for place in generator.places.values():
+            found[f"seen{place.number}"] = {} if generator.key(place) else bytearray(self.count) + b"\1"
+        return found
+
+    def partition(self, start: int) -> tuple[int, int, int]:
+        """First row, end, and number of the next match of the partition of a row."""
+        place = bisect.bisect_right(self.lasts, start)
+        first = self.firsts[place]
+        return first, self.lasts[place], len(self.starts) - bisect.bisect_left(self.starts, first) + 1
+
+    def onward(self, start: int, end: int) -> int:
+        """The row to go on with after a match, which has been noted."""
+        first, _, number = self.partition(start)
+        return first + self.go_on(number - 1, start - first, self.code[start:end])
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(source: str) -> Any:
+    return compile(source, "<search>", "exec")
+
+
+def _forget(seen: list[Any], first: int, last: int) -> None:
+    """Forget that the search has been at these rows."""
+    for rows in seen:
+        if isinstance(rows, bytearray):
+            rows[first : last + 1] = bytes(max(min(last + 1, len(rows)) - first, 0))
+        else:
+            for row in range(first, last + 1):
+                rows.pop(row, None)

@@ -1,0 +1,316 @@
+"""What the generated search remembers for conditions, and the Python that reads and renews it.
+
+The row at hand is `row`, the first of the match `start`; a slot is a row number in a local (-1: none), an aggregate a
+local with its sum (None: of nothing) and one with its count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from sqlglot import exp
+
+from bridge.patterns.conditions import Condition, distance
+from bridge.patterns.evaluate.python import truth
+from bridge.patterns.values import CURRENT, Atom, Fold, Label, Number, Place, Value
+from bridge.query.row_pattern import RowPattern
+from nfa.program import Done, Instruction, IterationEnd, Jump, MatchSymbol, Split
+
+
+class Slot(NamedTuple):
+    """A remembered row: `place`-th oldest or newest that is one of the symbols (None: of any)."""
+
+    symbols: tuple[str, ...] | None
+    first: bool
+    place: int
+
+    def takes(self, symbol: str) -> bool:
+        """Whether a row that is this symbol is one of those counted."""
+        return self.symbols is None or symbol in self.symbols
+
+    @property
+    def nearer(self) -> Slot | None:
+        """The row before this one in the order in which they are counted."""
+        return self._replace(place=self.place - 1) if self.place else None
+
+
+Slots: TypeAlias = frozenset[Slot]
+
+
+def plain(label: Label) -> Label:
+    """CLASSIFIER() of a row so many after a newest row of any symbol: just another newest row."""
+    place = label.place
+    if place.symbols is not None or place.first or not label.shift:
+        return label
+    return Label(Place(None, False, place.offset - label.shift))
+
+
+def slot_of(atom: Atom, clause: RowPattern) -> Slot | None:
+    """The slot that a value or label reads; None for the row at hand and rows at a known distance from the first."""
+    if isinstance(atom, Label):
+        place = plain(atom).place
+    elif isinstance(atom, Value) and atom.place != CURRENT and distance(atom.place, clause) is None:
+        place = atom.place
+    else:
+        return None
+    return Slot(place.symbols, place.first, place.offset)
+
+
+def reads(conditions: Iterable[Condition], clause: RowPattern) -> dict[str, Slots]:
+    """The slots that each symbol's condition reads."""
+    return {
+        c.symbol: frozenset(s for a in c.rest.atoms if (s := slot_of(a, clause)) is not None) if c.rest else frozenset()
+        for c in conditions
+    }
+
+
+def before(symbol: str, wanted: Slots) -> Slots:
+    """What must be known before a row is taken as a symbol for these slots to be known after it."""
+    found = set()
+    for slot in wanted:
+        if slot.first:
+            # Whether this row is the one depends on how many there were.
+            found |= {slot._replace(place=place) for place in range(slot.place + 1)}
+        elif not slot.takes(symbol):
+            found.add(slot)
+        elif slot.place:
+            found.add(slot._replace(place=slot.place - 1))
+    return frozenset(found)
+
+
+def live(code: tuple[Instruction, ...], read: Mapping[str, Slots]) -> list[Slots]:
+    """For each instruction the slots whose rows can still matter before it."""
+    found: list[Slots] = [frozenset()] * len(code)
+    changed = True
+    while changed:
+        changed = False
+        for number in range(len(code) - 1, -1, -1):
+            wanted = _wanted(code, number, found, read)
+            changed |= wanted != found[number]
+            found[number] = wanted
+    return found
+
+
+def _wanted(code: tuple[Instruction, ...], number: int, found: list[Slots], read: Mapping[str, Slots]) -> Slots:
+    line = code[number]
+    after = frozenset[Slot]().union(*(found[there] for there in onward(line, number)))
+    return before(line.name, after | read[line.name]) if isinstance(line, MatchSymbol) else after
+
+
+def onward(line: Instruction, number: int) -> tuple[int, ...]:
+    """The instructions that can come next."""
+    match line:
+        case Done():
+            return ()
+        case Jump(target):
+            return (target,)
+        case Split(one, other):
+            return one, other
+        case IterationEnd(exit=leave):
+            return leave, number + 1
+    return (number + 1,)
+
+
+START = "start"
+"""The first row of a match. As other text among registers: what must be alike for two ways to go on alike."""
+
+_JOINED: dict[type[exp.Expr], str] = {
+    exp.Sum: "{0} + {1}",
+    exp.Avg: "{0} + {1}",
+    exp.Min: "({1} if {1} < {0} else {0})",
+    exp.Max: "({1} if {1} > {0} else {0})",
+}
+
+
+class Unknown(Exception):
+    """What the generated search does not know."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Total:
+    """A running aggregate: which rows it takes, and its locals."""
+
+    kind: type[exp.Expr]
+    argument: exp.Expr | None
+    symbols: tuple[str, ...] | None
+
+    def takes(self, symbol: str) -> bool:
+        return self.symbols is None or symbol in self.symbols
+
+
+Register: TypeAlias = Slot | Total | str
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A condition in Python: lines that come first, what must be true, and the registers read."""
+
+    lines: tuple[str, ...]
+    holds: str
+    reads: frozenset[Register]
+    labels: bool = False
+
+
+class Reading:
+    """Locals for registers, names for columns."""
+
+    def __init__(self, clause: RowPattern) -> None:
+        self.clause = clause
+        self.columns: dict[exp.Expr, str] = {}
+        self.names: dict[Register, str] = {}
+        self.labelled: set[tuple[tuple[str, ...] | None, bool]] = set()
+
+    def name(self, register: Register) -> str:
+        """The local of a register."""
+        if isinstance(register, str):
+            return register
+        return self.names.setdefault(register, f"r{len(self.names)}")
+
+    def locals(self, register: Register) -> list[str]:
+        """All locals of a register: an average has its count beside its sum."""
+        name = self.name(register)
+        return [name, f"{name}n"] if isinstance(register, Total) and register.kind is exp.Avg else [name]
+
+    def column(self, row: exp.Expr) -> str:
+        return self.columns.setdefault(row, f"c{len(self.columns)}")
+
+    def condition(self, condition: Condition) -> Asked:
+        """What is left of a symbol's condition, with the row at hand taken as that symbol."""
+        if condition.rest is None:
+            return Asked((), "", frozenset())
+        lines: list[str] = []
+        reads: set[Register] = set()
+        for number, atom in enumerate(condition.rest.atoms):
+            lines += self.atom(f"_v{number}", atom, condition.symbol, reads)
+        names = {f"_v{number}" for number in range(len(condition.rest.atoms))}
+        holds = truth(condition.rest.expression, names)
+        if holds is None:
+            raise Unknown
+        labels = any(isinstance(atom, Label) for atom in condition.rest.atoms)
+        return Asked(tuple(lines), holds, frozenset(reads), labels)
+
+    def atom(self, name: str, atom: Atom, symbol: str, reads: set[Register]) -> list[str]:
+        """The lines that give a local the value of an atom."""
+        if isinstance(atom, Number):
+            return [f"{name} = number"]
+        if isinstance(atom, Fold):
+            return self.total(name, atom, symbol, reads)
+        if isinstance(atom, Label):
+            return self.label(name, plain(atom), symbol, reads)
+        values = self.column(atom.row)
+        if atom.place == CURRENT:
+            return [f"{name} = {values}[row]"]
+        known = distance(atom.place, self.clause)
+        if known is not None:
+            reads.add(START)
+            later = f"{values}[start + {known}]"
+            return [f"{name} = {later} if start + {known} <= row else None" if known else f"{name} = {values}[start]"]
+        # The column's last value is NULL: that of row -1.
+        return [f"{name} = {values}[{self.row(slot_of(atom, self.clause), symbol, reads)}]"]
+
+    def label(self, name: str, label: Label, symbol: str, reads: set[Register]) -> list[str]:
+        slot = slot_of(label, self.clause)
+        assert slot is not None
+        # Which symbols the rows have that it can read: all of the way where it reads beside a row.
+        if label.shift:
+            reads.add("bytes(code[start:row])")
+        elif slot.symbols is None and slot.first:
+            reads.add(f"bytes(code[start:min(row, start + {slot.place + 1})])")
+        elif slot.symbols is None and slot.place > 0:
+            reads.add(f"bytes(code[max(start, row - {slot.place}):row])")
+        elif slot.symbols is not None:
+            self.labelled.add((slot.symbols, slot.first))
+        lines = [f"at = {self.row(slot, symbol, reads)}"]
+        if not label.shift:
+            return [*lines, f"{name} = names[code[at]] if at >= 0 else None"]
+        there = f"at + {label.shift}"
+        return [*lines, f"{name} = names[code[{there}]] if at >= 0 and start <= {there} <= row else None"]
+
+    def key(self, registers: Sequence[Register]) -> list[str]:
+        """What must be alike for two ways to go on alike."""
+        found = [name for register in registers for name in self.locals(register)]
+        slots = [r for r in registers if isinstance(r, Slot) and (r.symbols, r.first) in self.labelled]
+        return [*found, *(f"code[{self.name(slot)}]" for slot in slots)]
+
+    def row(self, slot: Slot | None, symbol: str, reads: set[Register]) -> str:
+        """The row of a slot with the row at hand taken as a symbol; -1 without one."""
+        assert slot is not None
+        if slot.symbols is None:
+            if slot.place < 0:
+                return "-1"
+            if slot.first:
+                reads.add(START)
+                return f"(start + {slot.place} if start + {slot.place} <= row else -1)"
+            if slot.place == 0:
+                return "row"
+            reads.add(f"min(row - start, {slot.place})")
+            return f"(row - {slot.place} if row - {slot.place} >= start else -1)"
+        reads |= before(symbol, frozenset([slot]))
+        if not slot.takes(symbol):
+            return self.name(slot)
+        nearer = slot.nearer
+        if not slot.first:
+            return self.name(nearer) if nearer else "row"
+        now = "row" if nearer is None else f"(row if {self.name(nearer)} >= 0 else -1)"
+        return f"({self.name(slot)} if {self.name(slot)} >= 0 else {now})"
+
+    def total(self, name: str, fold: Fold, symbol: str, reads: set[Register]) -> list[str]:
+        total = total_of(fold)
+        if total.kind is exp.Count and total.argument is None and total.symbols is None:
+            reads.add(START)
+            return [f"{name} = row - start + 1"]
+        reads.add(total)
+        local = f"n{self.name(total)}" if total.takes(symbol) else self.name(total)
+        if total.kind is exp.Avg:
+            return [*self.renewed(total, symbol), f"{name} = float({local}) / {local}n if {local}n else None"]
+        return [*self.renewed(total, symbol), f"{name} = {local}"]
+
+    def renewed(self, total: Total, symbol: str) -> list[str]:
+        """The lines that give `n...` the aggregate with the row at hand, if it is one of its rows."""
+        if not total.takes(symbol):
+            return []
+        old = self.name(total)
+        if total.kind is exp.Count:
+            there = f"({self.column(total.argument)}[row] is not None)" if total.argument is not None else "1"
+            return [f"n{old} = {old} + {there}"]
+        joined = _JOINED[total.kind].format(old, "at")
+        lines = [
+            f"at = {self.column(total.argument or exp.null())}[row]",
+            f"n{old} = {old} if at is None else at if {old} is None else {joined}",
+        ]
+        return [*lines, f"n{old}n = {old}n + (at is not None)"] if total.kind is exp.Avg else lines
+
+    def updates(self, symbol: str, wanted: Sequence[Register], known: frozenset[Register]) -> list[str]:
+        """The lines that take the row at hand into the registers wanted; totals `known` are in `n...` already."""
+        lines: list[str] = []
+        for slot in sorted((r for r in wanted if isinstance(r, Slot)), key=lambda slot: -slot.place):
+            if slot.takes(symbol):
+                lines += self.moved(slot)
+        for total in (r for r in wanted if isinstance(r, Total) and r.takes(symbol)):
+            lines += [] if total in known else self.renewed(total, symbol)
+            lines += [f"{local} = n{local}" for local in self.locals(total)]
+        return lines
+
+    def moved(self, slot: Slot) -> list[str]:
+        name, nearer = self.name(slot), slot.nearer
+        if not slot.first:
+            return [f"{name} = {self.name(nearer) if nearer else 'row'}"]
+        asked = f" and {self.name(nearer)} >= 0" if nearer else ""
+        return [f"if {name} < 0{asked}: {name} = row"]
+
+    def empty(self, register: Register) -> list[str]:
+        """The lines that forget a register."""
+        if isinstance(register, Slot):
+            return [f"{self.name(register)} = -1"]
+        assert isinstance(register, Total)
+        name = self.name(register)
+        return [f"{name} = 0"] if register.kind is exp.Count else [f"{name} = None", f"{name}n = 0"]
+
+
+def total_of(fold: Fold) -> Total:
+    """The aggregate, if it is one that is kept row by row; raises Unknown."""
+    if fold.running is None:
+        raise Unknown
+    return Total(*fold.running, fold.symbols)

@@ -1,0 +1,174 @@
+"""Many starts at once: conditions that compare a row with rows at a known distance from the first, and WITHIN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.patterns.arrays import Bools, Ints, taken
+from bridge.patterns.conditions import Condition, distance
+from bridge.patterns.evaluate import python as compiling
+from bridge.patterns.evaluate.vector import Column, columns_of, truth, vector
+from bridge.patterns.rows import arrow_columns
+from bridge.patterns.task import Task
+from bridge.patterns.values import CURRENT, Value
+from nfa.arrays import compiled
+from nfa.arrays.deadlines import deadlines
+from nfa.arrays.many_starts import LettersAt, scan_lanes
+from nfa.arrays.matches import Found, Letters
+from nfa.transitions import Closures
+from windows.databases.lend import lent
+from windows.sql import table
+
+Seen = dict[Hashable, Column]
+"""Values that have been read for the same starts and rows, by their expression and place."""
+
+Holds = Callable[[Ints, Ints, Seen], Bools]
+"""For some starts and a row of each: whether a condition holds of the row."""
+
+
+def find(task: Task) -> Found:
+    """The matches, found for all starts side by side; of very many rows one start after the other, compiled."""
+    found = _compiled(task)
+    if found is not None:
+        return found
+    return scan_lanes(
+        task.program, letters_at(task), task.ends, task.skip, limits=limits(task), candidates=candidates(task)
+    )
+
+
+def _compiled(task: Task) -> Found | None:
+    if len(task.letters) < compiled.WORTH_AGAIN or not compiled.can(task.program, task.skip):
+        return None
+    asked = compiling.asked(task)
+    if asked is None or not compiled.pays(asked.text, len(task.letters)):
+        return None
+    columns = compiling.columns(task, asked)
+    if columns is None:
+        return None
+    limits = None if task.within is None else compiled.deadlines(task.times, task.ends, task.within)
+    return compiled.scan_compiled(task.program, asked.text, columns, task.letters, task.ends, task.skip, limits=limits)
+
+
+def limits(task: Task) -> Ints | None:
+    """How far a match from each row may go, where WITHIN says so."""
+    return None if task.within is None else deadlines(task.times, task.ends, task.within)
+
+
+def candidates(task: Task) -> Ints | None:
+    """The rows at which a match can begin, by what is about them alone; None: all of them."""
+    closures = Closures(task.program)
+    begun = {*closures.begin(at_start=True), *closures.begin(at_start=False)}
+    if any(number not in closures.bits for number in begun):
+        return None
+    mask = sum({closures.bits[number] for number in begun})
+    return np.flatnonzero(task.letters & task.letters.dtype.type(mask))
+
+
+def letters_at(task: Task) -> LettersAt:
+    """For some starts and a row of each: what the row can be in a match from there, among the symbols asked about."""
+    letters = task.letters
+    conditions = enumerate(task.conditions)
+    rests = [(place, holds_at(c, task), c.row is None) for place, c in conditions if c.rest is not None]
+    if not rests:
+        return lambda starts, rows, asked: letters.take(rows)
+    kind = letters.dtype.type
+
+    def letters_in_match(starts: Ints, rows: Ints, asked: int) -> Letters:
+        found = letters.take(rows)
+        seen: Seen = {}
+        for place, holds, always in rests:
+            if not asked >> place & 1:
+                continue
+            if always:
+                found &= ~((~holds(starts, rows, seen)).astype(kind) << kind(place))
+                continue
+            bit = kind(1 << place)
+            able = np.flatnonzero(found & bit)
+            failed = able[~holds(starts[able], rows[able], {})]
+            found[failed] &= ~bit
+        return found
+
+    return letters_in_match
+
+
+def holds_at(condition: Condition, task: Task) -> Holds:
+    """What a condition asks beyond the row, of rows at known distances from the first."""
+    asked = Rest(condition, task)
+    places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in asked.values]
+    sure = [not place for place in places]  # the row itself and the first are always there
+    named = [(value.row.sql(), place) for value, place in zip(asked.values, places, strict=True)]
+
+    def holds(starts: Ints, rows: Ints, seen: Seen) -> Bools:
+        return asked.holds([_rows_at(place, starts, rows) for place in places], len(rows), sure, named, seen)
+
+    return holds
+
+
+class Rest:
+    """What a condition asks beyond the row, of values only: in numpy where that means the same, else in the database."""
+
+    def __init__(self, condition: Condition, task: Task) -> None:
+        assert condition.rest is not None
+        self.values = [atom for atom in condition.rest.atoms if isinstance(atom, Value)]
+        self._expression = condition.rest.expression
+        self._rows = task.rows
+        self._arrays = task.rows.columns([value.row for value in self.values])
+        columns = columns_of(self._arrays)
+        self._columns = columns if columns is not None and _alike(columns) else None
+        self._compute = vector(self._expression) if self._columns is not None else None
+
+    def holds(
+        self,
+        places: Sequence[Ints],
+        count: int,
+        sure: Sequence[bool] = (),
+        named: Sequence[Hashable] = (),
+        seen: Seen | None = None,
+    ) -> Bools:
+        """For each of `count` cases whether it holds, given for each value the rows it is read at (-1: none).
+
+        `sure` tells of each value whether there is such a row in every case. What has been `seen` under the name of a
+        value is not read again.
+        """
+        if self._compute is None or self._columns is None:
+            return self._by_database(places, count)
+        read: Seen = {} if seen is None else seen
+        env = {}
+        for number, (column, rows) in enumerate(zip(self._columns, places, strict=True)):
+            name = named[number] if named else number
+            if name not in read:
+                read[name] = column.of(rows) if sure and sure[number] else column.at(rows)
+            env[f"_v{number}"] = read[name]
+        found = truth(self._compute(env))
+        return found if found.shape == (count,) else np.broadcast_to(found, (count,))
+
+    def _by_database(self, places: Sequence[Ints], count: int) -> Bools:
+        if not count:
+            return np.zeros(0, bool)
+        database = self._rows.database
+        found = [taken(array, rows) for array, rows in zip(self._arrays, places, strict=True)]
+        names = [f"_v{number}" for number in range(len(found))]
+        given = pa.Table.from_arrays([*found, pa.array(np.arange(count))], names=[*names, "_n"])
+        with lent(database, given) as name:
+            true = exp.Case().when(self._expression.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
+            select = exp.select(exp.alias_(true, "v")).from_(table(name)).order_by("_n")
+            return np.asarray(arrow_columns(database, database.render(select), 1)[0]).astype(bool)
+
+
+def _alike(columns: list[Column]) -> bool:
+    """Whether all are numbers: only these are compared and computed with each other in one way everywhere."""
+    return all(column.kind in ("number", "boolean") for column in columns) or len({c.kind for c in columns}) == 1
+
+
+def _rows_at(distance: int | None, starts: Ints, rows: Ints) -> Ints:
+    """The row at a distance from the first, if it has come by now; the row itself without one."""
+    if distance is None:
+        return rows
+    if distance == 0:
+        return starts
+    there = starts + distance
+    return np.where(there <= rows, there, -1)

@@ -1,0 +1,151 @@
+"""One question to a strategy: the sorted rows, the graded conditions, and what can be computed from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.patterns.arrays import Array, Ints
+from bridge.patterns.conditions import Condition
+from bridge.patterns.rows import SortedRows
+from bridge.query.row_pattern import RowPattern, Skip
+from nfa import skip as modes
+from nfa.arrays.matches import Letters
+from nfa.program import MatchSymbol, Program
+from windows.databases import Database
+from windows.sql import column
+
+_NARROW = {"uint8": exp.DataType.Type.SMALLINT, "uint16": exp.DataType.Type.INT}
+
+MOST_SYMBOLS = 62
+"""Symbols of one pattern: one bit each of a letter."""
+
+
+@dataclasses.dataclass
+class Task:
+    """What a strategy is given; everything is computed when it is first asked for."""
+
+    rows: SortedRows
+    clause: RowPattern
+    conditions: tuple[Condition, ...]
+    program: Program
+
+    @property
+    def ends(self) -> Ints:
+        return self.rows.ends
+
+    @functools.cached_property
+    def skip(self) -> modes.Skip:
+        """AFTER MATCH SKIP as the machine has it."""
+        return skip_of(self.clause, self.clause.skip)
+
+    @functools.cached_property
+    def letters(self) -> Letters:
+        """For each row the symbols it can be by what is about the row alone: bit s for symbol s."""
+        kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
+        return np.asarray(self.rows.columns([self.letter])[0]).astype(kind, copy=False)
+
+    @property
+    def letter(self) -> exp.Expr:
+        """The expression of `letters`, no wider than it must be."""
+        kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
+        return exp.cast(letter(self.conditions), _NARROW.get(kind.name, exp.DataType.Type.BIGINT))
+
+    @functools.cached_property
+    def numbers(self) -> dict[tuple[str, bool], int]:
+        """An instruction for each symbol, in or out of `{- -}`: all that is asked of it later."""
+        lines = enumerate(self.program.instructions)
+        return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
+
+    @functools.cached_property
+    def times(self) -> Ints:
+        """For each row its time, in the unit of `within`."""
+        return self._timed[0]
+
+    @property
+    def within(self) -> int | None:
+        """WITHIN in the unit of `times`."""
+        return None if self.clause.within is None else self.clause.within * self._timed[1]
+
+    @property
+    def database(self) -> Database:
+        return self.rows.database
+
+    @functools.cached_property
+    def letter_of(self) -> list[int]:
+        """The letters as Python has them, for strategies that go row by row."""
+        letters: list[int] = self.letters.tolist()
+        return letters
+
+    @functools.cached_property
+    def time_of(self) -> list[int]:
+        """The times likewise."""
+        times: list[int] = self.times.tolist()
+        return times
+
+    def values_of(self, expression: exp.Expr) -> list[Any]:
+        """A row expression's values likewise."""
+        values: list[Any] = self.rows.columns([expression])[0].to_pylist()
+        return values
+
+    def arrays_of(self, names: Sequence[str]) -> list[Array]:
+        """Columns of the input."""
+        return self.rows.columns([column(name) for name in names])
+
+    @functools.cached_property
+    def _timed(self) -> tuple[Ints, int]:
+        if not self.clause.order_by:
+            raise QueryError("WITHIN needs ORDER BY a time: a number of milliseconds, or a timestamp")
+        first = self.clause.order_by[0]
+        if first.args.get("desc"):
+            raise QueryError("WITHIN needs an ascending time as the first column of ORDER BY")
+        return _times(self.rows.columns([first.this])[0])
+
+
+def letter(conditions: Sequence[Condition]) -> exp.Expr:
+    """The expression of a row's letter."""
+    if len(conditions) > MOST_SYMBOLS:
+        raise QueryError(f"a pattern may have {MOST_SYMBOLS} symbols, not {len(conditions)}: join some with OR")
+    always = sum(1 << place for place, condition in enumerate(conditions) if condition.row is None)
+    total: exp.Expr = exp.Literal.number(always)
+    for place, condition in enumerate(conditions):
+        if condition.row is not None:
+            bit = exp.Case().when(condition.row.copy(), exp.Literal.number(1 << place)).else_(exp.Literal.number(0))
+            total = exp.Add(this=total, expression=bit)
+    return total
+
+
+def skip_of(clause: RowPattern, skip: Skip) -> modes.Skip:
+    if skip.to == "PAST LAST ROW":
+        return modes.past_last_row
+    if skip.to == "TO NEXT ROW":
+        return modes.to_next_row
+    symbols = clause.symbols_of(skip.variable or "")
+    return modes.to_first(*symbols) if skip.to == "TO FIRST" else modes.to_last(*symbols)
+
+
+def _times(array: Array) -> tuple[Ints, int]:
+    """Times as whole numbers, and how many of their units are a millisecond."""
+    types = pa.types
+    if not len(array):
+        return np.zeros(0, np.int64), 1
+    if array.null_count:
+        raise QueryError("WITHIN needs a time in every row: the first column of ORDER BY has NULLs")
+    if types.is_integer(array.type):
+        return np.asarray(array.cast(pa.int64())), 1
+    if types.is_floating(array.type):
+        return np.round(np.asarray(array) * 1000).astype(np.int64), 1000
+    if types.is_timestamp(array.type):
+        return np.asarray(array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())), 1000
+    if types.is_date(array.type):
+        return np.asarray(array.cast(pa.timestamp("us")).cast(pa.int64())), 1000
+    raise QueryError(
+        f"WITHIN needs a time as the first column of ORDER BY, a number of milliseconds or a timestamp, not {array.type}"
+    )

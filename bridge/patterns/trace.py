@@ -1,0 +1,251 @@
+"""`cep.why`: the plain machine over the partition of one row, asked what it did there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from bridge.errors import QueryError, nearest
+from bridge.patterns.bounded import Input
+from bridge.patterns.members import Members
+from bridge.patterns.output import Prepared, matches, prepared
+from bridge.patterns.rows import ROWS, SortedRows, Source, source_item
+from bridge.patterns.strategies.machine import Asked, Numbered
+from bridge.patterns.task import Task
+from bridge.patterns.why import InMatch, Questions, Run, Skipped, Step, Why
+from bridge.query.row_pattern import skip as skip_text
+from nfa.arrays.matches import Found
+from nfa.arrays.skip_chain import onward
+from nfa.errors import BudgetError
+from nfa.skip import to_next_row
+from nfa.threads.machine import Arrived, Machine
+from nfa.threads.trace import Arrival, Tracer, candidates
+from nfa.transitions import Closures
+from windows.databases import Database
+from windows.sql import column, of
+
+BUDGET = 50_000
+"""The most moves to follow runs to the row."""
+
+
+def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs: int) -> Why:
+    """Tells of one row of a clause's input; QueryError unless exactly one row has these values."""
+    asked = prepared(database, given.clause, given.fields)
+    wanted = _wanted(asked, row, ts)
+    condition = functools.reduce(lambda left, right: exp.And(this=left, expression=right), starmap(_equal, wanted))
+    count = _count(database, given.source, condition)
+    if count != 1:
+        told = " and ".join(f"{name} = {value!r}" for name, value in wanted)
+        more = "no row has" if not count else f"{count} rows have"
+        raise QueryError(f"{more} {told}; columns are {', '.join(given.fields)}")
+    source = _partition(database, given.source, asked, condition)
+    with SortedRows(database, source, asked.clause, list(given.fields)) as rows:
+        (hits,) = rows.columns([exp.Case().when(condition, exp.Literal.number(1)).else_(exp.Literal.number(0))])
+        place = int(np.flatnonzero(np.asarray(hits) == 1)[0])
+        try:
+            return _Told(asked, asked.task(rows), place).why(runs)
+        except BudgetError as error:
+            raise QueryError(str(error)) from None
+
+
+def _wanted(asked: Prepared, row: Mapping[str, Any], ts: Any) -> list[tuple[str, Any]]:
+    """The columns, by their own names, and their values; `ts` is the first that the clause orders by."""
+    named = {_field(asked.fields, name): value for name, value in row.items()}
+    if ts is not None:
+        order = asked.clause.order_by
+        if not order or not isinstance(order[0].this, exp.Column):
+            raise QueryError("ts is the first column of ORDER BY, and there is none: name the row by row={…}")
+        named[order[0].this.name] = ts
+    if not named:
+        raise QueryError("which row? row={'symbol': 'A', 'ts': 3} or ts=3")
+    return list(named.items())
+
+
+def _field(fields: Sequence[str], name: str) -> str:
+    found = [field for field in fields if field.lower() == name.lower()]
+    if not found:
+        raise QueryError(f"the input has no column {name!r}{nearest(name, list(fields))}")
+    return name if name in found else found[0]
+
+
+def _equal(name: str, value: Any) -> exp.Expr:
+    """The column has the value; a text may be that of any value, as commands write it."""
+    if value is None:
+        return exp.Is(this=column(name), expression=exp.null())
+    literal = exp.convert(value.item() if isinstance(value, np.generic) else value)
+    same = exp.EQ(this=column(name), expression=literal)
+    if not isinstance(value, str):
+        return same
+    as_text = exp.EQ(this=exp.cast(column(name), exp.DataType.Type.TEXT), expression=literal.copy())
+    return exp.Paren(this=exp.Or(this=same, expression=as_text))
+
+
+def _count(database: Database, source: Source, condition: exp.Expr) -> int:
+    select = exp.select(exp.Count(this=exp.Star())).from_(source_item()).where(condition.copy())
+    found: int = database.fetch(source.rendered(database, select))[0][0]
+    return found
+
+
+def _partition(database: Database, source: Source, asked: Prepared, condition: exp.Expr) -> Source:
+    """The rows of the partition that has the row."""
+    keys = [key.name for key in asked.clause.partition_by]
+    if not keys:
+        return source
+    own = exp.select(*map(column, keys)).from_(source_item()).where(condition.copy()).subquery("k")
+    same = [exp.NullSafeEQ(this=of(ROWS, key), expression=of("k", key)) for key in keys]
+    select = exp.select(*(of(ROWS, name) for name in asked.fields)).from_(source_item()).join(own, on=exp.and_(*same))
+    return Source(source.rendered(database, select))
+
+
+class _Numbered(Asked):
+    """The plain machine's answers, for a match whose number is told; what was read is kept."""
+
+    number = 1
+
+    def _values(self, row: exp.Expr) -> Numbered[Any]:
+        return self.column(row)
+
+    @functools.cache  # noqa: B019 - lives as long as one answer
+    def column(self, row: exp.Expr) -> Numbered[Any]:
+        """An expression's value in each row."""
+        return super()._values(row)
+
+    @property
+    def match_number(self) -> int:
+        return self.number
+
+
+class _Told:
+    """The pieces of one answer. Rows count from 0 here, and from 1 in what is told."""
+
+    def __init__(self, asked: Prepared, task: Task, place: int) -> None:
+        self.asked, self.task, self.place = asked, task, place
+        self.count = int(task.ends[-1])
+        self.answers = _Numbered(task)
+        self.questions = Questions(asked, task, self.answers)
+        self.found: Found = matches(task)
+        self.members = Members(self.found, task.program, task.ends)
+        self.closures = Closures(task.program)
+
+    def why(self, runs: int) -> Why:
+        row = self._values(self.asked.fields, self.place)
+        skipped = self._skipped()
+        told, others = self._runs(runs, {start for first, last, _ in skipped for start in range(first, last + 1)})
+        return Why(
+            row,
+            {key.name: row[key.name] for key in self.asked.clause.partition_by},
+            self.place + 1,
+            self.count,
+            tuple(self.questions.alone(condition, self.place) for condition in self.task.conditions),
+            told,
+            others,
+            tuple(self._told_skipped(skipped))[-runs:],
+            tuple(self._in_match(match) for match in self._with_row()),
+        )
+
+    def _values(self, names: Sequence[str], place: int) -> dict[str, Any]:
+        """The values of columns in a row."""
+        return {name: self.answers.column(column(name))[place] for name in names}
+
+    # Matches ----------------------------------------------------------------------------------------------------------
+
+    def _with_row(self) -> list[int]:
+        """The matches that have the row, or begin at it and are empty."""
+        starts, ends = self.found.starts, self.found.starts + self.found.lengths
+        return np.flatnonzero(
+            (starts <= self.place) & ((self.place < ends) | ((ends == starts) & (starts == self.place)))
+        ).tolist()
+
+    def _in_match(self, match: int) -> InMatch:
+        first, length = int(self.found.starts[match]), int(self.found.lengths[match])
+        member = int(self.found.offsets[match]) + self.place - first
+        if not first <= self.place < first + length:
+            return InMatch(match + 1, first + 1, first + length)
+        symbol = self.members.names[int(self.members.symbols[member])]
+        return InMatch(match + 1, first + 1, first + length, symbol, bool(self.members.excluded[member]))
+
+    def _of_start(self, start: int) -> InMatch | None:
+        match = int(np.searchsorted(self.found.starts, start))
+        there = match < len(self.found.starts) and int(self.found.starts[match]) == start
+        return self._in_match(match) if there else None
+
+    # Starts -----------------------------------------------------------------------------------------------------------
+
+    def _skipped(self) -> list[tuple[int, int, int]]:
+        """Starts, up to the row, that a match made the search pass: the first, the last, and the match."""
+        if self.task.skip is to_next_row:
+            return []
+        go_on = onward(self.task.skip, self.closures)
+        found, offsets = [], self.found.offsets
+        for match, start in enumerate(
+            self.found.starts[: np.searchsorted(self.found.starts, self.place, "right")].tolist()
+        ):
+            length = int(self.found.lengths[match])
+            after = (
+                go_on(match + 1, start, self.found.codes[offsets[match] : offsets[match + 1]].tolist()) if length else 0
+            )
+            if after > start + 1:
+                found.append((start + 1, after - 1, match))
+        return found
+
+    def _told_skipped(self, skipped: list[tuple[int, int, int]]) -> Iterator[Skipped]:
+        """Those from which a run might have come to the row."""
+        mode = skip_text(self.asked.clause) or "AFTER MATCH SKIP PAST LAST ROW"
+        near = np.array(self._candidates[::-1])
+        for first, last, match in skipped:
+            if np.searchsorted(near, first) < np.searchsorted(near, last, "right"):
+                yield Skipped(first + 1, last + 1, self._in_match(match), mode)
+
+    @functools.cached_property
+    def _candidates(self) -> list[int]:
+        """The starts that may come to the row by what each row can be, and in time; the nearest first."""
+        found = candidates(self.closures, self.task.letters.tolist(), self.place)
+        if self.task.within is None or not self.place:
+            return list(found)
+        times, within = self.task.times, self.task.within
+        return [start for start in found if start == self.place or times[self.place - 1] - times[start] < within]
+
+    def _runs(self, most: int, skipped: set[int]) -> tuple[tuple[Run, ...], int]:
+        """The runs that reached the row, and how many starts were not followed."""
+        searched = [start for start in self._candidates if start not in skipped]
+        own = [int(self.found.starts[match]) for match in self._with_row()[:most]]
+        order = [*own, *(start for start in searched if start not in own)]
+        tracer = Tracer(
+            Machine(self.task.program, self.answers.holds, bool(self.answers.rest)), self._arrived, self.place, BUDGET
+        )
+        told: list[Run] = []
+        while order and len(told) < most and tracer.budget > 0:
+            start = order.pop(0)
+            self.answers.number = int(np.searchsorted(self.found.starts, start)) + 1
+            arrival = tracer.arrival(start, self._is_late(start))
+            if arrival is not None:
+                told.append(self._run(arrival))
+        return tuple(sorted(told, key=lambda run: run.start)), len(order)
+
+    def _is_late(self, start: int) -> bool:
+        within = self.task.within
+        return within is not None and int(self.task.times[self.place] - self.task.times[start]) >= within
+
+    @functools.cache  # noqa: B019 - lives as long as one answer
+    def _arrived(self, index: int) -> Arrived[int]:
+        return Arrived(index, index, 0)
+
+    def _run(self, arrival: Arrival) -> Run:
+        names = [item.this.name for item in self.asked.clause.order_by if isinstance(item.this, exp.Column)]
+        key = tuple(self._values(names, arrival.start).items())
+        steps = tuple(
+            Step(
+                way.taken,
+                None if way.asked is None else self.questions.asked_of(way.asked, way.path, self.place),
+                way.fate,
+                way.onward,
+                way.is_match,
+            )
+            for way in arrival.ways
+        )
+        return Run(arrival.start + 1, key, steps, self._of_start(arrival.start), arrival.has_match)

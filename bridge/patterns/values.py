@@ -1,0 +1,367 @@
+"""What a condition or measure reads: values of single rows, labels, aggregates, joined by an ordinary expression.
+
+`A.price < FIRST(B.price) * 0.9` becomes two values, each an expression over one input row and the place of that row in the
+match, and what is left to compute over them, `_v0 < _v1`. So everything about one row is left to the database, once
+for each row, and only what joins rows of a match waits for the matcher.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from bridge.check.paths import column_of
+from bridge.check.types import place as place_in_text
+from bridge.errors import QueryError, nearest
+from bridge.query.row_pattern import SEMANTICS, RowPattern
+from windows.nested import is_list, is_object
+from windows.sql import column, number
+
+SHIFT = "_SHIFT"
+"""The function of row expressions that reads another row of the partition: `_SHIFT(expression, rows after)`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A row of a match: the `offset`-th after the first, or before the last, that is one of `symbols` (None: any).
+
+    `final`: of the whole match; else of what has been taken up to the row at hand.
+    """
+
+    symbols: tuple[str, ...] | None = None
+    first: bool = False
+    offset: int = 0
+    final: bool = False
+
+
+CURRENT = Place()
+"""The newest row: in a condition the one that is asked about."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """An expression over one input row, at a place; NULL where the match has no such row."""
+
+    place: Place
+    row: exp.Expr
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """CLASSIFIER(): the symbol of the row at a place, or of the row that many rows after it."""
+
+    place: Place
+    shift: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Fold:
+    """An aggregate over the rows of a match that are one of `symbols`; its columns are those of the input."""
+
+    call: exp.Expr
+    symbols: tuple[str, ...] | None
+    final: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the input that it reads."""
+        return [name for name in self._read if name not in (LABEL, NUMBER)]
+
+    @property
+    def reads_label(self) -> bool:
+        """Whether it reads CLASSIFIER()."""
+        return LABEL in self._read
+
+    @property
+    def reads_number(self) -> bool:
+        """Whether it reads MATCH_NUMBER()."""
+        return NUMBER in self._read
+
+    @property
+    def running(self) -> tuple[type[exp.Expr], exp.Expr | None] | None:
+        """What can be kept up to date row by row: COUNT, SUM, AVG, MIN or MAX, and of what (None: COUNT of rows)."""
+        argument = self.call.this if isinstance(self.call.this, exp.Expr) else None
+        if isinstance(argument, exp.Distinct) or self.reads_label or self.reads_number:
+            return None
+        if isinstance(self.call, exp.Count):
+            return exp.Count, None if isinstance(argument, exp.Star) else argument
+        return (type(self.call), argument) if type(self.call) in _RUNNING and argument is not None else None
+
+    @property
+    def _read(self) -> list[str]:
+        return list(dict.fromkeys(found.name for found in self.call.find_all(exp.Column)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """MATCH_NUMBER()."""
+
+
+Atom: TypeAlias = Value | Label | Fold | Number
+
+_RUNNING = (exp.Sum, exp.Avg, exp.Min, exp.Max)
+
+LABEL, NUMBER = "_classifier", "_match_number"
+"""The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Valued:
+    """An expression over the columns `_v0`, `_v1` …, and the atoms that these stand for."""
+
+    expression: exp.Expr
+    atoms: tuple[Atom, ...]
+
+    @property
+    def only(self) -> Atom | None:
+        """The atom that is the whole expression, if it is one."""
+        return self.atoms[0] if self.expression == column("_v0") else None
+
+
+def read(
+    expression: exp.Expr,
+    clause: RowPattern,
+    fields: Sequence[str],
+    symbol: str | None = None,
+    final: bool = False,
+    is_aggregate: Callable[[str], bool] = lambda name: False,
+) -> Valued:
+    """What an expression reads: in DEFINE of `symbol`, or (None) in MEASURES, `final` where one row a match is given.
+
+    `fields` are the input's columns; names are found ignoring case. Raises QueryError for an unknown one.
+    """
+    reader = _Reader(clause, fields, symbol, final, is_aggregate)
+    tree = reader.tree(expression, final)
+    atoms: dict[Atom, str] = {}
+    return Valued(_named(tree, atoms), tuple(atoms))
+
+
+def _leaf(atom: Atom) -> exp.Expr:
+    """An atom as a part of a tree that is being built."""
+    found = column("_v")
+    found.meta["atom"] = atom
+    return found
+
+
+def _atom(node: exp.Expr) -> Atom | None:
+    found: Atom | None = node.meta.get("atom")
+    return found
+
+
+def _named(tree: exp.Expr, atoms: dict[Atom, str]) -> exp.Expr:
+    def name(node: exp.Expr) -> exp.Expr:
+        atom = _atom(node)
+        return node if atom is None else column(atoms.setdefault(atom, f"_v{len(atoms)}"))
+
+    return tree.transform(name)
+
+
+STRICT = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Paren, exp.Cast, exp.TryCast, exp.Abs, exp.Literal,
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Upper, exp.Lower, exp.Length, exp.DataType, exp.DataTypeParam,
+    exp.ArraySize,
+)  # fmt: skip
+"""What is NULL where an operand is: such an expression over one row may be computed before it is known which row."""
+
+_NO_VALUE = (exp.If, exp.Tuple, exp.Interval, exp.Distinct, exp.Where, exp.Order, exp.Ordered)
+"""Parts of an expression that are no expressions themselves."""
+
+
+@dataclasses.dataclass
+class _Reader:
+    clause: RowPattern
+    fields: Sequence[str]
+    symbol: str | None
+    final: bool
+    is_aggregate: Callable[[str], bool]
+
+    def tree(self, node: exp.Expr, final: bool) -> exp.Expr:
+        """The expression with leaves for what it reads."""
+        if isinstance(node, exp.Column):
+            return _leaf(Value(self.canonical(self.place(node, final)), self.row(node)))
+        if (whole := column_of(node) or _column_in(node)) is not None:  # read as its column is
+            return _leaf(Value(self.canonical(self.place(whole, final)), self.row(node)))
+        if isinstance(node, exp.Anonymous) and node.name in SEMANTICS:
+            return self.tree(node.expressions[0], self.is_final(node))
+        if isinstance(node, exp.Anonymous) and (found := self.function(node, final)):
+            return _leaf(found)
+        if self.is_fold(node):
+            return _leaf(self.fold(node, final))
+        copy = node.copy()
+        for key, value in node.args.items():
+            if isinstance(value, list):
+                copy.set(key, [self.tree(v, final) if isinstance(v, exp.Expr) else v for v in value])
+            elif isinstance(value, exp.Expr):
+                copy.set(key, self.tree(value, final))
+        return self.hoisted(copy)
+
+    def is_final(self, node: exp.Anonymous) -> bool:
+        """Of RUNNING or FINAL; with one row a match they are the same."""
+        return self.symbol is None and (node.name == "FINAL" or self.final)
+
+    def function(self, node: exp.Anonymous, final: bool) -> Atom | None:
+        """The atom of a function of row patterns; None for any other function."""
+        match node.name:
+            case "FIRST" | "LAST":
+                return self.navigation(node, final, 0)
+            case "PREV" | "NEXT":
+                inner, by = node.expressions[0], _offset(node, 1)
+                shift = -by if node.name == "PREV" else by
+                if isinstance(inner, exp.Anonymous) and inner.name in SEMANTICS:
+                    final, inner = self.is_final(inner), inner.expressions[0]
+                if isinstance(inner, exp.Anonymous) and inner.name in ("FIRST", "LAST"):
+                    return self.navigation(inner, final, shift)
+                return self.at(self.canonical(self.place_of(inner, final)), inner, shift)
+            case "CLASSIFIER":
+                return Label(self.canonical(self.of_label(node, final)))
+            case "MATCH_NUMBER":
+                return Number()
+        return None
+
+    def navigation(self, node: exp.Anonymous, final: bool, shift: int) -> Atom:
+        place = self.place_of(node.expressions[0], final)
+        first = node.name == "FIRST"
+        place = dataclasses.replace(place, first=first, offset=_offset(node, 0))
+        return self.at(self.canonical(place), node.expressions[0], shift)
+
+    def at(self, place: Place, expression: exp.Expr, shift: int) -> Atom:
+        if any(isinstance(node, exp.Anonymous) and node.name == "CLASSIFIER" for node in expression.walk()):
+            if not isinstance(expression, exp.Anonymous):
+                raise QueryError(
+                    "CLASSIFIER() stands alone in a navigation: write it outside, around one navigation each",
+                    position=place_in_text(expression),
+                )
+            return Label(place, shift)
+        row = self.row(expression)
+        return Value(place, shifted(row, shift) if shift else row)
+
+    def place_of(self, expression: exp.Expr, final: bool) -> Place:
+        """The newest row of the one variable an expression is about."""
+        for node in expression.walk():
+            if isinstance(node, exp.Column):
+                return self.place(node, final)
+            if isinstance(node, exp.Anonymous) and node.name == "CLASSIFIER":
+                return self.of_label(node, final)
+        raise QueryError("a navigation names a column of the row it goes to", position=place_in_text(expression))
+
+    def of_label(self, node: exp.Anonymous, final: bool) -> Place:
+        variable = node.expressions[0].name if node.expressions else None
+        return Place(self.symbols(variable), final=final)
+
+    def place(self, node: exp.Column, final: bool) -> Place:
+        return Place(self.symbols(node.table or None), final=final)
+
+    def symbols(self, variable: str | None) -> tuple[str, ...] | None:
+        return None if variable is None else tuple(dict.fromkeys(self.clause.symbols_of(variable)))
+
+    def canonical(self, place: Place) -> Place:
+        """In DEFINE the newest row of the symbol itself is the row asked about; there, everything is running."""
+        if self.symbol is None:
+            return place
+        newest = not place.first and place.offset == 0
+        mine = newest and place.symbols is not None and self.symbol in place.symbols
+        return dataclasses.replace(place, final=False, symbols=None if mine else place.symbols)
+
+    def row(self, expression: exp.Expr) -> exp.Expr:
+        """An expression over one row: its columns those of the input, by their exact names."""
+
+        def plain(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                return node
+            return column(field_of(node, self.fields))
+
+        return expression.transform(plain)
+
+    def is_fold(self, node: exp.Expr) -> bool:
+        call = node.this if isinstance(node, (exp.Filter, exp.WithinGroup)) or is_list(node) else node
+        return isinstance(call, exp.AggFunc) or (isinstance(call, exp.Anonymous) and self.is_aggregate(call.name))
+
+    def fold(self, node: exp.Expr, final: bool) -> Fold:
+        columns = [found for found in node.find_all(exp.Column) if not _is_label_argument(found)]
+        labels = [f for f in node.find_all(exp.Anonymous) if f.name == "CLASSIFIER" and f.expressions]
+        variables = {found.table or None for found in columns} | {f.expressions[0].name for f in labels}
+        variable = variables.pop() if variables else None
+
+        def inside(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Anonymous) and part.name in ("CLASSIFIER", "MATCH_NUMBER"):
+                return column(LABEL if part.name == "CLASSIFIER" else NUMBER)
+            if isinstance(part, exp.Column):
+                return exp.Star() if isinstance(part.this, exp.Star) else column(field_of(part, self.fields))
+            return part
+
+        return Fold(node.transform(inside), self.symbols(variable), final and self.symbol is None)
+
+    def hoisted(self, node: exp.Expr) -> exp.Expr:
+        """One value where a strict expression has values of one place only; of the row at hand, any expression."""
+        atoms = [_atom(part) for part in node.walk() if _atom(part) is not None]
+        places = {atom.place if isinstance(atom, Value) else None for atom in atoms}
+        if len(places) != 1 or (place := places.pop()) is None:
+            return node
+        if isinstance(node, _NO_VALUE):
+            return node
+        present = place == CURRENT and self.symbol is not None
+        if not present and not all(isinstance(part, STRICT) or _atom(part) is not None for part in _above(node)):
+            return node
+
+        def row(part: exp.Expr) -> exp.Expr:
+            atom = _atom(part)
+            return exp.Paren(this=atom.row.copy()) if isinstance(atom, Value) else part
+
+        return _leaf(Value(place, node.transform(row)))
+
+
+def field_of(node: exp.Column, fields: Sequence[str]) -> str:
+    """The input's own spelling of a column's name, which is found ignoring case unless it is exactly so in quotes."""
+    named = node.this.args.get("quoted") and node.name in fields
+    found = [node.name] if named else [name for name in fields if name.lower() == node.name.lower()]
+    if not found:
+        raise QueryError(
+            f"unknown column {node.name!r}{nearest(node.name, list(fields))}", position=place_in_text(node)
+        )
+    return found[0]
+
+
+def _above(node: exp.Expr) -> list[exp.Expr]:
+    """The nodes of a tree down to its leaves for atoms."""
+    return list(node.walk(prune=lambda part: _atom(part) is not None))
+
+
+def _is_label_argument(node: exp.Column) -> bool:
+    return isinstance(node.parent, exp.Anonymous) and node.parent.name == "CLASSIFIER"
+
+
+def _column_in(node: exp.Expr) -> exp.Column | None:
+    """The first column of an object that is made of one row's."""
+    columns = list(node.find_all(exp.Column)) if is_object(node) else []
+    rows = {column.table for column in columns}
+    return columns[0] if len(rows) == 1 and node.find(exp.Anonymous, exp.AggFunc) is None else None
+
+
+def _offset(node: exp.Anonymous, default: int) -> int:
+    return int(node.expressions[1].name) if len(node.expressions) > 1 else default
+
+
+def beside(row: exp.Expr, by: int) -> exp.Expr:
+    """LAG or LEAD: the same so many rows after a row, for a window to be put around."""
+    kind = exp.Lag if by < 0 else exp.Lead
+    return kind(this=row.copy(), offset=number(abs(by)))
+
+
+def shift_of(node: exp.Expr) -> int | None:
+    """How many rows after a row a `_SHIFT` reads; None for any other node.
+
+    >>> shift_of(shifted(column("a"), -2)), shift_of(column("a"))
+    (-2, None)
+    """
+    if not (isinstance(node, exp.Anonymous) and node.name == SHIFT):
+        return None
+    by = node.expressions[1]
+    return -int(by.this.name) if isinstance(by, exp.Neg) else int(by.name)
+
+
+def shifted(row: exp.Expr, by: int) -> exp.Expr:
+    """The value of a row expression so many rows after a row, in its partition."""
+    return exp.Anonymous(this=SHIFT, expressions=[row, number(by)])

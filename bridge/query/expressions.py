@@ -1,0 +1,159 @@
+"""SQL expressions as objects: built in Python or read from SQL text."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from bridge.errors import QueryError
+
+Scalar = exp.Expr | str
+"""A value or condition: a sqlglot expression or its SQL text."""
+
+
+def col(name: str, of: str | None = None) -> exp.Column:
+    """A column, by its exact name; `of` names the input of a correlation.
+
+    >>> print((col("a", of="left") - col("b")).sql())
+    left.a - b
+    """
+    return exp.column(_identifier(name), table=None if of is None else _identifier(of))
+
+
+def lit(value: object) -> exp.Expr:
+    """A constant: number, text, boolean, None, date or datetime.
+
+    >>> print(col("name").eq(lit("O'Hara")))
+    name = 'O''Hara'
+    """
+    return exp.convert(value)
+
+
+def count(of: Scalar = "*", distinct: bool = False) -> exp.Expr:
+    """`COUNT(*)`, `COUNT(x)`, `COUNT(DISTINCT x)`."""
+    return call("COUNT", "DISTINCT " + scalar(of).sql() if distinct else of)
+
+
+def sum(of: Scalar) -> exp.Expr:
+    """The sum of the values that are not NULL; NULL where there are none."""
+    return call("SUM", of)
+
+
+def avg(of: Scalar) -> exp.Expr:
+    """The arithmetic mean, as DOUBLE."""
+    return call("AVG", of)
+
+
+def min(of: Scalar) -> exp.Expr:
+    """The smallest value."""
+    return call("MIN", of)
+
+
+def max(of: Scalar) -> exp.Expr:
+    """The largest value."""
+    return call("MAX", of)
+
+
+def stddev(of: Scalar) -> exp.Expr:
+    """The standard deviation of the sample (n − 1); NULL for fewer than two values."""
+    return call("STDDEV", of)
+
+
+def first(of: Scalar) -> exp.Expr:
+    """The value of the window's oldest row, by (ts, seq); it may be NULL."""
+    return call("FIRST", of)
+
+
+def last(of: Scalar) -> exp.Expr:
+    """The value of the window's newest row, by (ts, seq); it may be NULL."""
+    return call("LAST", of)
+
+
+def call(function: str, *arguments: Scalar) -> exp.Expr:
+    """A call of any function or aggregate that the database has."""
+    if not re.fullmatch(r"\w+", function):
+        raise QueryError(f"{function!r} is no function's name")
+    texts = [a if isinstance(a, str) else a.sql() for a in arguments]
+    return scalar(f"{function}({', '.join(texts)})")
+
+
+def scalar(source: Scalar, dialect: str = "") -> exp.Expr:
+    """The expression of an SQL text; an expression stays as it is."""
+    if isinstance(source, exp.Expr):
+        return source
+    if not isinstance(source, str):
+        raise QueryError(
+            f"an expression is SQL text or an object made with col() and lit(), not {type(source).__name__}"
+        )
+    return parsed(source, dialect)
+
+
+def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expr:
+    """sqlglot's tree of `text`; its syntax errors become a QueryError that points into `shown` (default: `text`)."""
+    try:
+        tree = sqlglot.parse_one(text, dialect=dialect)
+    except SqlglotError as error:
+        raise syntax_error(error, shown or text) from None
+    except RecursionError:
+        raise QueryError("the expression is nested too deeply", shown or text) from None
+    return tree
+
+
+def scalars(sources: Scalar | Iterable[Scalar]) -> tuple[exp.Expr, ...]:
+    """Expressions of one or several texts or expressions."""
+    return tuple(map(scalar, [sources] if isinstance(sources, (str, exp.Expr)) else sources))
+
+
+def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tuple[exp.Expr, ...]:
+    """The columns of a SELECT list: expressions, aliased ones, or a mapping of names to expressions."""
+    if isinstance(sources, Mapping):
+        return tuple(exp.alias_(scalar(value).copy(), name, quoted=True) for name, value in sources.items())
+    listed = [sources] if isinstance(sources, (str, exp.Expr)) else sources
+    columns = tuple(_projection(item) for item in listed)
+    if not columns:
+        raise QueryError("at least one column is wanted")
+    return columns
+
+
+def in_order(term: exp.Expr | str) -> exp.Ordered:
+    """A term of an order, `"v DESC"`; NULL is least."""
+    if isinstance(term, str):
+        term = cast("exp.Select", parsed(f"SELECT 1 ORDER BY {term}", shown=term)).args["order"].expressions[0]
+    if not isinstance(term, exp.Ordered):
+        return exp.Ordered(this=term, desc=False)
+    return exp.Ordered(this=term.this, desc=bool(term.args.get("desc")))
+
+
+def _projection(source: Scalar) -> exp.Expr:
+    if isinstance(source, exp.Expr):
+        return source
+    return cast("exp.Expr", cast("exp.Select", parsed("SELECT " + source, shown=source)).expressions[0])
+
+
+def _identifier(name: str) -> exp.Identifier:
+    plain = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
+    return exp.to_identifier(name, quoted=not plain)
+
+
+def syntax_error(error: SqlglotError, text: str) -> QueryError:
+    """What sqlglot could not read, at its place in `text`."""
+    details: dict[str, Any] = (getattr(error, "errors", None) or [{}])[0]
+    line, column = details.get("line"), details.get("col")
+    if line is None or column is None:
+        return QueryError(f"not understood: {str(error).splitlines()[0]}", text)
+    starts = [0] + [match.end() for match in re.finditer("\n", text)]
+    found = details.get("highlight") or ""
+    position = builtins.max(0, starts[builtins.min(line, len(starts)) - 1] + column - len(found))
+    reason = str(details.get("description", error)).rstrip(".")
+    if reason.startswith(("Required keyword", "Required argument")):
+        reason = f"something is missing after {found!r}"
+    elif reason.startswith("Invalid expression"):
+        reason = f"unexpected {found!r}"
+    reason = re.sub(r" but got <Token.*", "", reason, flags=re.DOTALL)
+    return QueryError(f"syntax error: {reason}", text, position)

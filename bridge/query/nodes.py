@@ -1,0 +1,428 @@
+"""Query objects: the logical form of every query, in whatever language it was written (JEPC: everything is an object).
+
+Objects compose without limit; scalars are sqlglot expressions, given as such (`col("a") - col("b") > 1`) or as SQL text.
+
+>>> from bridge.query import avg
+>>> trades = Stream("trades", "symbol VARCHAR, price DOUBLE")
+>>> query = Aggregate(Window(Filter(trades, "price > 0"), "RANGE 5 S"), ["symbol", avg("price").as_("mean")], ["symbol"])
+>>> print(query)
+SELECT symbol, AVG(price) AS mean FROM (SELECT * FROM trades[symbol: VARCHAR, price: DOUBLE] WHERE price > 0) \
+WINDOW(RANGE 5000 MS) GROUP BY symbol
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from sqlglot import exp
+
+from bridge.errors import QueryError
+from bridge.query.expressions import in_order, projections, scalar, scalars
+from bridge.query.row_pattern import RowPattern
+from nfa.errors import PatternError
+from nfa.parse import parse_pattern
+from nfa.pattern import Pattern
+from windows.extents import (
+    Batch,
+    Extent,
+    FirstRange,
+    FirstRows,
+    Now,
+    Range,
+    Rows,
+    Session,
+    Top,
+    Trailing,
+    Tumbling,
+    Unbounded,
+    duration,
+)
+from windows.schema import Schema, TypeMismatch
+
+
+class Composite:
+    """Holds nodes: directly, in tuples, or in parts that hold nodes themselves."""
+
+    input_fields: ClassVar[tuple[str, ...]] = ("input",)
+    """The fields that hold nodes."""
+
+    def nodes(self) -> Iterator[Node]:
+        """The nodes that the fields hold, left to right."""
+        for name in self.input_fields:
+            yield from _nodes_in(getattr(self, name))
+
+    def with_inputs(self, change: Callable[[Node], Node]) -> Self:
+        """The same over `change`d nodes."""
+        changed = {name: _changed(getattr(self, name), change) for name in self.input_fields}
+        below: Any = self
+        return dataclasses.replace(below, **changed) if changed else self
+
+
+def _nodes_in(value: Any) -> Iterator[Node]:
+    match value:
+        case Node():
+            yield value
+        case tuple():
+            for each in value:
+                yield from _nodes_in(each)
+        case Composite():
+            yield from value.nodes()
+
+
+def _changed(value: Any, change: Callable[[Node], Node]) -> Any:
+    match value:
+        case Node():
+            return change(value)
+        case tuple():
+            return tuple(_changed(each, change) for each in value)
+        case Composite():
+            return value.with_inputs(change)
+    return value
+
+
+class Node(Composite):
+    """The parent of all query objects. `str(node)` is the query in the bridge's SQL; parsing that gives an equal node."""
+
+    keeps_name: ClassVar[bool] = False
+    """Whether an item of FROM without an alias is called as its input is."""
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        """The nodes this one reads, left to right."""
+        return tuple(self.nodes())
+
+
+@functools.singledispatch
+def as_text(node: Node) -> str:
+    """The text of a node; `bridge.query.text` registers how it is written."""
+    raise TypeError(f"{type(node).__name__} has no text")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream(Node):
+    """A registered stream, or the results of another query, by name. With a schema the stream is registered on use.
+
+    >>> print(Stream("s", "a INTEGER"))
+    SELECT * FROM s[a: INTEGER]
+    """
+
+    input_fields = ()
+
+    name: str
+    schema: Schema | None = None
+
+    def __post_init__(self) -> None:
+        if self.schema is not None:
+            _set(self, schema=_checked(Schema.of, self.schema))
+
+
+@dataclasses.dataclass(frozen=True)
+class Relation(Node):
+    """A table of the database (rule O4), as it is at the moment of the push; `name` may be `schema.table`.
+
+    >>> print(Correlate([Stream("trades"), Relation("companies")], "trades.symbol = companies.symbol"))
+    SELECT * FROM trades, companies WHERE trades.symbol = companies.symbol
+    """
+
+    input_fields = ()
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Window(Node):
+    """The rows of `input` that count at a time: an extent or its text, `"RANGE 5 S"`, `"ROWS 10"` (section W).
+
+    >>> print(Window(Stream("s"), Range("5 S")))
+    SELECT * FROM s WINDOW(RANGE 5000 MS)
+    >>> print(Window(Stream("s"), "ROWS 10", ["k"]))
+    SELECT * FROM s WINDOW(PARTITION BY k ROWS 10)
+    >>> print(Window(Stream("s"), Batch("a > 9", "a < 1")))
+    SELECT * FROM s WINDOW(START a > 9 STOP a < 1)
+    """
+
+    keeps_name = True
+
+    input: Node
+    extent: Extent
+    partition_by: tuple[exp.Expr, ...] = ()
+
+    def __post_init__(self) -> None:
+        held = _checked(extent, self.extent)
+        if isinstance(held, Batch):
+            held = Batch(scalar(held.start), scalar(held.stop))
+        if isinstance(held, Trailing) and held.of is not None:
+            held = Trailing(held.size, held.count, scalar(held.of))
+        if isinstance(held, Tumbling):
+            held = Tumbling(held.size, scalar(held.of), held.origin)
+        if isinstance(held, Top):
+            held = Top(held.count, tuple(map(in_order, held.order)), scalars(held.last_of))
+        _set(self, extent=held, partition_by=scalars(self.partition_by))
+
+
+@dataclasses.dataclass(frozen=True)
+class Filter(Node):
+    """O1: the rows for which `condition` is true.
+
+    >>> from bridge.query import col
+    >>> print(Filter(Stream("s"), col("a") > 1))
+    SELECT * FROM s WHERE a > 1
+    """
+
+    input: Node
+    condition: exp.Expr
+
+    def __post_init__(self) -> None:
+        _set(self, condition=scalar(self.condition))
+
+
+@dataclasses.dataclass(frozen=True)
+class Map(Node):
+    """O1: one row of `columns` for each row; a column is an expression, `"a + b AS c"`, or `"*"`.
+
+    >>> print(Map(Stream("s"), ["a", "a + b AS c"]))
+    SELECT a, a + b AS c FROM s
+    """
+
+    input: Node
+    columns: tuple[exp.Expr, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, columns=projections(self.columns))
+
+
+@dataclasses.dataclass(frozen=True)
+class Union(Node):
+    """O1: the rows of all inputs merged in (ts, seq) order; equal schemas, the names are the first input's.
+
+    >>> print(Union([Stream("s"), Stream("t")]))
+    SELECT * FROM s UNION ALL SELECT * FROM t
+    """
+
+    input_fields = ("inputs",)
+
+    inputs: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, inputs=tuple(self.inputs))
+        if len(self.inputs) < 2:
+            raise QueryError("a union has at least two inputs")
+
+
+@dataclasses.dataclass(frozen=True)
+class Aggregate(Node):
+    """O2: at each row entering the window of `input`, `columns` over the window, of that row's group.
+
+    With `on_change` also the groups that expiry changed, at the expiry time (`EMIT ON CHANGE`). With `every_change` once
+    at each moment that changes the window, the groups that got rows and those that lost some, also when nothing is left
+    (`EMIT ON EVERY CHANGE`, as EPL reports).
+
+    >>> from bridge.query import count
+    >>> print(Aggregate(Window(Stream("s"), "ROWS 10"), ["k", count().as_("n")], ["k"], having=count() > 1))
+    SELECT k, COUNT(*) AS n FROM s WINDOW(ROWS 10) GROUP BY k HAVING COUNT(*) > 1
+    """
+
+    input: Node
+    columns: tuple[exp.Expr, ...]
+    group_by: tuple[exp.Expr, ...] = ()
+    having: exp.Expr | None = None
+    on_change: bool = False
+    every_change: bool = False
+
+    def __post_init__(self) -> None:
+        having = None if self.having is None else scalar(self.having)
+        _set(self, columns=projections(self.columns), group_by=scalars(self.group_by), having=having)
+
+
+@dataclasses.dataclass(frozen=True)
+class Correlate(Node):
+    """O3: each arriving row joined with the other inputs' windows where `condition` is true.
+
+    `inputs` maps aliases to nodes (a plain sequence takes the streams' names); conditions name columns `alias.column`.
+    `outer` names the inputs whose rows are reported as they arrive also where nothing joins them, with NULLs; `driving`
+    the one input whose arrivals alone are reported (EPL's outer joins of two inputs, and its unidirectional).
+
+    >>> print(Correlate({"l": Window(Stream("s"), "NOW"), "r": Window(Stream("t"), "RANGE 2 S")}, "l.a = r.b"))
+    SELECT * FROM s WINDOW(NOW) AS l, t WINDOW(RANGE 2000 MS) AS r WHERE l.a = r.b
+    """
+
+    input_fields = ("inputs",)
+
+    inputs: tuple[tuple[str, Node], ...]
+    condition: exp.Expr | None = None
+    outer: frozenset[str] = frozenset()
+    driving: str | None = None
+
+    def __post_init__(self) -> None:
+        pairs = self.inputs.items() if isinstance(self.inputs, Mapping) else self.inputs
+        named = tuple(_named(place, item) for place, item in enumerate(pairs, 1))
+        _set(self, inputs=named, condition=None if self.condition is None else scalar(self.condition))
+        lowered = [alias.lower() for alias, _ in named]
+        if len(named) < 2:
+            raise QueryError("a correlation has at least two inputs")
+        for alias in lowered:
+            if lowered.count(alias) > 1:
+                raise QueryError(f"two inputs are called {alias!r}: give one of them an alias")
+
+
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """One symbol of a Match: its condition (None: always true) and the variables set when it is taken (P3).
+
+    >>> print(Definition("y", "a > z1", {"z2": "a"}).assignments[0][0])
+    z2
+    """
+
+    symbol: str
+    condition: exp.Expr | None = None
+    assignments: tuple[tuple[str, exp.Expr], ...] = ()
+
+    def __post_init__(self) -> None:
+        pairs = self.assignments.items() if isinstance(self.assignments, Mapping) else self.assignments
+        condition = None if self.condition is None else scalar(self.condition)
+        _set(self, condition=condition, assignments=tuple((name, scalar(value)) for name, value in pairs))
+
+
+@dataclasses.dataclass(frozen=True)
+class Match(Node):
+    """P1–P7: every way to match `pattern` strictly sequentially over time instants, within less than `within` ms.
+
+    >>> rise = [Definition("x", None, {"z1": "a"}), Definition("y", "a > z1", {"z2": "a"})]
+    >>> print(Match(Stream("s"), "xy", "2 S", "z1 INTEGER, z2 INTEGER", rise))
+    SELECT * FROM s MATCHING (PATTERN x y WITHIN 2000 MS MEASURES z1: INTEGER, z2: INTEGER \
+DEFINE x DO z1 = a, y AS a > z1 DO z2 = a)
+    """
+
+    keeps_name = True
+
+    input: Node
+    pattern: Pattern
+    within: int
+    measures: Schema
+    define: tuple[Definition, ...] = ()
+    partition_by: tuple[exp.Expr, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [definition.symbol for definition in self.define]
+        _set(
+            self,
+            pattern=self.pattern if isinstance(self.pattern, Pattern) else _pattern(self.pattern, names),
+            within=_checked(duration, self.within),
+            measures=_checked(Schema.of, self.measures),
+            define=tuple(self.define),
+            partition_by=scalars(self.partition_by),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MatchRecognize(Node):
+    """SQL:2016's MATCH_RECOGNIZE over a stream: what matches is reported as soon as it is decided."""
+
+    keeps_name = True
+
+    input: Node
+    pattern: RowPattern
+
+
+@dataclasses.dataclass(frozen=True)
+class Output(Node):
+    """The one end of a query definition; `create_query` adds it where it is missing.
+
+    >>> print(Output(Stream("s")))
+    SELECT * FROM s
+    """
+
+    input: Node
+
+
+def walk(node: Node) -> Iterable[Node]:
+    """`node` and all below it, inputs before their readers."""
+    for below in node.inputs_of:
+        yield from walk(below)
+    yield node
+
+
+def unfiltered(node: Node) -> Node:
+    """What is left without the filters that a node begins with."""
+    while isinstance(node, Filter):
+        node = node.input
+    return node
+
+
+# Scalars ---------------------------------------------------------------------------------------------------------------
+
+
+def is_plain_join(node: Correlate) -> bool:
+    """Whether it is known when combinations leave: as the first of their parts does."""
+    plain = all(
+        isinstance(below, Window)
+        and getattr(below.extent, "slide", None) is None
+        and not isinstance(below.extent, (Batch, Session))
+        for below in node.inputs_of
+    )
+    return plain and not node.outer and node.driving is None
+
+
+def extent(source: Extent | str) -> Extent:
+    """An extent from its text: `RANGE 5 S [SLIDE 1 S [OFFSET 1 S | OFFSET FIRST] | STEP 1 S]`, `ROWS 10 [SLIDE 5 [FULL]]`, …"""
+    if not isinstance(source, str):
+        return source
+    unit = r"(\d+\s*[A-Za-z]+)"
+    text = source.strip().upper()
+    if match := re.fullmatch(rf"RANGE\s+{unit}(?:\s+SLIDE\s+{unit}(?:\s+OFFSET\s+{unit})?|\s+STEP\s+{unit})?", text):
+        return Range(match[1], match[2], match[3] or 0, match[4])  # type: ignore[arg-type]
+    if match := re.fullmatch(r"ROWS\s+(\d+)(?:\s+SLIDE\s+(\d+)(\s+FULL)?)?", text):
+        return Rows(int(match[1]), int(match[2]) if match[2] else None, bool(match[3]))
+    if match := re.fullmatch(rf"RANGE\s+{unit}\s+SLIDE\s+{unit}\s+OFFSET\s+FIRST", text):
+        return Range(match[1], match[2], first=True)  # type: ignore[arg-type]
+    if match := re.fullmatch(rf"FIRST\s+(?:ROWS\s+(\d+)|RANGE\s+{unit})|SESSION\s+{unit}", text):
+        rows, size, gap = match.groups()
+        return FirstRows(int(rows)) if rows else FirstRange(duration(size)) if size else Session(duration(gap))
+    if match := re.fullmatch(rf"TRAILING\s+{unit}(?:\s+ROWS\s+(\d+))?", text):
+        return Trailing(duration(match[1]), int(match[2]) if match[2] else None)
+    if text in ("UNBOUNDED", "NOW"):
+        return Unbounded() if text == "UNBOUNDED" else Now()
+    raise ValueError(
+        "a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], FIRST ROWS 10, FIRST RANGE 5 S, SESSION 5 S, UNBOUNDED or "
+        f"NOW, not {source!r}"
+    )
+
+
+def _named(place: int, item: Any) -> tuple[str, Node]:
+    if isinstance(item, Node):
+        return (source_name(item) or f"input{place}", item)
+    alias, node = item
+    return (alias, node)
+
+
+def source_name(node: Node) -> str | None:
+    """The name a FROM item has when no alias is written: its stream's or relation's."""
+    while node.keeps_name:
+        (node, *_) = node.inputs_of
+    return node.name.split(".")[-1] if isinstance(node, (Stream, Relation)) else None
+
+
+def _pattern(text: str, names: list[str]) -> Pattern:
+    try:
+        return parse_pattern(text, names=names)
+    except PatternError as error:
+        raise QueryError(error.message, text, error.position) from None
+
+
+def _checked(make: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return make(value)
+    except (TypeMismatch, ValueError) as error:
+        raise QueryError(str(error)) from None
+
+
+def _set(node: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(node, name, value)

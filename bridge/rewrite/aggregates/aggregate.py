@@ -1,0 +1,317 @@
+"""Aggregates (O2): at each arriving row, over the window as of that row, of that row's group.
+
+Two forms give the same rows. The join (arrivals `t` with the window's rows `w`) holds for every window; where rows
+expire in the order they came and the database can compute a frame's bound per row, window functions do it in one pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.query.epl_nodes import Snapshot
+from bridge.rewrite.aggregates.change_points import OfRows, OfTime, moments_of
+from bridge.rewrite.aggregates.constant_frames import ranged
+from bridge.rewrite.aggregates.counts import can_count, counted, listed, searched, sought
+from bridge.rewrite.aggregates.frames import aggregates, by_index, framed, keys_of, last_rows
+from bridge.rewrite.aggregates.join import Aggregation, guarded
+from bridge.rewrite.aggregates.on_change import at_changes, expired_now
+from bridge.rewrite.aggregates.panes import Panes
+from bridge.rewrite.aggregates.partials import Parts
+from bridge.rewrite.aggregates.snapshot import at_moments, held, told_anyway
+from bridge.rewrite.flow import FROM, Flow, Form, Need, Selection, not_later, valid
+from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
+from bridge.rewrite.plan import Operator
+from bridge.rewrite.windows.sliding import pushed_out
+from windows.databases.base import IN_TURN, Database
+from windows.extents import NEVER
+from windows.sql import as_text, column, derived, named, number, numbered, of, qualified, same, zero
+
+_WHEN = {
+    "": "",
+    "few": "of few events ",
+    "many": "of many events ",
+    "shared": "for several queries ",
+    "brief": "of many in a short time ",
+    "long": "of few by a long window ",
+}
+"""What is said of the forms in `explain`."""
+
+_MOMENTS = "window frames, over its rows and the moments that change its window"
+
+Write = Callable[[], exp.Query]
+"""Writes a statement, which is done when somebody wants it."""
+
+
+@rewrite.register
+def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
+    return _filtered(node, network, need) if node.having is not None else _aggregated(node, network, need)
+
+
+def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
+    """HAVING as a filter above: a result that it hides still replaces the one before it (W5)."""
+    assert node.having is not None
+    shown = exp.alias_(node.having.copy(), "_having", quoted=True)
+    whole = dataclasses.replace(node, having=None, columns=(*node.columns, shown))
+    flow = network.rewrite(whole, need).where(column("_having"))
+    return dataclasses.replace(flow, names=flow.names[:-1])
+
+
+def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        above = node.input
+        below = held(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
+        forms = _forms(node, below, network)
+        if told_anyway(node):
+            select = at_moments(operator, node, network)
+            forms = {"": (lambda: select, "moments at which it is asked for")}
+        told = (f"{_WHEN[push]}by {form}" for push, (_, form) in forms.items())
+        operator.notes.append(f"aggregate {', '.join(told)}")
+        selects = {push: write for push, (write, _) in forms.items()}
+        jumping = below.counted and below.jumping and not node.every_change
+        jump = ("ts", "seq", *below.jump) if jumping else ()
+        operator.result = _flow(node, below, selects, (*jump, FROM) if jump else ())
+        if below.counted and not node.every_change:  # else a newer result comes when a row leaves
+            operator.keys = (*jump, FROM) if jump else below.key
+            operator.origins = lambda: [(below, {key: key for key in jump or below.key})]
+
+    operator = network.operator(node, build, "Aggregate")
+    return network.give(operator, node, need)
+
+
+def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[Write, str]]:
+    """What writes the statement for any push, and another for `few` or `many` events where there is one; with its name."""
+    if node.every_change or node.on_change:
+        return _at_changes(node, below, network)
+    if below.jumping:
+        return {"": (lambda: per_jump(node, below, network), "once per jump of its window")}
+    by_number = network.database.indexes and can_count(node, below)
+    if by_number:
+        rows = counted(node, below, network)  # now, as it makes an operator
+        single: tuple[Write, str] = (lambda: rows, "row numbers")
+    else:
+        single = (lambda: joined(node, below, network), "join of arrivals and window")
+    others: dict[str, tuple[Write, str]] = {"": single}
+    if last_rows(node, below) and network.database.indexes and not network.database.seeks:
+        others = {"": (lambda: joined(node, below, network, by_scan=True), single[1]), "few": single}
+    panes = None if by_number and network.database.seeks else Panes.of(node, below, network)
+    nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
+    in_order = last_rows(node, below) or (below.size is not None and not below.timed)
+    if network.database.frames and not nth and in_order:
+        return {
+            "": (lambda: framed(node, below), "window frames, as its rows expire in order"),
+            **(_beside_frames(node, below, panes, network) if panes is not None and below.last is None else {}),
+            "few": single,
+        }
+    if panes is not None:
+        return {**others, **_of_panes(panes, network.database.slides)}
+    if by_number and (found := searched(node, below, network)) is not None:
+        return {"": single, "many": (lambda: found, "places in a sorted array")}
+    return others
+
+
+def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[Write, str]]:
+    """Told also when rows leave its window: by a join with what is in it then, or by frames."""
+    database = network.database
+    join: tuple[Write, str] = (lambda: joined(node, below, network), "join of arrivals and window")
+    if node.every_change:
+        join = (lambda: at_changes(node, below, network), "moments that change its window")
+    found = moments_of(node, below, network)
+    if found is None:
+        return {"": join}
+    if database.frames:
+        rows = found.in_frames()
+        return {"": join} if rows is None else {"": (lambda: found.told(framed(*rows)), _MOMENTS), "few": join}
+    forms = {"": join}
+    if isinstance(found, OfRows) and database.indexes:
+        forms["few"] = (lambda: found.sought(network), f"{join[1]}, and an index")
+    panes = Panes.of(found.asked, below, network)
+    if panes is None or panes.parts.own:  # what the newest row tells: it may have left
+        return forms
+    (of_parts, rows_and_moments, told), moves = found.in_parts(panes.parts), _moves(panes.parts, database.slides)
+    forms["many"] = (lambda: found.told(ranged(of_parts, rows_and_moments, moves, told)), _MOMENTS)
+    if panes.are_kept and isinstance(found, OfTime):
+        forms["long"] = (lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
+    return forms
+
+
+def _of_panes(panes: Panes, slides: bool) -> dict[str, tuple[Write, str]]:
+    """What is faster than a join with all rows: of few events where the window is long, and of many.
+
+    `slides`: whether MIN and MAX over a frame that moves are as fast as over frames that grow.
+    """
+    moves = _moves(panes.parts, slides)
+    forms: dict[str, tuple[Write, str]] = {}
+    if panes.are_kept:
+        forms["long"] = (panes.joined, "join of arrivals and panes")
+    forms["many"] = (lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window")
+    if panes.below.last is None:
+        forms["brief"] = (lambda: ranged(*panes.shortened(), moves), "the same, over what enters and leaves, and panes")
+    return forms
+
+
+def _moves(parts: Parts, slides: bool) -> Callable[[exp.Expr], bool]:
+    """Which of them frames that move tell exactly, and as fast as frames that grow."""
+
+    def moves(call: exp.Expr) -> bool:
+        return slides if isinstance(call, (exp.Min, exp.Max)) else parts.is_exact(call.this.name)
+
+    return moves
+
+
+def _beside_frames(node: query.Aggregate, below: Flow, panes: Panes, network: Network) -> dict[str, tuple[Write, str]]:
+    """What is faster than frames over all rows: of a push that is brief, and COUNT(*)."""
+    if not (network.database.asof and can_count(node, below)):
+        return {"brief": (lambda: framed(*panes.shortened()), "window frames over what enters and leaves, and one row")}
+    in_order = as_inserted(node.input, network)
+    return {
+        "many": (lambda: sought(node, below, in_order), "their places among the rows"),
+        "shared": (lambda: listed(node, below, in_order), "a list of these places"),
+        "brief": (lambda: sought(node, below, in_order, panes), "their places among those that enter and leave"),
+    }
+
+
+def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, Write], kept: Sequence[str]) -> Flow:
+    names = tuple(item.alias for item in node.columns)
+    groups = [f"_key{place}" for place in range(len(node.group_by))]
+    order = ("_place",) if below.order or below.jumping or node.on_change or node.every_change else ()
+    system = dict.fromkeys(("ts", "seq", "_expires", *order, *kept))
+    columns = [*system, *groups, *names]
+
+    def form(write: Write) -> Form:
+        return lambda: Selection.of(exp.Subquery(this=write()), columns)
+
+    forms = {push: form(write) for push, write in selects.items()}
+    timed = below.timed or node.on_change or node.every_change
+    return Flow(names, forms.pop("")(), order=order, timed=timed, forms=forms, window=below.size or 0)
+
+
+@derived_content.register
+def _(node: query.Aggregate, flow: Flow) -> Flow:
+    """W5: a result counts until the next one of its group replaces it."""
+    assert flow.content is not None
+    keys: list[exp.Expr] = [column(f"_key{place}") for place in range(len(node.group_by))]
+    return dataclasses.replace(flow, content=pushed_out(flow.content, flow, 1, keys), counted=True, last=None)
+
+
+# The join form ---------------------------------------------------------------------------------------------------------
+
+
+def joined(node: query.Aggregate, below: Flow, network: Network, by_scan: bool = False) -> exp.Select:
+    """Each arrival `t` joined with the rows `w` of its window and group, then grouped by the arrival again.
+
+    `by_scan`: which of the last rows are left is computed of all rows, though an index would find the oldest one.
+    """
+    arrivals = _triggers(node, below)
+    content, in_window, indexed = _window(node, below, network.database, by_scan)
+    groups = [content.value(key, "w") for key in node.group_by]
+    keys = [of("t", f"_key{place}") for place in range(len(groups))]
+    order = ("_place",) if below.order or node.on_change else ()
+    conditions = [
+        _entered(node, below),
+        *in_window,
+        *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
+        *content.conditions_of("w"),
+    ]
+    trigger = [of("t", name) for name in ("ts", "seq", *order)]
+    expires = of("t", "_expires")
+    age = [of("w", name) for name in ("ts", "seq", *below.order)]
+    oldest = exp.Min(this=as_text(part.copy() for part in age))
+    empty_too = node.on_change and not node.group_by
+    rest = Aggregation(
+        node,
+        lambda e: content.value(guarded(e) if empty_too else e, "w"),
+        keys,
+        [*trigger, expires],
+        exp.Count(this=of("w", "seq")),
+        age,
+        order=[of("t", "_place"), oldest] if node.on_change else (),
+    )
+    source = exp.alias_(arrivals, "t", table=True, quoted=True)
+    kind = "left" if empty_too else "inner"
+    join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
+    join.args["joins"][-1].meta[IN_TURN] = indexed
+    return rest.select(join, network)
+
+
+def _window(
+    node: query.Aggregate, below: Flow, database: Database, by_scan: bool
+) -> tuple[Selection, list[exp.Expr], bool]:
+    """The rows that windows hold, when `w` is among them and not yet out of that of `t`, and whether an index finds these.
+
+    It finds the oldest of the last rows; which row pushes out which is told by window functions over all of them.
+    """
+    assert below.content is not None
+    content = below.content
+    if by_scan or not (database.indexes and last_rows(node, below)):
+        return content, valid("w", "t", below, below.order, below.timed, database.indexes), False
+    content, since = by_index(node, below)
+    return content, [since], True
+
+
+def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
+    """Whether `w` stands not after `t`; an expiry (seq 0) stands before the events of its ts."""
+    if below.timed or not node.on_change:
+        return not_later("w", "t", below.order, below.timed)
+    before = exp.LT(this=of("w", "ts"), expression=of("t", "ts"))
+    return exp.or_(before, not_later("w", "t", below.order, timed=False))
+
+
+def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
+    """What makes the aggregate report: the arrivals, with `on_change` also each expiry of the groups it changes."""
+    keys = keys_of(node)
+    order = ("_place",) if below.order or node.on_change else ()
+    names = {"ts": column("ts"), "seq": column("seq"), "_expires": column("_expires")}
+    place = {"_place": column("_place") if below.order else number(0)} if order else {}
+    system = {name: below.arrivals.columns[name] for name in below.arrivals.columns}
+    rows = dataclasses.replace(below.arrivals, columns={**system, "_zero": zero()})
+    place = {name: column("_zero") if not below.order else value for name, value in place.items()}
+    arrivals = rows.project({**names, **place, **keys}).select()
+    if not node.on_change:
+        return exp.Subquery(this=arrivals)
+    assert below.content is not None
+    content = below.content
+    moments = content.project({"ts": column("_expires"), **keys})
+    moments = dataclasses.replace(
+        moments,
+        conditions=(
+            *content.conditions,
+            *expired_now(below),
+        ),
+    )
+    distinct = derived(moments.select().distinct(), "x")
+    expiries = exp.select(
+        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(zero(), "_place"),
+        *map(column, keys),
+    ).from_(distinct)  # fmt: skip
+    return exp.Subquery(this=exp.union(arrivals, expiries, distinct=False))
+
+
+# The jumping form ------------------------------------------------------------------------------------------------------
+
+
+def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """W3: the arrivals of one boundary are the whole content; a row per boundary and group, by their first rows."""
+    rows = below.arrivals
+    keys = [column(f"_key{place}") for place in range(len(node.group_by))]
+    inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])
+    inner = inner.select(*(named(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
+    inner = inner.select(*(named(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
+    ranked = exp.select("*", named(numbered(map(column, ("ts", "seq")), map(column, below.order)), "_rank"))
+    source = ranked.from_(derived(inner, "i"))
+    renamed = {name: column(f"_in_{name}") for name in below.names}
+
+    def value(expression: exp.Expr) -> exp.Expr:
+        return Selection(exp.null(), {**renamed, "ts": column("ts")}).value(expression, "w")
+
+    trigger = [of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
+    rest = Aggregation(
+        node, value, [qualified(key, "w") for key in keys], trigger, exp.Count(this=of("w", "seq")),
+        [of("w", "_rank")],
+        order=[exp.Min(this=of("w", "_rank"))],
+        begun=exp.Min(this=of("w", "_place")) if below.counted else None,
+    )  # fmt: skip
+    return rest.select(exp.select().from_(derived(source, "w")), network)

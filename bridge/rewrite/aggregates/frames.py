@@ -1,0 +1,173 @@
+"""Aggregates by window frames: one pass over the window's rows, however many of them one row's window holds.
+
+A frame's bound is computed per row: RANGE frames over ts would also count rows of the same ts that come later (O2).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Selection
+from bridge.rewrite.windows.sliding import oldest_seen
+from windows.extents import NEVER
+from windows.nested import is_list
+from windows.sql import column, derived, named, number, of, over, same
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """Of which rows an aggregate is told, and which rows one of these may have in its window."""
+
+    near: Sequence[exp.Expr]
+    told: exp.Expr
+
+    @classmethod
+    def of_arrivals(cls, below: Flow) -> Told:
+        return cls(near(below), arrived(below))
+
+
+def framed(node: query.Aggregate, below: Flow, told: Told | None = None) -> exp.Select:
+    """`agg OVER (PARTITION BY group ORDER BY seq ROWS BETWEEN _back PRECEDING AND CURRENT ROW)` of the arrivals, or of others."""
+    assert below.content is not None
+    told = told or Told.of_arrivals(below)
+    keys = keys_of(node)
+    names = ("ts", "seq", "_expires", *below.order, *([NTH] if below.last else []), *below.names)
+    rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
+    partition: list[exp.Expr] = [column(name) for name in keys]
+    order: list[exp.Expr] = [column(name) for name in below.key]
+    back = named(_back(partition, order, below), "_back")
+    source = exp.select(*(column(name) for name in rows.named_selects), back)
+    source = source.from_(derived(rows, "w")).where(*told.near)
+
+    def framed_value(call: exp.Expr) -> exp.Expr:
+        return _over(call, partition, order)
+
+    columns = [named(listed(item.this, node, partition, framed_value), item.alias) for item in node.columns]
+    system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
+    computed = exp.select(*system, *columns).from_(derived(source, "f"))
+    outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
+    return outer.from_(derived(computed, "a")).where(told.told)
+
+
+def _back(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:
+    """How many rows before this one are still valid: those of the last numbers, or all that came less those whose time is over.
+
+    These are all up to the row's instant without those of a frame that moves along. As a frame of their own, which
+    begins with the first row and ends `size` before, they take DuckDB five times as long.
+    """
+
+    def counted(start: exp.Expr | str, axis: str = "ts") -> exp.Expr:
+        spec = exp.WindowSpec(kind="RANGE", start=start, start_side="PRECEDING", end="CURRENT ROW")
+        return over(exp.Count(this=exp.Star()), partition, [column(axis)], spec)
+
+    if below.last is not None:
+        return exp.Sub(this=counted(number(below.last.size - 1), NTH), expression=number(1))
+    place = exp.Sub(this=over(exp.RowNumber(), partition, order), expression=number(1))
+    if below.size == NEVER:
+        return place
+    assert below.size is not None
+    gone = exp.Sub(this=counted("UNBOUNDED"), expression=counted(number(below.size - 1)))
+    return exp.Sub(this=place, expression=exp.paren(gone))
+
+
+def arrived(below: Flow) -> exp.Expr:
+    """Whether a row of the window has come with this push."""
+    return exp.GTE(this=column("seq"), expression=first_arrival("seq", below))
+
+
+def near(below: Flow) -> list[exp.Expr]:
+    """Only rows that some arrival can still see take part, however many wait to be purged."""
+    if below.size is None or below.size == NEVER:
+        return []
+    size = number(below.size)
+    size.meta[AT_LEAST] = True
+    since = exp.Sub(this=first_arrival("ts", below), expression=size)
+    return [exp.GT(this=column("ts"), expression=since)]
+
+
+def first_arrival(name: str, below: Flow) -> exp.Expr:
+    """The least `ts` or `seq` of the arrivals."""
+    return _of_arrivals(exp.Min(this=column(name)), name, below)
+
+
+def last_arrival(below: Flow) -> exp.Expr:
+    """The greatest `ts` of the arrivals."""
+    return _of_arrivals(exp.Max(this=column("ts")), "ts", below)
+
+
+def _of_arrivals(value: exp.Expr, name: str, below: Flow) -> exp.Expr:
+    arrivals = derived(below.arrivals.select([name]), "n")
+    return exp.Subquery(this=exp.select(value).from_(arrivals))
+
+
+def _over(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
+    """An aggregate over the frame of a row: it and the rows before it that are still valid."""
+    if isinstance(call, exp.Cast):  # a list
+        return exp.Cast(this=_over(call.this, partition, order), to=call.to.copy())
+    if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
+        return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
+    away = offset_of(call)
+    if isinstance(call, exp.Last) and away:
+        before = over(exp.Lag(this=call.this.copy(), offset=number(away)), partition, order)
+        return exp.Case().when(exp.GTE(this=column("_back"), expression=number(away)), before)
+    if isinstance(call, exp.First):
+        first, nth = exp.FirstValue(this=call.this.copy()), number(away + 1)
+        function: exp.Expr = exp.NthValue(this=call.this.copy(), offset=nth) if away else first
+    else:
+        function = exp.LastValue(this=call.this.copy()) if isinstance(call, exp.Last) else call.copy()
+    spec = exp.WindowSpec(kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW")
+    return over(function, partition, order, spec)
+
+
+def offset_of(call: exp.Expr) -> int:
+    """How many rows FIRST and LAST look away from the oldest and the newest: `LAST(v, 2)`."""
+    away = call.args.get("offset" if isinstance(call, exp.NthValue) else "expression")
+    away = away if isinstance(call, (exp.First, exp.Last, exp.NthValue)) else None
+    return 0 if away is None else int(away.name)
+
+
+def last_rows(node: query.Aggregate, below: Flow) -> bool:
+    """Whether the window is the last so many rows, of which those of a group have been numbered together."""
+    if not below.is_last_rows or node.on_change:
+        return False
+    assert below.last is not None and below.content is not None
+    groups = [below.content.value(key) for key in node.group_by]
+    return all(key in groups for key in below.last.keys)
+
+
+def by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:
+    """All that is kept of last rows, and whether a row `w` of it is not older than what `t` of its group sees."""
+    assert below.content is not None and below.last is not None
+    kept = below.last.kept
+    groups = [below.content.value(key) for key in node.group_by]
+    alike = [same(kept.value(key, "o"), of("t", f"_key{groups.index(key)}")) for key in below.last.keys]
+    since = exp.GTE(this=of("w", "seq"), expression=oldest_seen(below, of("t", "seq"), alike))
+    return dataclasses.replace(below.content, source=kept.source), since
+
+
+def keys_of(node: query.Aggregate) -> dict[str, exp.Expr]:
+    """What it groups by, by the names of the columns that hold it."""
+    return {f"_key{place}": key for place, key in enumerate(node.group_by)}
+
+
+def aggregates(node: query.Aggregate) -> list[exp.Expr]:
+    """The calls of aggregates in the select list."""
+    return [call for item in node.columns for call in item.find_all(exp.AggFunc)]
+
+
+def listed(
+    expression: exp.Expr, node: query.Aggregate, keys: Sequence[exp.Expr], value: Callable[[exp.Expr], exp.Expr]
+) -> exp.Expr:
+    """An expression of the select list: its group keys are these, its aggregates what `value` makes of them."""
+    if expression in node.group_by:
+        return keys[node.group_by.index(expression)].copy()
+    if isinstance(expression, exp.AggFunc) or is_list(expression):
+        return value(expression)
+    result = expression.copy()
+    for child in list(result.iter_expressions()):
+        child.replace(listed(child, node, keys, value))
+    return result

@@ -1,0 +1,140 @@
+"""Aggregates told at every change of their window (EMIT ON EVERY CHANGE): as rows enter, and as rows leave.
+
+A moment is an event, or an instant of time. What it changes is told once a group, over the window as the moment leaves
+it: the groups that got rows first, in the order of these, then those that only lost some, also when nothing is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.query.changes import Changing
+from bridge.query.nodes import Node
+from bridge.rewrite.aggregates.frames import keys_of
+from bridge.rewrite.aggregates.join import Aggregation, guarded
+from bridge.rewrite.flow import OUT, Flow, Need, Selection, not_later, valid
+from bridge.rewrite.network import Network, clock
+from windows.extents import NEVER
+from windows.sql import as_text, column, derived, joined_text, named, number, of, qualified, same, zero
+
+
+def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """The groups that each moment changes, as it leaves them."""
+    return told_at(node, below, network, _moments(node, below, network))
+
+
+def told_at(
+    node: query.Aggregate,
+    below: Flow,
+    network: Network,
+    told: exp.Query,
+    window: tuple[Selection, list[exp.Expr]] | None = None,
+) -> exp.Select:
+    """Each moment `t` and group of `told` joined with the rows `w` that are in the window after it; `_age` orders them.
+
+    `window`: these rows, and when they are in it, if somebody knows better.
+    """
+    assert below.content is not None
+    content, inside = below.content, [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True)]
+    if window is not None:
+        content, inside = window
+    keys = [of("t", f"_key{place}") for place in range(len(node.group_by))]
+    groups = [content.value(key, "w") for key in node.group_by]
+    conditions = [
+        *inside,
+        *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
+        *content.conditions_of("w"),
+    ]
+    rest = Aggregation(
+        node,
+        lambda expression: content.value(guarded(expression), "w"),
+        keys,
+        [of("t", name) for name in ("ts", "seq", "_expires")],
+        exp.Count(this=of("w", "seq")),
+        [of("w", name) for name in ("ts", "seq", *below.order)],
+        order=[exp.Min(this=of("t", "_age"))],
+    )
+    moments = derived(told, "t")
+    joined = exp.select().from_(moments).join(content.item("w"), on=exp.and_(*conditions), join_type="left")
+    return rest.select(joined, network)
+
+
+def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """The moments with the groups they change; `_age` orders these by the rows that enter, then by those that leave."""
+    assert below.content is not None
+    keys = keys_of(node)
+    age = as_text(column(name) for name in ("ts", "seq", *below.order))
+    last = joined_text([exp.Literal.string("9"), age.copy()])  # after every age: numbers as text begin with less
+    entering = _told(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)
+    expiring: exp.Query = (timed := _expiring(below, last, keys))
+    if below.counted:
+        first = is_put_out_first(below.content)
+        pushed_out = _pushed_out(node, below, network, last, keys).where(first)
+        expiring = exp.union(timed.where(exp.Not(this=exp.paren(first.copy()))), pushed_out, distinct=False)
+    changes = exp.union(entering, expiring, distinct=False)
+    names = ("ts", "seq", *keys)
+    moments = exp.select(
+        *map(column, names), named(number(NEVER), "_expires"), named(exp.Min(this=column("_age")), "_age")
+    )
+    return moments.from_(derived(changes, "c")).group_by(*map(column, names))
+
+
+def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
+    return rows.project({**moment, "_age": age, **keys}).select()
+
+
+def _expiring(below: Flow, age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
+    """What time has put out of the window since the push before."""
+    assert below.content is not None
+    return _told(below.content, {"ts": column("_expires"), "seq": zero()}, age, keys).where(*expired_now(below))
+
+
+def _pushed_out(
+    node: query.Aggregate, below: Flow, network: Network, age: exp.Expr, keys: Mapping[str, exp.Expr]
+) -> exp.Select:
+    """What the rows of this push have put out, also those that a filter above the window hides."""
+    assert below.content is not None
+    told = _told(below.content, {"ts": column("_out_ts"), "seq": column("_out")}, age, keys)
+    return told.where(put_out_by(below.content, pushers(node), network))
+
+
+def expired_now(below: Flow) -> list[exp.Expr]:
+    """Whether time has put a row out of the window since the push before: by its own time where it can, which has an index."""
+    assert below.content is not None
+    over, ends = below.content.columns["_expires"], [clock("before"), clock("now")]
+    if below.size not in (None, NEVER):
+        over, ends = (
+            below.content.columns["ts"],
+            [exp.Sub(this=end, expression=number(below.size or 0)) for end in ends],
+        )
+    return [exp.GT(this=over.copy(), expression=ends[0]), exp.LTE(this=over.copy(), expression=ends[1])]
+
+
+def is_put_out_first(content: Selection) -> exp.Expr:
+    """Whether a row is put out by others before time does it."""
+    return exp.LT(this=content.columns["_out_ts"].copy(), expression=content.columns["_expires"].copy())
+
+
+def put_out_by(content: Selection, pushers: Sequence[Node], network: Network) -> exp.Expr:
+    """Whether rows of this push, of these nodes, have put a row out."""
+    selects = [network.rewrite(one, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for one in pushers]
+    arrived = exp.Subquery(this=selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False))
+    outs = [qualified(content.columns[name].copy(), "q") for name in OUT[:2]]
+    pairs = [exp.EQ(this=of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)]
+    return exp.Exists(this=exp.select(number(1)).from_(arrived.as_("p", quoted=True)).where(*pairs))
+
+
+def pushers(node: Node) -> list[Node]:
+    """Whose rows put others out of the windows that are read, perhaps filtered or joined."""
+    found: list[Node] = []
+    for below in node.inputs_of:
+        if isinstance(below, query.Window):
+            found.append(below.input)
+        elif isinstance(below, Changing):
+            found += [trigger for trigger, _ in below.changes]
+        else:
+            found += pushers(below)
+    return found

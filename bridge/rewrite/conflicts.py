@@ -1,0 +1,125 @@
+"""Whether events must be taken one by one: where what one writes into a table, the next reads there.
+
+Statements of a push run over all its events. That gives what one event after the other gives, unless a query reads what a
+query writes, or two write the same: rows of a table that come or go, or columns that an UPDATE sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.query.changes import ChangeTable
+from bridge.query.nodes import Node
+from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
+from bridge.query.variables import SetVariables
+from bridge.stores import statement
+from bridge.stores.statement import Sql
+from windows.databases import Database
+from windows.databases.base import PARAMETER
+
+
+class Touch(NamedTuple):
+    """What an operator reads or writes of a table: these columns, or (None) all of it; names in lower case."""
+
+    node: Node
+    table: str
+    columns: frozenset[str] | None
+
+    def meets(self, other: Touch) -> bool:
+        """Whether two different operators are about the same."""
+        if self.node == other.node or self.table != other.table:
+            return False
+        return self.columns is None or other.columns is None or not self.columns.isdisjoint(other.columns)
+
+
+def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
+    """The tables of the bridge's database for whose sake events are taken one by one; names in lower case."""
+    nodes = dict.fromkeys(node for tree in trees for node in query.walk(tree))
+    writes = [touch for node in nodes for touch in _written(node, database)]
+    reads = [touch for node in nodes for touch in _read(node, database)] if writes else []
+    found = {write.table for write in writes if any(write.meets(read) for read in reads)}
+    for write in writes:
+        others = (other for other in writes if isinstance(other.node, (UpdateSQL, ChangeTable, SetVariables)))
+        if any(write.meets(other) for other in others):
+            found.add(write.table)
+    return found
+
+
+def written(trees: Iterable[Node], database: Database) -> frozenset[str]:
+    """The tables of the bridge's database that some of these trees write; names in lower case."""
+    nodes = (node for tree in trees for node in query.walk(tree))
+    return frozenset(touch.table for node in nodes for touch in _written(node, database))
+
+
+def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:
+    """How often a tree reads a table, and writes it."""
+    nodes = dict.fromkeys(query.walk(tree))
+    reads = sum(touch.table == table for node in nodes for touch in _read(node, database))
+    return reads, sum(touch.table == table for node in nodes for touch in _written(node, database))
+
+
+def met(trees: Iterable[Node], late: Iterable[Node], database: Database) -> str | None:
+    """A table that the trees write, and that some of the others read `late`, when all is written; None where all is well."""
+    writes = [touch for tree in trees for node in query.walk(tree) for touch in _written(node, database)]
+    reads = [touch for node in late for touch in _read(node, database)] if writes else []
+    return next((write.table for write in writes if any(write.meets(read) for read in reads)), None)
+
+
+def _written(node: Node, database: Database) -> Iterator[Touch]:
+    match node:
+        case UpdateSQL(store=None):
+            sql = statement.update(node.statement, database, node.position)
+            yield Touch(node, statement.written(sql), set_by(sql))
+        case IntoTable():
+            yield Touch(node, node.table.lower(), None)
+        case ChangeTable():
+            yield Touch(node, node.table.name.lower(), None)
+        case SetVariables():
+            yield from (Touch(node, table.name.lower(), None) for table in node.set)
+
+
+def _read(node: Node, database: Database) -> Iterator[Touch]:
+    match node:
+        case query.Relation(name):
+            yield Touch(node, name.split(".")[-1].lower(), None)
+        case ReadSQL(store=None):
+            yield from _read_by(node, statement.read(node.statement, database))
+        case UpdateSQL(store=None):
+            yield from _read_by(node, statement.update(node.statement, database))
+        case SetVariables():
+            own = node.set
+            yield from (Touch(node, table.name.lower(), None) for table in node.tables if table not in own)
+
+
+def _read_by(node: Node, sql: Sql) -> Iterator[Touch]:
+    for name in dict.fromkeys(table.name.lower() for table in sql.tables):
+        yield Touch(node, name, read_by(sql, name))
+
+
+def set_by(sql: Sql) -> frozenset[str] | None:
+    """The columns that an UPDATE sets; None for what adds or removes rows."""
+    if not isinstance(sql.tree, exp.Update):
+        return None
+    return frozenset(setting.this.name.lower() for setting in sql.tree.expressions)
+
+
+def read_by(sql: Sql, table: str) -> frozenset[str] | None:
+    """The columns of a table that a statement reads, or may read; None where that cannot be told from its text."""
+    tree = sql.tree
+    stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
+    joins = (join for join in tree.find_all(exp.Join) if join.method or join.args.get("using"))
+    if isinstance(tree, (exp.Insert, exp.Merge)) or any(stars) or any(joins):
+        return None
+    aliases = {"", *(found.alias_or_name.lower() for found in sql.tables if found.name.lower() == table)}
+    settings = tree.expressions if isinstance(tree, exp.Update) else []
+    targets = {id(setting.this) for setting in settings}
+    columns = (column for column in tree.find_all(exp.Column) if id(column) not in targets)
+    return frozenset(
+        column.name.lower()
+        for column in columns
+        if column.table.lower() in aliases and not column.name.startswith(PARAMETER)
+    )

@@ -1,0 +1,253 @@
+"""The pieces the rewriting is made of: selections that need no sub-query for a filter or a map, and flows of rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from windows.extents import NEVER
+from windows.sql import before, column, named, number, of, qualified, whole
+
+TIMES = ("ts", "seq", "_expires")
+"""Columns of every flow besides its order: time and number of the row, and when it leaves the window."""
+
+
+class Need(enum.IntEnum):
+    """How much of an operator is wanted: what it gives, its arrivals in a table, or also its window's content."""
+
+    RESULT = 0
+    ARRIVALS = 1
+    CONTENT = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """`SELECT columns FROM source WHERE conditions`, in parts; a filter or map changes the parts, adding no sub-query."""
+
+    source: exp.Expr
+    columns: Mapping[str, exp.Expr]
+    conditions: tuple[exp.Expr, ...] = ()
+
+    @classmethod
+    def of(cls, source: exp.Expr, names: Iterable[str]) -> Selection:
+        """All of a table or sub-query, by its columns' names."""
+        return cls(source, {name: column(name) for name in names})
+
+    def value(self, expression: exp.Expr, alias: str | None = None) -> exp.Expr:
+        """An expression over this selection's columns, as one over its source's (which may be called `alias`)."""
+
+        def substituted(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            below = self.columns[node.name].copy()
+            return below if node is expression else whole(below)
+
+        return qualified(expression.transform(substituted), alias)
+
+    def where(self, condition: exp.Expr) -> Selection:
+        return dataclasses.replace(self, conditions=(*self.conditions, self.value(condition)))
+
+    def project(self, columns: Mapping[str, exp.Expr]) -> Selection:
+        """The same rows with other columns, given over this selection's."""
+        return dataclasses.replace(self, columns={name: self.value(value) for name, value in columns.items()})
+
+    def item(self, alias: str) -> exp.Expr:
+        """The source as a FROM item called `alias`."""
+        return exp.alias_(self.source.copy(), alias, table=True, quoted=True)
+
+    def conditions_of(self, alias: str) -> list[exp.Expr]:
+        return [qualified(condition.copy(), alias) for condition in self.conditions]
+
+    def select(self, names: Iterable[str] | None = None) -> exp.Select:
+        """The selection as a statement with these columns, or all."""
+        wanted = self.columns if names is None else list(names)
+        select = exp.select(*(named(self.columns[name].copy(), name) for name in wanted), copy=False)
+        conditions = (condition.copy() for condition in self.conditions)
+        return select.from_(_as_item(self.source), copy=False).where(*conditions, copy=False)
+
+
+Form = Callable[[], Selection]
+"""Writes a selection."""
+
+
+class LastRows(NamedTuple):
+    """What a ROWS window holds: the last `size` rows, of each value of `keys` by itself. Its table has the rows `kept`."""
+
+    size: int
+    keys: tuple[exp.Expr, ...]
+    kept: Selection
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """What an operator hands on.
+
+    `order` names the columns that order rows of one (ts, seq) (none: there is one row at most). `counted` content has
+    `OUT`: which row pushed a row out of a ROWS window. `timed` rows may come with time alone and
+    then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content;
+    `jump` names the columns that tell apart the jumps of one (ts, seq).
+    `late`: what an event changes here comes after all that it is told to has seen it.
+    `size` is the one time for which every row is valid, where there is one. `last`: of a window of so many rows, by the
+    values of these expressions, whose content has `NTH`. `forms`: the same arrivals by statements that
+    are faster for `few` or `many` events, for many if it tells those of several queries that differ in constants
+    (`shared`), for many within a time that is short beside the `window` (`brief`), or for few where that holds many rows
+    (`long`). They are written when somebody wants them.
+    """
+
+    names: tuple[str, ...]
+    arrivals: Selection
+    content: Selection | None = None
+    order: tuple[str, ...] = ()
+    counted: bool = False
+    timed: bool = False
+    jumping: bool = False
+    jump: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    size: int | None = None
+    last: LastRows | None = None
+    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
+    window: int = 0
+    late: bool = False
+
+    @property
+    def system(self) -> tuple[str, ...]:
+        """The bridge's own columns of the arrivals."""
+        return (*TIMES, *self.order)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that order the rows."""
+        return ("ts", "seq", *self.order) if self.timed else ("seq", *self.order)
+
+    @property
+    def is_last_rows(self) -> bool:
+        """Whether what it holds is a window's last rows, which their numbers alone order."""
+        numbered = self.last is not None and self.content is not None and NTH in self.content.columns
+        return numbered and not (self.timed or self.order or self.jumping or self.late)
+
+    def change(self, names: tuple[str, ...], columns: Mapping[str, exp.Expr]) -> Flow:
+        """The flow with other attributes (a map)."""
+
+        def mapped(selection: Selection) -> Selection:
+            system = {name: column(name) for name in selection.columns if name in {*_SYSTEM, *self.order, *self.jump}}
+            return selection.project({**system, **columns})
+
+        return dataclasses.replace(
+            self,
+            names=names,
+            arrivals=mapped(self.arrivals),
+            content=self.content and mapped(self.content),
+            hidden=(),
+            forms=_then(self.forms, mapped),
+        )
+
+    def where(self, condition: exp.Expr) -> Flow:
+        def filtered(selection: Selection) -> Selection:
+            return selection.where(condition)
+
+        return dataclasses.replace(
+            self,
+            arrivals=filtered(self.arrivals),
+            content=self.content and filtered(self.content),
+            forms=_then(self.forms, filtered),
+        )
+
+
+def _then(forms: Mapping[str, Form], change: Callable[[Selection], Selection]) -> Mapping[str, Form]:
+    def changed(form: Form) -> Form:
+        return lambda: change(form())
+
+    return {push: changed(form) for push, form in forms.items()}
+
+
+PLAIN = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
+    exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Between, exp.Add, exp.Sub, exp.Neg,
+)  # fmt: skip
+"""What no value fails on."""
+
+OUT = ("_out_ts", "_out", "_out_place")
+"""Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
+
+NTH = "_nth"
+"""Column of the content of a ROWS window: the row's number among those of its key."""
+
+AT_LEAST = "at_least"
+"""Marks a number in whose place a greater one does as well: more rows are read than are asked for."""
+
+INSERTED = 1_000_000_000
+"""The place from which on rows of a window that events change are those that an event inserts, after what it changes."""
+
+FROM = "_from"
+"""Column of a result over a whole jump: the first place of the jump's rows."""
+
+_SYSTEM = {*TIMES, "_place", *OUT, NTH}
+
+
+def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expr:
+    """Whether the row of alias `row` stands before the one of alias `than`, or is the same one.
+
+    The first condition alone bounds the rows by one column, which is what a join or an index can use.
+    """
+    columns = ("ts", "seq", *order) if timed else ("seq", *order)
+    *others, final = columns
+    condition: exp.Expr = (exp.LT if strictly else exp.LTE)(this=of(row, final), expression=of(than, final))
+    for name in reversed(others):
+        less = exp.LT(this=of(row, name), expression=of(than, name))
+        bound = exp.LTE(this=of(row, name), expression=of(than, name))
+        condition = exp.and_(bound, exp.or_(less, condition))
+    return condition
+
+
+def valid(
+    row: str,
+    at: str,
+    flow: Flow,
+    order: tuple[str, ...] = (),
+    timed: bool = False,
+    bounded: bool = False,
+    spared: exp.Expr | None = None,
+) -> list[exp.Expr]:
+    """Whether a row of the window (alias `row`) is still in it when the row `at` has arrived.
+
+    `order`: what tells the rows of one event apart, where `at` is a row of the same flow. `bounded` adds that the row
+    is not newer than `at` by time, too: an index on time then finds just the rows of a sliding window. Rows that are
+    `spared` stay though other rows push them out; theirs is the same instant.
+    """
+    conditions: list[exp.Expr] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
+    if flow.size is not None and flow.size != NEVER:
+        since = exp.Sub(this=of(at, "ts"), expression=number(flow.size))
+        conditions = [exp.GT(this=of(row, "ts"), expression=since)]
+        if bounded:
+            conditions.append(exp.LTE(this=of(row, "ts"), expression=of(at, "ts")))
+    if flow.counted:
+        names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
+        names += [("_place", "_out_place")] if order else []
+        pairs: list[tuple[exp.Expr, exp.Expr]] = [(of(at, mine), of(row, its)) for mine, its in names]
+        (mine, its), *others = pairs
+        bound = [exp.LTE(this=mine.copy(), expression=its.copy())] if others else []
+        # First, as DuckDB joins ranges by the first two plain conditions: the time alone leaves nearly all rows.
+        conditions = [*bound, exp.or_(before(pairs), spared), *conditions]
+    return conditions
+
+
+def seen(row: str, at: str, flow: Flow, timed: bool, strictly: bool = False, bounded: bool = False) -> list[exp.Expr]:
+    """Whether a row of another window (alias `row`) has come when the row `at` arrives, and is in it still.
+
+    Rows of its own event have come, too, but `strictly`; of a window that is `late` it sees what was before the event.
+    """
+    if not flow.late:
+        return [not_later(row, at, (), timed, strictly), *valid(row, at, flow, timed=timed, bounded=bounded)]
+    pairs = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
+    gone = before([(of(row, its), of(at, mine)) for mine, its in pairs])
+    return [not_later(row, at, (), timed, strictly=True), exp.Not(this=exp.paren(gone))]
+
+
+def _as_item(source: exp.Expr) -> exp.Expr:
+    if isinstance(source, exp.Subquery):
+        return exp.alias_(source.copy(), "q", table=True, quoted=True, copy=False)
+    return source.copy()

@@ -1,0 +1,168 @@
+"""Sub-queries of EPL: what another window holds as a row arrives, as one column more."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.errors import QueryError
+from bridge.query.variables import CURRENT, EARLY, SetVariables, looked_up
+from bridge.rewrite.flow import Flow, Need, Selection, seen
+from bridge.rewrite.joins.correlate import related
+from bridge.rewrite.network import Network, rewrite
+from bridge.rewrite.plan import Operator
+from bridge.rewrite.windows.trailing import placed
+from windows.sql import column, derived, named, number, of, qualified, whole
+
+
+@rewrite.register
+def _(node: query.Lookup, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        found = value(node, network) or _found(node, below, _source(node.source, network))
+        operator.result = with_column(node.name, below, found)
+
+    tables = [node.source.name.lower()] if isinstance(node.source, query.Relation) else []
+    kept, title = network.changes(tables), f"Lookup {node.name}"
+    if node.early and is_alone(node, network):
+        operator = network.operator(node, build, title, epoch=0)  # before what changes the table, where that put it
+    else:
+        operator = network.operator(node, build, title, key=network.as_of_now(node, tables))
+    return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
+
+
+def _source(node: query.Node, network: Network) -> Flow | Selection:
+    """What is looked into: the content of a window, or a table as it is."""
+    if isinstance(node, query.Relation):
+        return related(node, network)
+    return network.rewrite(node, Need.CONTENT)
+
+
+def with_column(name: str, below: Flow, found: exp.Expr) -> Flow:
+    """The rows `t` with one column more."""
+    own = list(below.arrivals.columns)
+    rows = derived(below.arrivals.select(), "t")
+    select = exp.select(*(of("t", name) for name in own), named(found, name)).from_(rows)
+    return Flow(
+        (*below.names, name),
+        Selection.of(exp.Subquery(this=select), [*own, name]),
+        order=below.order,
+        timed=below.timed,
+        hidden=(*below.hidden, name),
+    )
+
+
+def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr:
+    """The sub-query, over the rows `w` that are in the window as the row `t` arrives, its own event's among them."""
+    content = inner if isinstance(inner, Selection) else inner.content
+    assert content is not None
+    prefix = f"{node.name}."
+
+    def meant(expression: exp.Expr) -> exp.Expr:
+        def own(part: exp.Expr) -> exp.Expr:
+            if not isinstance(part, exp.Column):
+                return part
+            if not part.name.startswith(prefix):
+                return of("t", part.name)
+            return whole(_computed(part.name.removeprefix(prefix), content))
+
+        return expression.transform(own)
+
+    inside: list[exp.Expr] = []
+    if isinstance(inner, Flow):
+        inside = seen("w", "t", inner, below.timed or inner.timed)
+    conditions = [*(_of_content(condition, content) for condition in inside), *content.conditions_of("w")]
+    if node.condition is not None:
+        conditions.append(whole(meant(node.condition)))
+    rows = exp.select().from_(content.item("w")).where(*conditions)
+    if node.value is None:
+        return exp.Exists(this=rows.select(number(1)))
+    value = meant(node.value)
+    if node.place is not None:
+        assert isinstance(inner, Flow)
+        return exp.Subquery(this=_at_place(rows.select(value), node, inner))
+    if node.name.startswith((CURRENT, EARLY)):
+        return exp.Subquery(this=rows.select(value))
+    if node.operand is not None:
+        return exp.In(this=whole(meant(node.operand)), query=exp.Subquery(this=rows.select(value)))
+    if not value.find(exp.AggFunc):
+        alone = exp.EQ(this=exp.Count(this=exp.Star()), expression=number(1))
+        value = exp.Case().when(alone, exp.Min(this=value))
+    return exp.Subquery(this=rows.select(value))
+
+
+def _at_place(rows: exp.Select, node: query.Lookup, inner: Flow) -> exp.Select:
+    """The row at a place of the window's order, or from its end."""
+    assert inner.content is not None and node.place is not None
+    order = placed(node.source) or [exp.Ordered(this=column(name), desc=True) for name in ("ts", "seq", *inner.order)]
+    for term in order:
+        term.set("this", inner.content.value(term.this, "w"))
+        if node.place < 0:
+            first = term.args.get("nulls_first")
+            term.set("desc", not term.args["desc"])
+            term.set("nulls_first", None if first is None else not first)
+    away = node.place if node.place >= 0 else -node.place - 1
+    return rows.order_by(*order).limit(1).offset(away)
+
+
+def _of_content(condition: exp.Expr, content: Selection) -> exp.Expr:
+    """A condition on `w` with its columns as the content computes them."""
+
+    def own(part: exp.Expr) -> exp.Expr:
+        return _computed(part.name, content) if isinstance(part, exp.Column) and part.table == "w" else part
+
+    return condition.transform(own)
+
+
+def _computed(name: str, content: Selection) -> exp.Expr:
+    return qualified(content.columns[name].copy(), "w")
+
+
+# Values that variables have before an event sets them: what a filter of its stream asks for (EPL)
+
+
+def make(node: SetVariables, network: Network) -> None:
+    """Makes what asks for the values of the variables that are set, of all streams whose events set them."""
+    for below in dict.fromkeys(below for below in query.walk(node) if isinstance(below, query.Stream)):
+        for state in node.set if _is_pushed(below, network) else ():
+            asked = looked_up(below, state.name, early=True)
+            asked = dataclasses.replace(asked, value=column(f"{asked.name}.{state.name}"))
+            network.rewrite(asked, Need.ARRIVALS)
+
+
+def is_alone(node: query.Lookup, network: Network) -> bool:
+    """Whether it is what asks for one variable's value as events of a stream come."""
+    return _is_pushed(node.input, network)
+
+
+def value(node: query.Lookup, network: Network) -> exp.Expr | None:
+    """Of a second variable the value that was found for the same event `t`; None where it is to be asked for."""
+    if not node.early or is_alone(node, network):
+        return None
+    below = node.input
+    while isinstance(below, query.Lookup) and below.early:
+        below = below.input
+    if not _is_pushed(below, network):
+        _refuse_own(node, network)
+        return None
+    rows = network.rewrite(dataclasses.replace(node, input=below), Need.ARRIVALS).arrivals
+    same = exp.EQ(this=rows.value(column("seq"), "w"), expression=of("t", "seq"))
+    select = exp.select(rows.value(column(node.name), "w")).from_(rows.item("w")).where(same, *rows.conditions_of("w"))
+    return exp.Subquery(this=select)
+
+
+def _is_pushed(node: query.Node, network: Network) -> bool:
+    return isinstance(node, query.Stream) and network.source(node.name).inbox is not None
+
+
+def _refuse_own(node: query.Lookup, network: Network) -> None:
+    """Of a stream made of others the value before the event is not known, where its own events set it."""
+    name = node.source.name if isinstance(node.source, query.Relation) else ""
+    if own := sorted(network.changed_by(name, node.input)):
+        raise QueryError(
+            f"a filter of events of {own[0]!r}, which set {name!r}, is not supported here: insert into … select *, {name} "
+            "as x, before on … set",
+            words=[own[0]],
+        )

@@ -1,0 +1,140 @@
+"""What a script writes, told apart from what it computes: so a history can be computed in pieces, and written in order.
+
+`split` takes the UpdateSQL and IntoTable out of a script's queries, and adds for each a query of `Letters`: the values that
+it writes, in the order in which it would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.scope import Field, Scope
+from bridge.check.types import type_of
+from bridge.query.nodes import Node, walk
+from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
+from bridge.rewrite.conflicts import set_by
+from bridge.rewrite.flow import Flow, Need
+from bridge.rewrite.network import Network, rewrite
+from bridge.stores import statement
+from bridge.stores.check import RESULT_ID, parameter_of
+from windows.databases import Database
+from windows.sql import column, number
+
+SEQ, PLACE, VALUE = "letter_seq", "letter_place", "value_"
+"""Columns of letters: the number of the event, the row's place among those of one moment, and the values."""
+
+Queries = Mapping[str, tuple[Node, str | None]]
+Writer = UpdateSQL | IntoTable
+
+
+@dataclasses.dataclass(frozen=True)
+class Letters(Node):
+    """For each row of the input SEQ, PLACE and the `values` that are written for it; None: `ts` and all its columns."""
+
+    input: Node
+    values: tuple[exp.Expr, ...] | None
+
+    @property
+    def inputs_of(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@resolve.register
+def _(node: Letters, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    asked = node.values
+    if asked is None:
+        asked = (column("ts"), *(column(field.name) for field in below.visible))
+    scope = Scope((*below.visible, Field(RESULT_ID, "VARCHAR")))
+    values = tuple(parameter_of(value, below.visible) for value in asked)
+    kinds = [type_of(value, scope.type_of) for value in values]
+    fields = [Field(f"{VALUE}{place}", kind) for place, kind in enumerate(kinds)]
+    system = (Field(SEQ, "BIGINT"), Field(PLACE, "BIGINT"))
+    return Resolved(Letters(below.node, values), (*system, *fields), windowed=False)
+
+
+@rewrite.register
+def _(node: Letters, network: Network, need: Need) -> Flow:
+    below = network.rewrite(node.input, Need.ARRIVALS)
+    place = column(below.order[0]) if below.order else number(0)
+    columns: dict[str, exp.Expr] = {SEQ: column("seq"), PLACE: exp.cast(place, "BIGINT")}
+    for position, value in enumerate(node.values or ()):
+        is_id = isinstance(value, exp.Column) and value.name == RESULT_ID and RESULT_ID not in below.names
+        columns[f"{VALUE}{position}"] = exp.cast(exp.null(), "VARCHAR") if is_id else value
+    return below.change(tuple(columns), columns)
+
+
+def touches(queries: Queries) -> bool:
+    """Whether some query reads or writes stored data by SQL of the user's."""
+    nodes = (below for node, _ in queries.values() for below in walk(node))
+    return any(isinstance(node, (ReadSQL, UpdateSQL, IntoTable)) for node in nodes)
+
+
+def split(queries: Queries, serial: bool) -> tuple[dict[str, tuple[Node, str | None]], dict[str, Writer]]:
+    """The queries without what they write, those of letters among them; and what each of these is the letters of.
+
+    Where events go one by one (`serial`), what is written to the bridge's own database is written there, too: others
+    read it. So is what counts the rows that it changes.
+    """
+    found: dict[str, tuple[Node, str | None]] = {}
+    writers: dict[str, Writer] = {}
+    for name, (node, text) in queries.items():
+        for writer in walk(node):
+            if not isinstance(writer, (UpdateSQL, IntoTable)) or writer in writers.values():
+                continue  # outputs of a MultiFilter share what is below them
+            letters = f"cep_letters_{len(writers)}"
+            values = writer.parameters if isinstance(writer, UpdateSQL) else None
+            found[letters] = (Letters(_without(writer.input, serial), values), None)
+            writers[letters] = writer
+        found[name] = (_without(node, serial), text)
+    return found, writers
+
+
+def _without(node: Node, serial: bool) -> Node:
+    changed = node.with_inputs(lambda below: _without(below, serial))
+    if isinstance(changed, UpdateSQL) and (changed.store is not None or not (serial or changed.changed)):
+        return changed.input
+    return changed.input if isinstance(changed, IntoTable) and not serial else changed
+
+
+def counts_by_itself(node: UpdateSQL, database: Database) -> bool:
+    """Whether the number of rows that an update changes is the same whatever it has changed before."""
+    sql = statement.update(node.statement, database, node.position)
+    tree = sql.tree
+    if isinstance(tree, exp.Insert):
+        return isinstance(tree.expression, exp.Values)
+    where = tree.args.get("where")
+    if not isinstance(tree, exp.Update) or any(tree.find_all(exp.Subquery, exp.Join, exp.From)):
+        return False
+    asked = {found.name.lower() for found in where.find_all(exp.Column)} if where is not None else set()
+    return asked.isdisjoint(set_by(sql) or ())
+
+
+def in_dialect(node: Node, theirs: Database, ours: Database) -> Node:
+    """The tree, its SQL over the bridge's own database in the words of another database."""
+    changed = node.with_inputs(lambda below: in_dialect(below, theirs, ours))
+    if not isinstance(changed, (ReadSQL, UpdateSQL)) or changed.store is not None or theirs.dialect == ours.dialect:
+        return changed
+    read = statement.read if isinstance(changed, ReadSQL) else statement.update
+    sql = read(changed.statement, theirs, changed.position)
+    statement.check_parameters(sql, len(changed.parameters), changed.position)
+    text, order = ours.marked(sql.tree, sql.count)
+    return dataclasses.replace(changed, statement=text, parameters=tuple(changed.parameters[place] for place in order))
+
+
+def own_tables(queries: Queries, database: Database) -> Iterator[str]:
+    """The tables of the bridge's own database that the queries name."""
+    for node in (below for tree, _ in queries.values() for below in walk(tree)):
+        names: Sequence[str] = ()
+        if isinstance(node, IntoTable):
+            names = [node.table]
+        elif isinstance(node, (ReadSQL, UpdateSQL)) and node.store is None:
+            read = statement.read if isinstance(node, ReadSQL) else statement.update
+            names = [
+                ".".join(part.name for part in t.parts) for t in read(node.statement, database, node.position).tables
+            ]
+        yield from names

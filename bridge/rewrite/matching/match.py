@@ -1,0 +1,191 @@
+"""Pattern matching of the paper (P1–P7): the automaton's runs are rows, and a step of all runs is one join.
+
+The pattern becomes a deterministic automaton over symbols (`nfa`), its transitions a table. One recursive statement
+takes the runs alive and the batch's events through it, at any size of the batch: an event extends a run when it is at
+the next instant, and the symbol's condition, evaluated by the database over the event and the run's variables, holds.
+`growth` writes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.errors import QueryError
+from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.matching.members import Members, Together, instant_before, shape
+from bridge.rewrite.matching.runs import Growth
+from bridge.rewrite.matching.sequence import Chain, suits, word_of
+from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
+from bridge.rewrite.plan import Insert, Operator, Purge
+from nfa.automaton import Automaton, compile_automaton
+from nfa.errors import BudgetError, PatternError
+from windows.sql import called, column, derived, named, number, of, over, same, so_far, table
+
+
+@rewrite.register
+def _(node: query.Match, network: Network, need: Need) -> Flow:
+    title = f"Match {node.pattern} WITHIN {node.within} MS"
+
+    def build(operator: Operator) -> None:
+        family = network.operator(node, lambda made: _begin(made, node, network), title, key=shape(node))
+        matching = family.family
+        assert isinstance(matching, Together)
+        number = matching.join(node)
+        operator.result = matching.result(node, number)
+        operator.leave = lambda: matching.leave(number)
+
+    operator = network.operator(node, build, title)
+    return network.give(operator, node, need)
+
+
+def _begin(family: Operator, node: query.Match, network: Network) -> None:
+    below = network.rewrite(node.input, Need.ARRIVALS)
+    automaton = automaton_of(node)
+    word = word_of(automaton)
+    if word is not None and suits(node, word, network.database.bulk):
+        family.family = Chain(family, node, below, network, word)
+    else:
+        family.family = Matching(family, node, below, network, automaton)
+
+
+def automaton_of(node: query.Match) -> Automaton:
+    """The pattern's automaton, or the refusal of what strictly sequential matching has not."""
+    try:
+        return compile_automaton(node.pattern)
+    except (PatternError, BudgetError) as error:
+        raise QueryError(f"PATTERN {node.pattern}: {error}") from None
+
+
+@dataclasses.dataclass
+class Matching(Together):
+    """Writes the tables and steps of a family of Matches, which differ in WITHIN and the constants of DEFINE.
+
+    symbols: this push's events with the instant before theirs; instants: the newest instant of each key;
+    steps: the runs that this push made, complete or not; runs: those that may still grow. Each run carries its member's
+    constants, or is the same for all members until now.
+    """
+
+    automaton: Automaton
+
+    def __post_init__(self) -> None:
+        make = self.network.name
+        self.symbols, self.instants = make("symbols", self.node), make("instants", self.node)
+        self.steps, self.runs = make("steps", self.node), make("runs", self.node)
+        self.order = self.below.order
+        growth = self._growth({1: self.node})
+        self.spells_first, self.columns = growth.spells_first, growth.columns
+        self._make_tables(growth)
+
+    def write(self, members: Mapping[int, query.Match]) -> None:
+        """Those of many members are not written before the last has come."""
+        self.within = max(node.within for node in members.values())
+        old = exp.LTE(this=column("ts"), expression=ago(self.within))
+        self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
+        self.operator.steps = [
+            Insert(self.symbols, self._symbols()),
+            Insert(self.steps, lambda: self._growth(members).select()),
+            Insert(self.runs, self._growing()),
+            *self._newest_instants(),
+        ]
+
+    def _growth(self, nodes: Mapping[int, query.Match]) -> Growth:
+        members = Members.of(nodes, self.operator.constants)
+        below = self.below
+        return Growth(
+            self.node, self.automaton, members, self.network, self.symbols, self.runs, below.key, self.order, self.keys
+        )
+
+    # The symbol table and the instants --------------------------------------------------------------------------------
+
+    def _make_tables(self, growth: Growth) -> None:
+        rows = self._arrivals()
+        symbols = rows.select().select(named(rows.columns["ts"].copy(), "_before"))
+        instants = exp.select(column("ts"), column("_before"), *map(column, self.keys)).from_(table(self.symbols))
+        add_table(self.operator, self.symbols, symbols, (("_before",),))
+        add_table(self.operator, self.instants, instants)
+        add_table(self.operator, self.steps, growth.shape())
+        add_table(self.operator, self.runs, growth.shape(), (("ts",),))
+        self.operator.inboxes += [self.symbols, self.steps]
+
+    def _arrivals(self) -> Selection:
+        keys = dict(zip(self.keys, self.node.partition_by, strict=True))
+        names = ("ts", "seq", *self.order, *self.read)
+        return self.below.arrivals.project({**{name: column(name) for name in names}, **keys})
+
+    def _symbols(self) -> exp.Select:
+        """Each arrival with `_before`: the instant (distinct ts, per key) before its own (P2)."""
+        rows = self._arrivals()
+        arrivals = rows.select()
+        earlier: exp.Expr = of("a", "_earlier")
+        if not self.keys and as_inserted(self.node.input, self.network):
+            arrivals = _by_place(arrivals)
+        else:
+            keys = (of("a", key) for key in self.keys)
+            earlier = over(exp.Max(this=of("a", "ts")), keys, [of("a", "ts")], self._frame())
+        last = called(self.instants, "i")
+        before = instant_before(earlier, "a", "i")
+        same_key = [same(of("i", key), of("a", key)) for key in self.keys]
+        return (
+            exp.select(*(of("a", name) for name in rows.columns), named(before, "_before"))
+            .from_(derived(arrivals, "a"))
+            .join(last, on=exp.and_(*same_key) if same_key else exp.true(), join_type="left")
+        )
+
+    def _frame(self) -> exp.WindowSpec:
+        """The frame of the instants before a row's own. DuckDB seeks a frame's end from the beginning for each row."""
+        start = {"kind": "RANGE", "start": "UNBOUNDED", "start_side": "PRECEDING"}
+        if self.network.database.bulk:
+            return exp.WindowSpec(**start, end="CURRENT ROW", exclude=exp.var("GROUP"))
+        return exp.WindowSpec(**start, end=number(1), end_side="PRECEDING")
+
+    def _newest_instants(self) -> list[Insert | Purge]:
+        """One row a key: its newest instant and the one before that, for events of the same ts still to come."""
+        newest = exp.select(exp.Max(this=of("m", "ts"))).from_(called(self.symbols, "m"))
+        newest = newest.where(*(same(of("m", key), of("s", key)) for key in self.keys))
+        select = exp.select(*(of("s", name) for name in ("ts", "_before", *self.keys))).distinct()
+        select = select.from_(called(self.symbols, "s"))
+        select = select.where(exp.EQ(this=of("s", "ts"), expression=exp.Subquery(this=newest)))
+        seen = exp.select(number(1)).from_(called(self.symbols, "m"))
+        seen = seen.where(*(same(of("m", key), exp.column(key, table=self.instants, quoted=True)) for key in self.keys))
+        return [Purge(self.instants, exp.Exists(this=seen)), Insert(self.instants, select)]
+
+    # The runs -----------------------------------------------------------------------------------------------------
+
+    def _growing(self) -> exp.Select:
+        """The runs from whose state the automaton goes on."""
+        states = sorted({state for state, _, _ in self.automaton.transitions})
+        select = exp.select(*map(column, self.columns)).from_(table(self.steps))
+        return select.where(exp.In(this=column("_state"), expressions=[number(state) for state in states]))
+
+    def _purge_runs(self) -> Purge:
+        """Runs too old for WITHIN, and those that the newest instant of their key did not extend."""
+        old = exp.LTE(this=column("_first"), expression=ago(self.within))
+        mine = [same(of("i", key), exp.column(key, table=self.runs, quoted=True)) for key in self.keys]
+        passed = exp.LT(this=exp.column("ts", table=self.runs, quoted=True), expression=of("i", "_before"))
+        later = exp.select(number(1)).from_(called(self.instants, "i")).where(passed, *mine)
+        return Purge(self.runs, exp.or_(old, exp.Exists(this=later)))
+
+    # The matches ------------------------------------------------------------------------------------------------------
+
+    def result(self, node: query.Match, member: int) -> Flow:
+        states = [number(state) for state in sorted(self.automaton.accepting)]
+        order = (*self.order, *(() if self.spells_first else ("_first_seq",)), "_path", "_letters")
+        accepted = exp.In(this=column("_state"), expressions=states)
+        return self.told(node, member, self.steps, order, [accepted])
+
+
+def _by_place(arrivals: exp.Select) -> exp.Select:
+    """The arrivals with `_earlier`, the instant before their own among them, where they stand in their order.
+
+    It is the newest time that was followed by another one: one pass, and no sort.
+    """
+    names = [column(name) for name in arrivals.named_selects]
+    each = exp.select(*names, named(exp.Window(this=exp.Lag(this=column("ts"))), "_last"))
+    each = each.from_(derived(arrivals, "b"))
+    followed = exp.Case().when(exp.LT(this=column("_last"), expression=column("ts")), column("_last"))
+    earlier = exp.Window(this=exp.Max(this=followed), spec=so_far())
+    return exp.select(*names, named(earlier, "_earlier")).from_(derived(each, "c"))

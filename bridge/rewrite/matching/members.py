@@ -1,0 +1,222 @@
+"""The members of a family of MATCHINGs, which differ in WITHIN and the constants of DEFINE alone: rows of constants."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Self, cast
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.rewrite.flow import Flow, Selection
+from bridge.rewrite.network import Network, add_table
+from bridge.rewrite.optimize.constants import constants, covering, is_sought, kind_of, signature
+from bridge.rewrite.plan import Operator
+from windows.sql import called, column, named, number, of, table
+
+ALIAS = "_k"
+"""What the table of constants is called."""
+
+EVERY = 0
+"""The number that stands for all members; their own begin with 1."""
+
+Row = Mapping[str, exp.Expr]
+
+
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """A row of `_member`, `_within` and the constants `_k1` … of DEFINE for each; `define` has columns in their place."""
+
+    rows: tuple[Row, ...]
+    define: tuple[query.Definition, ...]
+    kinds: tuple[str, ...]
+    """The types of the constants."""
+    sought: tuple[str, ...]
+    """The columns of those that something is to be equal to."""
+    table: str
+    """That of the constants; nothing where there is one member, and never was another."""
+
+    @classmethod
+    def of(cls, nodes: Mapping[int, query.Match], table: str = "") -> Self:
+        """Those of these numbers, one at least."""
+        some = next(iter(nodes.values()))
+        kinds = tuple(map(kind_of, _constants_of(some)))
+        sought = tuple(f"_k{place}" for place, constant in enumerate(_constants_of(some), 1) if is_sought(constant))
+        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, sought, table)
+
+    @property
+    def alone(self) -> bool:
+        return not self.table
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of a row."""
+        return list(self.rows[0])
+
+    def values(self) -> exp.Values:
+        """The rows as a table."""
+        return exp.Values(expressions=[exp.Tuple(expressions=[v.copy() for v in row.values()]) for row in self.rows])
+
+    def shape(self) -> exp.Select:
+        """A row, for the types of the columns."""
+        return exp.select(*(named(value, name) for name, value in self.of_none().items()))
+
+    def joined(self, rows: exp.Select) -> exp.Select:
+        """Rows with the constants of each member."""
+        return rows if self.alone else rows.join(called(self.table, ALIAS), join_type="cross")
+
+    def own(self) -> Row:
+        """The constants of the one member, or those of the table."""
+        return self.rows[0] if self.alone else self.of_table(ALIAS)
+
+    def of_table(self, alias: str) -> Row:
+        """The constants as columns of a table that has them."""
+        return {name: of(alias, name) for name in self.names}
+
+    def of_none(self) -> Row:
+        """What a run has that is the same for all members."""
+        unknown = [exp.cast(exp.null(), kind) for kind in ("BIGINT", *self.kinds)]
+        return dict(zip(self.names, [exp.cast(number(EVERY), "BIGINT"), *unknown], strict=True))
+
+    def differ_in(self, symbol: str) -> bool:
+        """Whether constants decide which events a symbol is, or what it assigns."""
+        return any(found.table for expression in expressions(self.define, symbol) for found in _columns(expression))
+
+
+@dataclasses.dataclass
+class Together(abc.ABC):
+    """Writes the tables and steps of an operator that serves all members of a family, by their numbers; `node` is the first."""
+
+    operator: Operator
+    node: query.Match
+    below: Flow
+    network: Network
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of PARTITION BY."""
+        return [f"_key{place}" for place in range(len(self.node.partition_by))]
+
+    @property
+    def variables(self) -> list[str]:
+        return [attribute.name for attribute in self.node.measures]
+
+    @property
+    def read(self) -> list[str]:
+        """The attributes that DEFINE reads."""
+        read = {found.name for value in expressions(self.node.define) for found in _columns(value)}
+        return [name for name in self.below.names if name in read]
+
+    @abc.abstractmethod
+    def write(self, members: Mapping[int, query.Match]) -> None:
+        """The steps and purges, for the members there are now."""
+
+    @abc.abstractmethod
+    def result(self, node: query.Match, member: int) -> Flow:
+        """P5, P6: a member's matches of this push, in the order of their events."""
+
+    def told(
+        self, node: query.Match, member: int, name: str, order: tuple[str, ...], conditions: Sequence[exp.Expr] = ()
+    ) -> Flow:
+        """A member's rows of a table of matches, of which these conditions hold."""
+        columns = {
+            "ts": column("ts"),
+            "seq": column("seq"),
+            "_expires": exp.Add(this=column("_first"), expression=number(node.within)),
+            **{name: column(name) for name in (*order, *self.variables)},
+        }
+        own = exp.EQ(this=column("_member"), expression=number(member))
+        rows = Selection(table(name), columns, (*conditions, own))
+        return Flow(tuple(self.variables), rows, order=order, timed=self.below.timed)
+
+    def join(self, node: query.Match) -> int:
+        """Takes in one more; its number."""
+        member = max(self.operator.members, default=0) + 1
+        self._become({**self._members, member: node})
+        return member
+
+    def leave(self, member: int) -> None:
+        self._become({other: node for other, node in self._members.items() if other != member})
+
+    @property
+    def _members(self) -> Mapping[int, query.Match]:
+        return cast("Mapping[int, query.Match]", self.operator.members)
+
+    def _become(self, members: Mapping[int, query.Match]) -> None:
+        self.operator.members = members
+        if not members:
+            return
+        rows = Members.of(members)
+        if len(members) > 1 and not self.operator.constants:
+            self.operator.constants = self.network.name("constants", self.node)
+            add_table(self.operator, self.operator.constants, rows.shape(), covering(rows.sought, rows.names))
+        if name := self.operator.constants:
+            self.operator.settings = lambda: [exp.delete(table(name)), exp.insert(rows.values(), table(name))]
+        self.write(members)
+
+
+def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:
+    """P2: the instant before a row's own: that of this push (`here`), else by what is known of the newest one before."""
+    known = exp.Case().when(exp.LT(this=of(last, "ts"), expression=of(row, "ts")), of(last, "ts"))
+    return exp.Coalesce(this=here, expressions=[known.else_(of(last, "_before"))])
+
+
+def shape(node: query.Match) -> tuple[object, ...]:
+    """What the members of a family have in common."""
+    defined = tuple(
+        (definition.symbol, definition.condition is None, *(name for name, _ in definition.assignments))
+        for definition in node.define
+    )
+    signed = tuple(map(signature, expressions(node.define)))
+    return "Match", node.input, node.pattern, node.measures, node.partition_by, defined, signed
+
+
+def expressions(define: tuple[query.Definition, ...], symbol: str | None = None) -> list[exp.Expr]:
+    """The conditions and assigned values of DEFINE, or of one symbol in it."""
+    found: list[exp.Expr] = []
+    for definition in define:
+        if symbol in (None, definition.symbol):
+            found += [] if definition.condition is None else [definition.condition]
+            found += [value for _, value in definition.assignments]
+    return found
+
+
+def _columns(expression: exp.Expr) -> list[exp.Column]:
+    return list(expression.find_all(exp.Column))
+
+
+def _constants_of(node: query.Match) -> list[exp.Literal]:
+    return [found for expression in expressions(node.define) for found in constants(expression)]
+
+
+def _row(member: int, node: query.Match) -> Row:
+    whole = {"_member": number(member), "_within": number(node.within)}
+    own = {name: exp.cast(value, "BIGINT") for name, value in whole.items()}
+    return own | {f"_k{place}": _typed(constant) for place, constant in enumerate(_constants_of(node), 1)}
+
+
+def _typed(constant: exp.Literal) -> exp.Expr:
+    """A constant as a value of a type that a column keeps."""
+    return constant.copy() if constant.is_string else exp.cast(constant.copy(), kind_of(constant))
+
+
+def _defined(node: query.Match) -> tuple[query.Definition, ...]:
+    """DEFINE with its constants as columns of the table of constants."""
+    names = iter([f"_k{place}" for place, _ in enumerate(_constants_of(node), 1)])
+
+    def with_columns(expression: exp.Expr) -> exp.Expr:
+        result = expression.copy()
+        for constant in list(constants(result)):
+            constant.replace(of(ALIAS, next(names)))
+        return result
+
+    return tuple(
+        query.Definition(
+            definition.symbol,
+            None if definition.condition is None else with_columns(definition.condition),
+            tuple((name, with_columns(value)) for name, value in definition.assignments),
+        )
+        for definition in node.define
+    )

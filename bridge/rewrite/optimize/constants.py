@@ -1,0 +1,296 @@
+"""Families: statements that differ in constants alone become one, their constants rows of a table.
+
+So many queries cost about as much as one (the expression signatures of NiagaraCQ: Chen, DeWitt, Tian and Wang 2000). The
+statement is lifted over the table of constants: each SELECT in which a constant stands, or below which one does,
+also gives `_query`, the member's number, and groups and partitions by it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from windows.sql import called, items, named, number, of
+
+QUERY = "_query"
+"""The column that tells the members of a family apart."""
+
+_ALIAS = "_k"
+_LARGEST = 2**63 - 1
+_KINDS: dict[type, str] = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_THROUGH = (
+    *_COMPARED, exp.And, exp.Or, exp.Not, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Between, exp.In,
+    exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.Alias, exp.Nullif, exp.Abs,
+)  # fmt: skip
+"""Below these a constant may as well be a column's value."""
+
+
+class NotAlike(Exception):
+    """Statements that cannot be one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """One statement for many, and its table: `rows` are (member's number, constants …) of `columns` (name, type)."""
+
+    statement: exp.Expr
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[object, ...], ...]
+    looked_up: tuple[str, ...]
+    """The columns that are compared for equality, which an index serves."""
+
+
+def signature(statement: exp.Expr, fixed: bool = True) -> Hashable:
+    """A statement or expression without its constants: equal for those that can be one.
+
+    `fixed`: with those that no column's value may replace.
+    """
+    found: list[object] = []
+
+    def tell(node: exp.Expr) -> None:
+        if isinstance(node, exp.Literal) and (_is_free(node) or (not fixed and node.meta.get("fixed"))):
+            found.append(_kind(node))
+            return
+        found.append(type(node))
+        for name, value in node.args.items():
+            several = value if isinstance(value, list) else [] if value is None or value is False else [value]
+            if several:
+                found.append(name)
+            for one in several:
+                tell(one) if isinstance(one, exp.Expr) else found.append((one,))
+        found.append(None)
+
+    tell(statement)
+    return tuple(found)
+
+
+def lifted(statements: Sequence[exp.Expr], name: str) -> Family:
+    """The family of statements of one signature, with its table called `name`; raises `NotAlike`."""
+    literals = [list(constants(statement)) for statement in statements]
+    places = [place for place, values in enumerate(zip(*literals, strict=True)) if len({v.name for v in values}) > 1]
+    statement = statements[0].copy()
+    own = [constant for place, constant in enumerate(constants(statement)) if place in set(places)]
+    values = [tuple(_value(members[place]) for members in literals) for place in places]
+    names: dict[tuple[Any, ...], str] = {}
+    for column in values:
+        names.setdefault((_KINDS[type(column[0])], *column), f"_k{len(names) + 1}")
+    called = [names[_KINDS[type(column[0])], *column] for column in values]
+    looked_up = dict.fromkeys(name for name, constant in zip(called, own, strict=True) if is_sought(constant))
+    marks = {id(constant): name for name, constant in zip(called, own, strict=True)}
+    largest = {id(constant): max(column) for constant, column in zip(own, values, strict=True)}
+    Lift(name, marks, largest).top(statement)
+    columns = [(called, str(kind)) for (kind, *_), called in names.items()]
+    rows = tuple(zip(range(len(statements)), *(column for _, *column in names), strict=True))
+    return Family(statement, ((QUERY, "BIGINT"), *columns), rows, tuple(looked_up))
+
+
+def constants(statement: exp.Expr) -> Iterator[exp.Literal]:
+    """The literals that may differ between members, in the order of the text, of a statement or expression."""
+    for found in statement.walk(bfs=False):
+        if isinstance(found, exp.Literal) and _is_free(found):
+            yield found
+
+
+def _is_free(constant: exp.Literal) -> bool:
+    """Whether a column's value may stand in its place."""
+    if constant.meta.get("fixed") or (_kind(constant) is int and int(constant.name) > _LARGEST):
+        return False
+    node: exp.Expr = constant
+    while isinstance(node.parent, _THROUGH) or _is_argument(node):
+        assert node.parent is not None
+        node = node.parent
+    above = node.parent
+    if above is None:
+        return node is not constant
+    return isinstance(above, (exp.Where, exp.WindowSpec)) or (
+        isinstance(above, (exp.Select, exp.Join)) and node.arg_key in ("expressions", "on") and node is not constant
+    )
+
+
+def _is_argument(node: exp.Expr) -> bool:
+    """Whether it is what an aggregate or a cast of a number is of."""
+    above = node.parent
+    if isinstance(above, exp.Cast):
+        return node.arg_key == "this" and not node.is_string
+    return isinstance(above, (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)) and node.arg_key == "this"
+
+
+def kind_of(constant: exp.Literal) -> str:
+    """The type of a column of such constants."""
+    return _KINDS[_kind(constant)]
+
+
+def _kind(constant: exp.Literal) -> type:
+    if constant.is_string:
+        return str
+    return int if constant.name.isdigit() else float
+
+
+def _value(constant: exp.Literal) -> Any:
+    return _kind(constant)(constant.name)
+
+
+def covering(sought: Iterable[str], columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Indexes of a table of constants: by each column that is sought, with all others."""
+    return tuple((name, *(other for other in columns if other != name)) for name in sought)
+
+
+def is_sought(constant: exp.Literal) -> bool:
+    """Whether something is to be equal to it, so that an index finds the rows of which it is."""
+    above = constant.parent
+    while isinstance(above, (exp.Paren, exp.Neg)):
+        above = above.parent
+    return isinstance(above, exp.EQ)
+
+
+@dataclasses.dataclass
+class Lift:
+    """Lifts a statement over the table of constants, in place; `marks`: the columns of the literals still to replace."""
+
+    name: str
+    marks: dict[int, str]
+    largest: Mapping[int, Any]
+
+    def top(self, statement: exp.Expr) -> None:
+        """The outermost SELECT, whose rows come member by member."""
+        select = _select(statement)
+        if not self.query(select):
+            _join(select, self._table(), exp.true())
+            _give(select, of(_ALIAS, QUERY))
+        *given, member = select.expressions
+        select.set("expressions", [member, *given])
+        order = select.args.get("order")
+        first = exp.Ordered(this=exp.column(QUERY, quoted=True))
+        select.set("order", exp.Order(expressions=[first, *(order.expressions if order else [])]))
+        if self.marks:
+            raise NotAlike("a constant in a sub-query of an expression")
+
+    def query(self, query: exp.Expr) -> bool:
+        """Whether the query has constants, and gives `_query` now."""
+        if not isinstance(query, exp.Union):
+            return self._lift(_select(query))
+        sides = [query.left, query.right]
+        lifted = [self.query(side) for side in sides]
+        for side in (side for side, done in zip(sides, lifted, strict=True) if any(lifted) and not done):
+            _join(_select(side), self._table(), exp.true())
+            _give(_select(side), of(_ALIAS, QUERY))
+        return any(lifted)
+
+    def _lift(self, select: exp.Select) -> bool:
+        below = [item for item in items(select) if isinstance(item, exp.Subquery) and self.query(item.this)]
+        own = [found for found in _nested(select) if id(found) in self.marks]
+        if not below and not own:
+            return False
+        if any(select.args.get(clause) for clause in ("with_", "limit", "offset", "qualify")):
+            raise NotAlike("a SELECT with a clause that is for all rows together")
+        self._bound(select)
+        member = of(_ALIAS, QUERY) if own else of(below[0].alias, QUERY)
+        self._pair(select, below, member)
+        for constant in own:
+            constant.replace(of(_ALIAS, self.marks.pop(id(constant))))
+        _keep_apart(select, member)
+        _give(select, member)
+        return True
+
+    def _pair(self, select: exp.Select, below: Sequence[exp.Subquery], member: exp.Column) -> None:
+        """Joins the constants, right behind the first item so that all others can use them, and rows of one member."""
+        on: exp.Expr = exp.true()
+        for item in below:
+            if item.alias == member.table:
+                continue
+            same = exp.EQ(this=of(item.alias, QUERY), expression=member.copy())
+            if isinstance(item.parent, exp.Join):
+                _narrow(item.parent, same)
+            else:
+                on = same
+        if member.table == _ALIAS:
+            _join(select, self._table(), on)
+
+    def _table(self) -> exp.Expr:
+        return called(self.name, _ALIAS)
+
+    def _bound(self, select: exp.Select) -> None:
+        """Bands of differing width also get the widest one's bound, which an index can use before the member is known."""
+        for join in select.args.get("joins") or []:
+            on = join.args.get("on")
+            wider = [found for part in on.flatten() if (found := self._wider(part))] if isinstance(on, exp.And) else []
+            if wider:
+                join.set("on", exp.and_(on, *wider, copy=False))
+
+    def _wider(self, condition: exp.Expr) -> exp.Expr | None:
+        """`a > b - k` and `a < b + k` with the largest `k` of all."""
+        if not isinstance(condition, (exp.LT, exp.LTE, exp.GT, exp.GTE)):
+            return None
+        right = condition.expression
+        falling = isinstance(condition, (exp.GT, exp.GTE))
+        if not isinstance(right, exp.Sub if falling else exp.Add) or id(right.expression) not in self.largest:
+            return None
+        if any(id(found) in self.marks for found in (*condition.this.walk(), *right.this.walk())):
+            return None
+        widest = self.largest[id(right.expression)]
+        wider = condition.copy()
+        wider.expression.set("expression", number(widest))
+        return wider
+
+
+def _select(query: exp.Expr) -> exp.Select:
+    if not isinstance(query, exp.Select):
+        raise NotAlike(f"{type(query).__name__} is no SELECT")
+    return query
+
+
+def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """What stands in the SELECT itself, in no item of its FROM and no sub-query."""
+    within = {id(item) for item in items(select)}
+    for clause in select.iter_expressions():
+        for node in clause.walk(prune=lambda node: isinstance(node, exp.Query)):
+            if id(node) not in within:
+                yield node
+
+
+def _nested(select: exp.Select) -> Iterator[exp.Expr]:
+    """What stands in the SELECT itself or in a sub-query of an expression, which sees the SELECT's columns."""
+    for node in _nodes(select):
+        yield node
+        if isinstance(node, exp.Select):
+            yield from _nested(node)
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+            yield from _nested(node.this)
+
+
+def _join(select: exp.Select, item: exp.Expr, on: exp.Expr) -> None:
+    """Joins an item right behind the first one."""
+    if not items(select):
+        raise NotAlike("a SELECT without FROM")
+    select.set("joins", [exp.Join(this=item, on=on, kind="INNER"), *(select.args.get("joins") or [])])
+
+
+def _narrow(join: exp.Join, condition: exp.Expr) -> None:
+    known = join.args.get("on")
+    join.set("on", exp.and_(condition, known, copy=False) if known else condition)
+    if join.kind == "CROSS":
+        join.set("kind", "INNER")
+
+
+def _keep_apart(select: exp.Select, member: exp.Column) -> None:
+    """Groups and window functions are each member's own."""
+    nodes = list(_nodes(select))
+    for window in nodes:
+        if isinstance(window, exp.Window):
+            if window.args.get("alias") or select.args.get("windows"):
+                raise NotAlike("named windows")
+            window.set("partition_by", [member.copy(), *(window.args.get("partition_by") or [])])
+    group = select.args.get("group")
+    if group is not None:
+        group.append("expressions", member.copy())
+    elif any(isinstance(found, exp.AggFunc) and not isinstance(found.parent, exp.Window) for found in nodes):
+        raise NotAlike("an aggregate over no rows gives a row")
+
+
+def _give(select: exp.Select, value: exp.Column) -> None:
+    select.append("expressions", named(value.copy(), QUERY))

@@ -1,0 +1,200 @@
+"""Statements over one row of known values: these stand in the place of the row's columns, and the row is gone.
+
+To a database a join with a row is a join, which it plans and whose rows it groups again by that row; conditions with values
+are asked while a table is read, and where the row was all that rows were grouped by, nothing is left to group.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from sqlglot import exp
+
+from bridge.rewrite.flow import PLAIN
+from windows.sql import items, named, number, whole
+
+_ROW_ONLY = {"expressions", "where", "kind", "hint", "operation_modifiers"}
+"""The parts that the SELECT of a row may have."""
+
+_SIMPLE = (
+    exp.Add, exp.Boolean, exp.Cast, exp.ColumnDef, exp.DataType, exp.DataTypeParam, exp.Identifier, exp.Literal, exp.Neg,
+    exp.Null, exp.Paren, exp.Sub, exp.Var,
+)  # fmt: skip
+"""What may be computed as often as it is read."""
+
+_UNFAILING = (
+    *PLAIN, *_SIMPLE, exp.Alias, exp.Case, exp.Coalesce, exp.If, exp.In, exp.Like, exp.Lower, exp.NullSafeEQ,
+    exp.NullSafeNEQ, exp.Upper,
+)  # fmt: skip
+"""What no value fails on, but for casts."""
+
+_CLAUSES = (exp.Query, exp.Where, exp.Join, exp.Having, exp.Group, exp.Ordered)
+"""An expression ends here."""
+
+
+def inlined(statement: exp.Expr) -> exp.Expr:
+    """The statement (changed in place) without sub-queries in FROM that are a row of values.
+
+    >>> import sqlglot
+    >>> query = "SELECT t.ts, MAX(w.a) AS a FROM (SELECT 7 AS ts) AS t JOIN w ON w.ts > t.ts - 5 GROUP BY t.ts"
+    >>> print(inlined(sqlglot.parse_one(query)))
+    SELECT 7 AS "ts", MAX(w.a) AS a FROM w WHERE w.ts > 7 - 5 HAVING COUNT(*) > 0
+    """
+    for select in reversed(list(statement.find_all(exp.Select))):  # those within first
+        for item in items(select):
+            values = _values(item)
+            columns = None if values is None else _columns(select, item, values)
+            if values is None or columns is None or not _can_go(select, item) or not _fit(values, columns):
+                continue
+            _remove(select, item)
+            for column in columns:
+                _replace(column, values[column.name], select)
+            _without_values(select)
+    return statement
+
+
+def _values(item: exp.Expr) -> dict[str, exp.Expr] | None:
+    """The columns of a sub-query that is a row of values, perhaps on a condition."""
+    row = item.this
+    if not isinstance(item, exp.Subquery) or not isinstance(row, exp.Select):
+        return None
+    if any(value for part, value in row.args.items() if part not in _ROW_ONLY):
+        return None
+    values = {each.alias_or_name: _unnamed(each) for each in row.expressions}
+    return values if all(map(_can_move, values.values())) else None
+
+
+def _unnamed(value: exp.Expr) -> exp.Expr:
+    return exp.Subquery(this=value.this) if isinstance(value, exp.Subquery) else value.unalias()
+
+
+def _can_move(value: exp.Expr) -> bool:
+    """Whether it means the same in another place; sub-queries do whose columns all are of what they read."""
+    if not isinstance(value, exp.Subquery) or not isinstance(value.this, exp.Select):
+        return _is_simple(value)
+    read = {item.alias_or_name for item in items(value.this)}
+    return all(column.table in read for column in value.find_all(exp.Column))
+
+
+def _is_simple(value: exp.Expr) -> bool:
+    return all(isinstance(node, _SIMPLE) for node in value.walk())
+
+
+def _can_go(select: exp.Select, item: exp.Expr) -> bool:
+    """Whether the SELECT means the same where the item's columns are values."""
+    joins = select.args.get("joins") or []
+    if any(join.method or join.args.get("using") or join.side not in ("", "LEFT") for join in joins):
+        return False
+    if any(join.kind not in ("", "INNER", "CROSS") or isinstance(join.this, exp.Lateral) for join in joins):
+        return False
+    own = item.parent if isinstance(item.parent, exp.Join) else None
+    if (own or next(iter(joins), exp.Join())).side:  # it, or what would be the first item instead, may be missing
+        return False
+    if select.args.get("distinct") or any(each.is_star for each in select.expressions):
+        return False
+    group, order = select.args.get("group"), select.args.get("order")
+    if group is not None and (select.args.get("limit") or group.args.keys() - {"expressions"}):
+        return False
+    terms = [*(group.expressions if group else ()), *(term.this for term in (order.expressions if order else ()))]
+    return not any(isinstance(term, exp.Literal) for term in terms)  # the number of a column
+
+
+def _may_fail(column: exp.Column, columns: Sequence[exp.Column], values: Mapping[str, exp.Expr]) -> bool:
+    """Whether a value in its place could make what is computed of values alone fail.
+
+    A database computes that before it asks the conditions that are to keep it from doing so.
+    """
+    own, part = set(map(id, columns)), cast("exp.Expr", column)
+    while isinstance(part.parent, exp.Expr) and not isinstance(part.parent, _CLAUSES):
+        part = part.parent
+        if isinstance(part, exp.AggFunc) or any(id(other) not in own for other in part.find_all(exp.Column)):
+            return False  # it is computed row by row
+        if not isinstance(part, _UNFAILING) or (isinstance(part, exp.Cast) and not _is_safe(part, values)):
+            return True
+    return False
+
+
+def _is_safe(call: exp.Cast, values: Mapping[str, exp.Expr]) -> bool:
+    """Whether every value can be cast: to a text, or to the type it has."""
+    value = values[call.this.name] if isinstance(call.this, exp.Column) else call.this
+    return call.to.is_type(*exp.DataType.TEXT_TYPES) or (isinstance(value, exp.Cast) and value.to == call.to)
+
+
+def _fit(values: Mapping[str, exp.Expr], columns: Sequence[exp.Column]) -> bool:
+    """Whether values can stand where these columns do; what is not simple in one place."""
+    read = Counter(column.name for column in columns)
+    once = all(count == 1 or _is_simple(values[name]) for name, count in read.items())
+    return once and not any(_may_fail(each, columns, values) for each in columns)
+
+
+def _columns(select: exp.Select, item: exp.Expr, values: Mapping[str, exp.Expr]) -> list[exp.Column] | None:
+    """What names the item's columns; None where that is not plain to see."""
+    found = []
+    derived = set(map(id, items(select)))
+    for node in select.walk(prune=lambda node: id(node) in derived):
+        if not isinstance(node, exp.Column) or node.table not in ("", item.alias):
+            continue
+        names = [inner.alias_or_name for scope in _scopes(node, select) for inner in items(scope)]
+        if node.table not in names if node.table else not names:
+            found.append(node)
+        elif not node.table and node.name in values:  # of the sub-query it stands in, or of the item
+            return None
+    if len(derived) > 1:
+        found = [column for column in found if column.table or column.name in values]
+    return found if all(column.name in values for column in found) else None
+
+
+def _scopes(column: exp.Column, select: exp.Select) -> Iterator[exp.Select]:
+    """The sub-queries of the SELECT that the column stands in."""
+    scope = column.find_ancestor(exp.Select)
+    while scope is not None and scope is not select:
+        yield scope
+        scope = scope.find_ancestor(exp.Select)
+
+
+def _remove(select: exp.Select, item: exp.Expr) -> None:
+    """Takes the item from FROM; conditions of it are those of the SELECT."""
+    joins = select.args.get("joins") or []
+    parent, condition = item.parent, item.this.args.get("where")
+    if isinstance(parent, exp.Join):
+        joins.remove(parent)
+        conditions = [parent.args.get("on")]
+    elif joins:
+        first = joins.pop(0)
+        select.args["from_"].set("this", first.this)
+        conditions = [first.args.get("on")]
+    else:
+        select.set("from_", None)
+        conditions = []
+    conditions += [condition.this] if condition is not None else []
+    select.where(*(each for each in conditions if each is not None), copy=False)
+
+
+def _replace(column: exp.Column, value: exp.Expr, select: exp.Select) -> None:
+    told = column.parent is select and column.arg_key == "expressions"
+    column.replace(named(value.copy(), column.name) if told else whole(value.copy()))
+
+
+def _without_values(select: exp.Select) -> None:
+    """Rows are neither grouped nor ordered by values; where that was all, they are one group, if there are any."""
+    order = select.args.get("order")
+    if order is not None:
+        kept = [term for term in order.expressions if not _is_value(term.this)]
+        select.set("order", exp.Order(expressions=kept) if kept else None)
+    group = select.args.get("group")
+    if group is None:
+        return
+    kept = [term for term in group.expressions if not _is_value(term)]
+    select.set("group", exp.Group(expressions=kept) if kept else None)
+    if not kept and not any(each.find(exp.AggFunc) for each in (*select.expressions, *select.find_all(exp.Having))):
+        select.limit(1, copy=False)
+    elif not kept:
+        some = exp.GT(this=exp.Count(this=exp.Star()), expression=number(0))
+        select.having(some, copy=False)
+
+
+def _is_value(term: exp.Expr) -> bool:
+    """Whether it is the same for all rows."""
+    return not term.find(exp.Column, exp.Query)

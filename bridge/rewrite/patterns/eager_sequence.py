@@ -1,0 +1,187 @@
+"""EPL's match_recognize of variables that have one row each, as `pattern (x y u)`: columns of a row and those before it.
+
+All matches that end at a row begin at the same one, so a delivery has one match (M1, M5), and what is open needs no
+machine: a row ends a match where the conditions hold of it and of the rows just before it. Which matches have been told
+matters to AFTER MATCH SKIP PAST LAST ROW alone (M7).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS
+from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.network import Network, add_table
+from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.rows.previous import Before, all_but_newest, with_rows_before
+from nfa.pattern import Concatenation, Symbol
+from nfa.skip import After
+from windows.nested import is_list, is_object
+from windows.sql import called, column, never, number, of, table
+
+LONGEST = 16
+"""Variables up to which a pattern is told so: each is a window function more."""
+
+_THERE = number(1)
+
+
+def is_sequence(node: query.EagerMatch, is_aggregate: Callable[[str], bool]) -> bool:
+    """Whether each variable of the pattern has one row, and all that is asked for are values of these rows.
+
+    What a window holds, and what waits for its time, is the machine's.
+    """
+    if isinstance(node.input, (query.Window, query.Deleting)) or node.interval is not None:
+        return False
+    places = _places(node)
+    return 0 < len(places) <= LONGEST and not any(
+        _asks_more(part, is_aggregate) for expression in _expressions(node) for part in expression.walk()
+    )
+
+
+def _places(node: query.EagerMatch) -> Mapping[str, int]:
+    """The place of each variable; none, if one stands for other than one row."""
+    pattern = node.pattern.pattern
+    parts = pattern.parts if isinstance(pattern, Concatenation) else (pattern,)
+    places = {part.name: place for place, part in enumerate(parts) if isinstance(part, Symbol)}
+    return places if len(places) == len(parts) else {}
+
+
+def _expressions(node: query.EagerMatch) -> Iterator[exp.Expr]:
+    yield from (condition for _, condition in node.pattern.define)
+    yield from (measure.this for measure in node.pattern.measures)
+
+
+def _asks_more(part: exp.Expr, is_aggregate: Callable[[str], bool]) -> bool:
+    if isinstance(part, exp.Anonymous):
+        navigates = part.name in (*NAVIGATION, *OF_THE_MATCH, *SEMANTICS) and part.name != "PREV"
+        return navigates or is_aggregate(part.name)
+    return isinstance(part, (exp.AggFunc, exp.Star)) or (
+        isinstance(part, exp.Cast) and (is_list(part) or is_object(part))
+    )
+
+
+@dataclasses.dataclass
+class SequenceOf:
+    """Writes what tells the matches of one clause."""
+
+    node: query.EagerMatch
+    network: Network
+
+    def __post_init__(self) -> None:
+        self.places = _places(self.node)
+        self.final = max(self.places.values())
+        self.values: dict[tuple[exp.Expr, int], str] = {}
+        """By value, and of the row how many before the one that ends the match, the columns that they stand as."""
+        self.own: set[str] = set()
+        """The columns of the row that ends it."""
+        pattern = self.node.pattern
+        self.conditions: list[exp.Expr] = [
+            exp.paren(self._read(condition, self.places[symbol])) for symbol, condition in pattern.define
+        ]
+        if self.final:
+            self.conditions.append(exp.Not(this=exp.Is(this=self._at(_THERE, 0), expression=exp.null())))
+        self.measures = {measure.alias: self._read(measure.this, self.final) for measure in pattern.measures}
+        self.first = self._at(column("seq"), 0) if self.skips else None
+
+    @property
+    def skips(self) -> bool:
+        """Whether a match begins after the one that was told before."""
+        return self.node.after is After.PAST_LAST_ROW and self.final > 0
+
+    def flow(self, need: Need) -> Flow:
+        if self.skips or need is Need.CONTENT:
+            node = self.node
+            operator = self.network.operator(node, self._build, f"EagerMatch {node.pattern.pattern}")
+            return self.network.give(operator, node, need)
+        return self._told(self._matches())
+
+    # The rows -------------------------------------------------------------------------------------------------------------
+
+    def _matches(self) -> Flow:
+        """The rows that end a match of whichever rows, with the values that are asked for."""
+        source, keys = self.node.input, self.node.pattern.partition_by
+        if not self.values:
+            below = self.network.rewrite(source, Need.ARRIVALS)
+        else:
+            values = {name: Before(value, count) for (value, count), name in self.values.items()}
+            shown = frozenset((*self.own, *(key.name for key in keys)))
+
+            def build(operator: Operator) -> None:
+                rows = self.network.rewrite(source, Need.ARRIVALS)
+                names = [name for name in rows.names if name in shown]
+                operator.result = with_rows_before(operator, source, self.network, rows, names, keys, values)
+
+            key = ("rows before", source, keys, shown, tuple(values.items()))
+            operator = self.network.operator(source, build, "Rows before", key=key)
+            below = self.network.give(operator, source, Need.RESULT)
+        return below.where(exp.and_(*self.conditions)) if self.conditions else below
+
+    def _told(self, matches: Flow) -> Flow:
+        return matches.change(tuple(self.measures), {"_expires": never(), **self.measures})
+
+    def _read(self, expression: exp.Expr, here: int) -> exp.Expr:
+        """A condition on the row at a place, or a measure, which is of the last one, over columns of what it reads."""
+
+        def at_its_row(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Anonymous) and part.name == "PREV":
+                of_row, back = part.expressions
+                return self._at(of_row.transform(_alone), here - int(back.name))
+            if isinstance(part, exp.Column):
+                return self._at(column(part.name), self.places[part.table] if part.table else here)
+            return part
+
+        return expression.transform(at_its_row)
+
+    def _at(self, value: exp.Expr, place: int) -> exp.Expr:
+        """The column that a value of the row at a place stands as."""
+        if place == self.final:
+            self.own.add(value.name)
+            return value
+        return column(self.values.setdefault((value, self.final - place), f"_b{len(self.values)}"))
+
+    # No two of a row ------------------------------------------------------------------------------------------------------
+
+    def _build(self, operator: Operator) -> None:
+        flow = self._matches()
+        operator.result = self._told(flow) if self.first is None else self._apart(operator, flow, self.first)
+
+    def _apart(self, operator: Operator, flow: Flow, first: exp.Expr) -> Flow:
+        """found: the matches that this push completes; told: the last rows of those it tells; last: of each partition's."""
+        from bridge.patterns.live.disjoint import Apart
+
+        found, told, last = (self.network.name(kind, self.node) for kind in ("found", "told", "last"))
+        keys = {f"_part{place}": key for place, key in enumerate(self.node.pattern.partition_by)}
+        system = {"ts": column("ts"), "seq": column("seq"), "_expires": never()}
+
+        def matches(rows: Selection) -> exp.Select:
+            return rows.project({**system, **keys, "_first": first, **self.measures}).select()
+
+        def chosen(names: Iterable[str]) -> exp.Select:
+            on = exp.EQ(this=of("t", "seq"), expression=of("f", "seq"))
+            return (
+                exp.select(*(of("f", name) for name in names)).from_(called(found, "f")).join(called(told, "t"), on=on)
+            )
+
+        completed, newest = matches(flow.arrivals), chosen([*keys, "seq"])
+        add_table(operator, found, completed)
+        add_table(operator, told, exp.select(column("seq")).from_(table(found)), (("seq",),))
+        add_table(operator, last, newest)
+        operator.inboxes += [found, told]
+        few = flow.forms.get("few")
+        entering = Insert(found, completed, few=None if few is None else (lambda: matches(few())))
+        database, in_order = self.network.database, exp.Ordered(this=column("seq"))
+        asked = exp.select(*map(column, (*keys, "_first", "seq"))).from_(table(found)).order_by(in_order)
+        known = exp.select(*map(column, (*keys, "seq"))).from_(table(last)).order_by(in_order.copy())
+        step = Apart(told, database.quoted(told), database.render(asked), database.render(known))
+        operator.steps += [entering, step, Insert(last, newest)]
+        operator.purges.append(all_but_newest(last, keys, 1, ("seq",)))
+        names = [*system, *self.measures]
+        return Flow(tuple(self.measures), Selection.of(exp.Subquery(this=chosen(names)), names))
+
+
+def _alone(part: exp.Expr) -> exp.Expr:
+    return column(part.name) if isinstance(part, exp.Column) else part

@@ -1,0 +1,212 @@
+"""The physical form of queries: tables, and steps that are each one standard SQL statement.
+
+A step holds a neutral sqlglot statement; its text in the database's SQL is rendered once, when the query is created.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, Self
+
+from sqlglot import exp
+
+from bridge.query.nodes import Node
+from bridge.rewrite.flow import Flow
+from windows.databases import Database
+from windows.sql import derived, identifier, table
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table of state: its columns come with the SELECT that would fill it, so the database knows their types best."""
+
+    name: str
+    like: exp.Query
+    indexes: tuple[tuple[str, ...], ...] = ()
+    is_late: bool = False
+    """Whether it is made only when its operator has become long."""
+
+    def create(self) -> exp.Expr:
+        """`CREATE TABLE name AS SELECT …` without a row."""
+        shape = (
+            exp.select(*map(_shaped, self.like.named_selects)).from_(derived(self.like.copy(), "q")).where(exp.false())
+        )
+        return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
+
+    def index(self) -> list[exp.Expr]:
+        return indexing(self.name, self.indexes)
+
+
+def indexing(name: str, indexes: Sequence[Sequence[str]]) -> list[exp.Expr]:
+    """`CREATE INDEX …` over these columns of a table, for each of the indexes."""
+    own = name.removeprefix("cep_")
+    return [
+        exp.Create(
+            kind="INDEX",
+            this=exp.Index(
+                this=identifier(f"cep_index_{own}_{number}"),
+                table=table(name),
+                params=exp.IndexParameters(columns=[exp.column(c, quoted=True) for c in columns]),
+            ),
+        )
+        for number, columns in enumerate(indexes, 1)
+    ]
+
+
+def _shaped(name: str) -> exp.Expr:
+    """A column of a new table. What is computed has no type in SQLite, and an index over it serves no comparison."""
+    column = exp.column(name, quoted=True)
+    return exp.alias_(exp.cast(column, "BIGINT"), name, quoted=True) if name == "_expires" else column
+
+
+@dataclasses.dataclass(frozen=True)
+class Insert:
+    """Adds the rows of a SELECT to a table of state; what writes the SELECT is asked when it is to be run."""
+
+    table: str
+    select: exp.Expr | Callable[[], exp.Expr]
+    columns: tuple[str, ...] = ()
+    """Where it is a table of the user's, the columns that get the SELECT's, in their order."""
+    alone: Callable[[], exp.Expr] | None = None
+    """What writes a simpler SELECT for the push of a single event, where there is one."""
+    few: Callable[[], exp.Expr] | None = None
+    """What writes one that is faster for the push of few events, where there is one."""
+
+    def statement(self) -> exp.Expr:
+        return self._of(self.select.copy() if isinstance(self.select, exp.Expr) else self.select())
+
+    def statement_of_few(self) -> exp.Expr:
+        """That for the push of few events."""
+        return self.statement() if self.few is None else self._of(self.few())
+
+    def statement_alone(self) -> exp.Expr:
+        """That for the push of a single event."""
+        return self.statement_of_few() if self.alone is None else self._of(self.alone())
+
+    def _of(self, select: exp.Expr) -> exp.Expr:
+        names = [identifier(name) for name in self.columns]
+        return exp.insert(select, table(self.table), columns=names or None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fold(Insert):
+    """Adds what is kept together of rows that have come: housekeeping, too, after so many events."""
+
+    every: int = 1
+
+    def is_due(self, before: int, now: int) -> bool:
+        """Whether it is to be done when so many events have come, and it was done when as many had as `before`."""
+        return now // self.every > before // self.every
+
+
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """Whether a table has more rows than so many."""
+
+    table: str
+    rows: int
+
+    def statement(self) -> exp.Expr:
+        """One row, or none. It reads no more rows than it must."""
+        return exp.select(exp.Literal.number(1)).from_(table(self.table)).limit(1).offset(self.rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Purge:
+    """Removes rows that can take part in nothing any more: housekeeping, right at any time."""
+
+    table: str
+    condition: exp.Expr
+
+    @classmethod
+    def beyond(cls, name: str, key: Sequence[str], place: exp.Expr, count: int) -> Self:
+        """The rows of a table, told apart by `key`, whose place (a window function) is above so many."""
+        row = [exp.column(column, quoted=True) for column in key]
+        ranked = exp.select(*row, exp.alias_(place, "_n", quoted=True)).from_(table(name))
+        above = exp.GT(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
+        old = exp.select(*row).from_(derived(ranked, "o")).where(above)
+        sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
+        return cls(name, exp.In(this=sought, query=exp.Subquery(this=old)))
+
+    def statement(self) -> exp.Expr:
+        return exp.delete(table(self.table), where=self.condition.copy())
+
+
+class Call(Protocol):
+    """A step that is no statement: it reads tables, and writes one."""
+
+    table: str
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """Take this push; `now` and `seq` are its newest. `final`: nothing will come any more."""
+
+    def forget(self) -> None:
+        """What it remembers beside its tables is no longer so."""
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """What it does, and the statements it runs."""
+
+
+Step = Insert | Purge
+Origin = tuple[Flow, dict[str, str]]
+
+
+@dataclasses.dataclass
+class Operator:
+    """What one distinct (sub-)query does at each push: its tables and its steps in order.
+
+    `inboxes` are emptied at the next push. `sources`: the streams whose events concern it; `timed`: time alone does too.
+    `origins` gives the contents that its results come from whose rows leave when others come, with pairs of their columns
+    and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5). `derived`: the
+    inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
+    `longest`: the longest of the windows whose rows its table keeps, in milliseconds. `members`: the trees that it serves
+    together, by their numbers, and `family` what writes its steps for them; `leave`: what to do when this operator is not
+    needed any more. `folds`: what it keeps together of the rows of a table, as long as that is long, by its `length`.
+    `constants` is the table of the members' constants, once there are several, and `settings` writes what sets it anew
+    before the next push. `probes`: statements that the database reads once, so that what only it knows is wrong at once.
+    """
+
+    title: str
+    sources: frozenset[str]
+    timed: bool
+    tables: list[Table] = dataclasses.field(default_factory=list)
+    steps: list[Insert | Purge | Call] = dataclasses.field(default_factory=list)
+    purges: list[Purge] = dataclasses.field(default_factory=list)
+    folds: list[Fold] = dataclasses.field(default_factory=list)
+    length: Length | None = None
+    is_long: bool = False
+    inboxes: list[str] = dataclasses.field(default_factory=list)
+    result: Flow | None = None
+    arrivals: Flow | None = None
+    contents: dict[int, Flow] = dataclasses.field(default_factory=dict)
+    derived: dict[str, int | None] = dataclasses.field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    origins: Callable[[], list[Origin]] = list
+    longest: int = 0
+    members: Mapping[int, Node] = dataclasses.field(default_factory=dict)
+    family: object = None
+    constants: str = ""
+    settings: Callable[[], Sequence[exp.Expr]] = list
+    leave: Callable[[], None] | None = None
+    notes: list[str] = dataclasses.field(default_factory=list)
+    probes: list[exp.Query] = dataclasses.field(default_factory=list)
+
+    def forget_derived(self, kept: set[str]) -> list[str]:
+        """Gives up the inbox and windows of its results that are not among `kept`; their names."""
+        gone = [name for name in self.derived if name not in kept]
+        for name in gone:
+            reader = self.derived.pop(name)
+            if reader is None:
+                self.arrivals = None
+            else:
+                del self.contents[reader]
+        self.tables = [made for made in self.tables if made.name not in gone]
+        self.steps = [step for step in self.steps if step.table not in gone]
+        self.purges = [step for step in self.purges if step.table not in gone]
+        self.inboxes = [inbox for inbox in self.inboxes if inbox not in gone]
+        return gone
+
+    def concerned(self, streams: frozenset[str]) -> bool:
+        """Whether a push into these streams (or time alone) means work."""
+        return self.timed or not self.sources.isdisjoint(streams)

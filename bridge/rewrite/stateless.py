@@ -1,0 +1,111 @@
+"""Filter, map and union (O1): they keep no state, so they are written into the statements of whoever reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.rewrite.flow import OUT, Flow, Need, Selection
+from bridge.rewrite.network import Network, rewrite
+from windows.extents import NEVER
+from windows.sql import before, column, derived, named, number, numbered, of
+
+
+@rewrite.register
+def _(node: query.Filter, network: Network, need: Need) -> Flow:
+    return network.rewrite(node.input, need).where(node.condition)
+
+
+@rewrite.register
+def _(node: query.Map, network: Network, need: Need) -> Flow:
+    below = network.rewrite(node.input, need)
+    columns = {item.alias: item.this for item in node.columns}
+    return below.change(tuple(columns), columns)
+
+
+@rewrite.register
+def _(node: query.Union, network: Network, need: Need) -> Flow:
+    inputs = list(_inputs(node))
+    flows = [network.rewrite(below, max(need, Need.ARRIVALS)) for below in inputs]
+    ranked = any(flow.order for flow in flows) or _share_events(inputs, network)
+    counted = any(flow.counted for flow in flows) and need is Need.CONTENT
+    content = None
+    if need is Need.CONTENT:
+        content = _merged(flows, [flow.content for flow in flows if flow.content], ranked, counted)
+    sizes = {flow.size for flow in flows}
+    return Flow(
+        flows[0].names,
+        _merged(flows, [flow.arrivals for flow in flows], ranked, counted=False),
+        content,
+        order=("_place",) if ranked else (),
+        counted=counted,
+        timed=any(flow.timed for flow in flows),
+        size=sizes.pop() if len(sizes) == 1 else None,
+    )
+
+
+def _inputs(node: query.Union) -> Iterator[query.Node]:
+    """The inputs, those of a union in a union one after the other."""
+    for below in node.inputs:
+        yield from _inputs(below) if isinstance(below, query.Union) else [below]
+
+
+def _share_events(inputs: Sequence[query.Node], network: Network) -> bool:
+    """Whether one event may give rows in two of the inputs."""
+    seen: set[str] = set()
+    for below in inputs:
+        streams = network.streams(below)
+        if not seen.isdisjoint(streams):
+            return True
+        seen |= streams
+    return False
+
+
+def _merged(flows: Sequence[Flow], parts: Sequence[Selection], ranked: bool, counted: bool) -> Selection:
+    """All parts' rows; where one event gives several, the left input's stand first."""
+    selects = [
+        _branch(place, flow, part, ranked, counted) for place, (flow, part) in enumerate(zip(flows, parts, strict=True))
+    ]
+    names = ["ts", "seq", "_expires", *flows[0].names]
+    if counted:
+        names += OUT
+    rows = exp.union(*selects, distinct=False)
+    merged = Selection.of(exp.Subquery(this=rows), names)
+    if not ranked:
+        return merged
+    columns = {**merged.columns, "_place": numbered(map(column, ("ts", "seq")), map(column, ("_branch", "_inner")))}
+    if counted:
+        columns["_out_place"] = _out_place(rows)
+    outer = exp.select(*(named(value.copy(), name) for name, value in columns.items()))
+    source = exp.alias_(merged.source, "u", table=True, quoted=True)
+    return Selection.of(exp.Subquery(this=outer.from_(source)), columns)
+
+
+def _out_place(rows: exp.Query) -> exp.Expr:
+    """The place from which a row is out, counted among all parts' rows of the event that puts it out.
+
+    0 stays 0: it is gone as that event begins.
+    """
+    earlier = before([(of("v", "_branch"), of("u", "_branch")), (of("v", "_inner"), of("u", "_out_place"))])
+    count = exp.select(exp.Add(this=exp.Count(this=exp.Star()), expression=number(1)))
+    count = count.from_(derived(rows.copy(), "v"))
+    count = count.where(of("v", "ts").eq(of("u", "_out_ts")), of("v", "seq").eq(of("u", "_out")), earlier)
+    within = exp.and_(of("u", "_out").neq(number(NEVER)), of("u", "_out_place").neq(number(0)))
+    return exp.Case().when(within, exp.Subquery(this=count)).else_(of("u", "_out_place"))
+
+
+def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool) -> exp.Select:
+    """One part's rows; where it has one row an event at most, that one's place is 1."""
+    one = exp.cast(number(1), "BIGINT")
+    select = part.select(["ts", "seq", "_expires", *flow.names])
+    if counted:
+        known = {name: part.columns[name] if flow.counted else number(NEVER) for name in OUT}
+        if flow.counted and not flow.order:
+            known[OUT[2]] = one
+        select = select.select(*(named(value.copy(), name) for name, value in known.items()))
+    if ranked:
+        inner = part.columns[flow.order[0]].copy() if flow.order else one.copy()
+        select = select.select(named(number(place), "_branch"), named(inner, "_inner"))
+    return select

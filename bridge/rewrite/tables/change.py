@@ -1,0 +1,292 @@
+"""Tables that events change (EPL's on … merge, on … update, on … delete, and insert into a table)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge.errors import DatabaseError
+from bridge.query.changes import Action, Change, ChangeTable, StateTable
+from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.plan import Operator
+from windows.databases import Database
+from windows.databases.base import PARAMETER
+from windows.extents import NEVER
+from windows.sql import called, column, named, number, of, table, zero
+
+EVENT, ROW = "e", "r"
+"""The aliases of the one event at hand, and of the rows that it may change."""
+
+
+@rewrite.register
+def _(node: ChangeTable, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        network.note_change(node.table.name, node.input)
+        _changed(node, below, network, operator)
+
+    return network.give(network.operator(node, build, f"Change {node.table.name}"), node, need)
+
+
+def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operator) -> None:
+    database, state = network.database, node.table
+    names = tuple(state.schema.names)
+    cause, changed = network.name("cause", node), network.name("changed", node)
+    events = arrived(below)
+    add_cause(operator, cause, events)
+    reads = database.relation_columns(state.name, names)
+    source = Selection(table(state.name), reads)
+    statements = Statements(
+        arrived=database.render(events),
+        cause=database.quoted(cause),
+        clear=database.render(exp.delete(table(cause))),
+        found=None if node.change.always else database.render(found(node.change, names, source, cause)),
+        unmatched=database.render(unmatched(node.change, names, cause)) if node.change.unmatched else None,
+        table=database.quoted(state.name),
+        update=database.marked(_update(names, state.name, state.key), len(names) + len(state.key)),
+        delete=database.marked(_delete(names, state.name, state.key), len(state.key)),
+        known=database.marked(_known(state.name, state.key), len(state.key)),
+    )
+    told = below
+    if not node.change.always:
+        shape = exp.select(*(named(zero(), name) for name in ("ts", "seq", "_expires", "_place")))
+        add_table(operator, changed, shape.select(*map(column, names)).from_(table(state.name)))
+        operator.inboxes.append(changed)
+        columns = ["ts", "seq", "_expires", "_place", *names]
+        told = Flow(names, Selection.of(table(changed), columns), order=("_place",), timed=below.timed)
+        operator.arrivals = told
+    operator.result = told
+    keys = tuple(names.index(name) for name in state.key)
+    quoted = None if node.change.always else database.quoted(changed)
+    operator.steps.append(Alter(state, node.change, statements, keys, quoted, changed if quoted else ""))
+
+
+def arrived(below: Flow) -> exp.Select:
+    """The events in their order: ts, seq and place, then their columns."""
+    order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
+    place = order[2].copy() if below.order else zero()
+    select = below.arrivals.select(["ts", "seq"]).select(named(place, "_place"))
+    return select.select(*(named(below.arrivals.columns[name].copy(), name) for name in below.names)).order_by(*order)
+
+
+def add_cause(operator: Operator, cause: str, events: exp.Select) -> None:
+    """The table of the one event at hand."""
+    bare = events.copy()
+    bare.set("order", None)
+    add_table(operator, cause, bare)
+    operator.inboxes.append(cause)
+
+
+def found(
+    change: Change, names: Sequence[str], rows: Selection, cause: str, identity: Sequence[str] = ()
+) -> exp.Select:
+    """The rows that the event finds: what is done with each (0: nothing), as they were, and as they are then.
+
+    As it was a row is its `identity` alone, where there is one; the rows are in the order of that.
+    """
+
+    def meant(value: exp.Expr) -> exp.Expr:
+        return _meant(value, change, rows)
+
+    which = _which([action.condition and meant(action.condition) for action in change.matched])
+    old = [named(rows.value(column(name), ROW), f"_old_{name}") for name in identity or names]
+    new = [named(_new(change.matched, name, rows, meant), f"_new_{name}") for name in names]
+    event = called(cause, EVENT)
+    select = exp.select(named(which, "_which"), *old, *new).from_(event)
+    conditions = [*rows.conditions_of(ROW), *([] if change.condition is None else [meant(change.condition)])]
+    on = exp.and_(*conditions) if conditions else None
+    select = select.join(rows.item(ROW), on=on, join_type="inner" if conditions else "cross")
+    order = [rows.value(column(name), ROW) for name in identity or names]
+    return select.order_by(*(exp.Ordered(this=value, nulls_first=None if identity else True) for value in order))
+
+
+def unmatched(change: Change, names: Sequence[str], cause: str) -> exp.Select:
+    """What is done where there is no row (0: nothing), and the row that is inserted then."""
+
+    def meant(value: exp.Expr) -> exp.Expr:
+        return _meant(value, change, None)
+
+    which = _which([action.condition and meant(action.condition) for action in change.unmatched])
+    row = [named(_new(change.unmatched, name, None, meant), f"_new_{name}") for name in names]
+    return exp.select(named(which, "_which"), *row).from_(called(cause, EVENT))
+
+
+def _which(conditions: Sequence[exp.Expr | None]) -> exp.Expr:
+    """The number of the first action that applies, from 1."""
+    if not conditions or conditions[0] is None:
+        return number(len(conditions[:1]))
+    case = exp.Case()
+    for place, condition in enumerate(conditions, 1):
+        case = case.when(condition if condition is not None else exp.true(), number(place))
+    return case.else_(number(0))
+
+
+def _new(
+    actions: Sequence[Action], name: str, rows: Selection | None, meant: Callable[[exp.Expr], exp.Expr]
+) -> exp.Expr:
+    """The value of a column after the action that applies."""
+    kept = exp.null() if rows is None else rows.value(column(name), ROW)
+    values = [dict(action.values).get(name) for action in actions]
+    if not any(value is not None for value in values):
+        return kept
+    given = [kept.copy() if value is None else meant(value) for value in values]
+    if actions[0].condition is None:
+        return given[0]
+    case = exp.Case()
+    for action, value in zip(actions, given, strict=True):
+        case = case.when(exp.true() if action.condition is None else meant(action.condition), value)
+    return case.else_(kept.copy())
+
+
+def _meant(value: exp.Expr, change: Change, rows: Selection | None) -> exp.Expr:
+    """An expression over `alias.column` and `row.column` as one over the event and the row."""
+
+    def own(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        if node.name.startswith(f"{change.alias}."):
+            return of(EVENT, node.name.removeprefix(f"{change.alias}."))
+        assert rows is not None
+        return rows.value(column(node.name.removeprefix(f"{change.row}.")), ROW)
+
+    return value.transform(own)
+
+
+def equations(names: Sequence[str], first: int) -> list[exp.Expr]:
+    """Equations of columns with the values of a statement from this one on."""
+    return [
+        exp.EQ(this=column(name), expression=column(f"{PARAMETER}{place}")) for place, name in enumerate(names, first)
+    ]
+
+
+def _update(names: Sequence[str], name: str, key: Sequence[str]) -> exp.Expr:
+    update = exp.Update(this=table(name), expressions=equations(names, 0))
+    return update.where(*equations(key, len(names))) if key else update
+
+
+def _delete(names: Sequence[str], name: str, key: Sequence[str]) -> exp.Expr:
+    where = equations(key, 0)
+    return exp.delete(table(name), where=exp.and_(*where) if where else None)
+
+
+def _known(name: str, key: Sequence[str]) -> exp.Expr:
+    return exp.select(number(1)).from_(table(name)).where(*equations(key, 0)).limit(1)
+
+
+# The step that changes a table: one event after the other, each seeing what those before it did
+
+Row = tuple[Any, ...]
+Marked = tuple[str, list[int]]
+"""A statement's text, and the places of the values that its marks take."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Statements:
+    """The texts: the events, the table of the one at hand, what it finds, what is done, and whether a key is there."""
+
+    arrived: str
+    cause: str
+    clear: str
+    found: str | None
+    unmatched: str | None
+    table: str
+    update: Marked
+    delete: Marked
+    known: Marked
+
+
+@dataclasses.dataclass
+class Alter:
+    """Changes a table for each event of this push, in order; notes in `told` the rows as they are then."""
+
+    state: StateTable
+    change: Change
+    sql: Statements
+    keys: Sequence[int]
+    told: str | None
+    table: str
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """Take the events of this push."""
+        told: list[Row] = []
+        moment, place = None, 0
+        for event in database.fetch(self.sql.arrived):
+            database.execute(self.sql.clear)
+            database.insert(self.sql.cause, len(event), [event])
+            moment, place = event[:2], 0 if event[:2] != moment else place
+            for row in self._taken(database):
+                place += 1
+                told.append((*moment, NEVER, place, *row))
+        if self.told is not None and told:
+            database.insert(self.told, len(told[0]), told)
+
+    def _taken(self, database: Database) -> list[Row]:
+        """What one event does; gives the rows as they are then."""
+        found = database.fetch(self.sql.found) if self.sql.found is not None else []
+        if found:
+            return [row for one in found for row in self._matched(one, database)]
+        given = database.fetch(self.sql.unmatched) if self.sql.unmatched is not None else []
+        return [self._done(self.change.unmatched[which - 1], row, database) for which, *row in given if which]
+
+    def _matched(self, found: Row, database: Database) -> list[Row]:
+        which, width = found[0], len(self.state.schema.names)
+        if not which:
+            return []
+        action: Action = self.change.matched[which - 1]
+        old, new = found[1 : 1 + width], found[1 + width :]
+        if action.kind == "delete":
+            run_bound(database, self.sql.delete, self._key(old))
+            return [old] if self.change.is_deletion else []
+        if self._key(old) != self._key(new):
+            self._check_new(new, database)
+        run_bound(database, self.sql.update, [*new, *self._key(old)])
+        return [new]
+
+    def _done(self, action: Action, row: Sequence[Any], database: Database) -> Row:
+        """A row is inserted, or put in the place of the one of its key."""
+        if action.kind == "put" and self._is_known(row, database):
+            run_bound(database, self.sql.update, [*row, *self._key(row)])
+            return tuple(row)
+        return self._insert(row, database)
+
+    def _insert(self, row: Sequence[Any], database: Database) -> Row:
+        self._check_new(row, database)
+        database.insert(self.sql.table, len(row), [tuple(row)])
+        return tuple(row)
+
+    def _key(self, row: Sequence[Any]) -> list[Any]:
+        return [row[place] for place in self.keys]
+
+    def _check_new(self, row: Sequence[Any], database: Database) -> None:
+        """A key is of one row, and no part of it NULL; a table without a key has one row."""
+        key = self._key(row)
+        shown = ", ".join(f"{name} = {value!r}" for name, value in zip(self.state.key, key, strict=True))
+        if None in key:
+            raise DatabaseError(f"the key of the table {self.state.name!r} cannot be NULL: {shown}")
+        if self._is_known(row, database):
+            there = f"a row with {shown}" if key else "its one row"
+            raise DatabaseError(f"the table {self.state.name!r} has {there} already: on … merge says what is done then")
+
+    def _is_known(self, row: Sequence[Any], database: Database) -> bool:
+        text, order = self.sql.known
+        key = self._key(row)
+        return bool(database.ask(text, [key[place] for place in order]))
+
+    def forget(self) -> None:
+        """It remembers nothing."""
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """The events, and the statements for each."""
+        asked = [text for text in (self.sql.found, self.sql.unmatched) if text is not None]
+        parts = [f"{pretty(self.sql.arrived)};", f"-- for each of these rows, alone in {self.sql.cause}:"]
+        return "\n".join([*parts, *(f"{pretty(text)};" for text in asked)])
+
+
+def run_bound(database: Database, marked: Marked, values: Sequence[Any]) -> None:
+    """Run a statement whose marks take these values."""
+    text, order = marked
+    database.bind(text, [values[place] for place in order])

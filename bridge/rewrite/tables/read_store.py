@@ -1,0 +1,210 @@
+"""The step of a ReadSQL that one statement of the bridge's own database cannot do: it asks, row by row or for many."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bridge.query.scripts import ReadSQL
+from bridge.rewrite.network import Network
+from bridge.stores.statement import Convert, Sql, converted, dumped, joins
+from bridge.stores.store import Answers, Question, Store, Unreachable, Values
+from windows.arrow import arrow_type
+from windows.databases import Database, Refused
+from windows.extents import NEVER
+from windows.schema import Attribute, Reader, Schema, TypeMismatch
+
+NO_ANSWER = "the data store did not answer to the end"
+
+
+@dataclasses.dataclass
+class Way:
+    """How values go to a store and come back: of the own database as they are, else by their types."""
+
+    question: Question
+    store: Store | None
+    there: Sequence[Convert | None]
+    here: Sequence[Convert | None]
+    reader: Reader | None
+    encoders: Sequence[Convert | None]
+    kinds: Sequence[Any] = ()
+
+    @classmethod
+    def of(cls, node: ReadSQL, sql: Sql, kinds: Sequence[str], network: Network) -> Way:
+        wanted = [name for name, _ in node.typed]
+        if node.store is None:
+            nothing = [None] * len(kinds)
+            question = Question(sql, wanted, nothing, network.database, at_once=False)
+            return cls(question, None, nothing, [], None, [])
+        store = network.stores.find(node.store)
+        there = store.database()
+        encoders = [there.encoder(Attribute("value", kind)) if kind != "UNKNOWN" else None for kind in kinds]
+        arrows = [None if encode else arrow_type(kind) for encode, kind in zip(encoders, kinds, strict=True)]
+        question = Question(sql, wanted, arrows, there, joins(sql, left=False))
+        schema = Schema(tuple(Attribute(f"c{place}", kind) for place, (_, kind) in enumerate(node.typed)))
+        return cls(
+            question,
+            store,
+            [_both(network.database.decoder(k), e) for k, e in zip(kinds, encoders, strict=True)],
+            [there.decoder(kind) for _, kind in node.typed],
+            Reader.of(schema),
+            [network.database.encoder(attribute) for attribute in schema],
+        )
+
+    def back(self, row: Values) -> list[Any]:
+        """A row of the store as the own database takes it; TypeMismatch for a value that is not of its type."""
+        if self.reader is None:
+            return list(row)
+        return converted(list(self.reader.row(converted(row, self.here))), self.encoders)
+
+
+@dataclasses.dataclass
+class Read:
+    """Reads the rows of this push, and those that waited for the store before; a step of an operator.
+
+    What a store refuses goes to the dead letters; while it does not answer, rows wait in a table.
+    """
+
+    node: ReadSQL
+    way: Way
+    table: str
+    arrived: str
+    found: str
+    waiting: str | None
+    width: int
+    network: Network
+    kept: dict[Values, tuple[int, list[Values]]] = dataclasses.field(default_factory=dict)
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """What waited stands before all events of the newest time, as what time alone brings does."""
+        rows = database.fetch(self.arrived)
+        late = sorted(database.fetch(f"SELECT * FROM {self.waiting}"), key=_moment) if self.waiting else []
+        if not rows and not late:
+            return
+        answers = self._answers([*late, *rows], now, database)
+        if answers is None:
+            self._wait(rows, database, final)
+            return
+        if late:
+            database.execute(f"DELETE FROM {self.waiting}")
+        done = [*((row, row[0], row[1]) for row in rows), *((row, now, 0) for row in late)]
+        found = [result for row, ts, number in done for result in self._results(row, answers, ts, number)]
+        if found:
+            database.insert(self.found, len(found[0]), _placed(found))
+
+    def give_up(self, database: Database) -> None:
+        """What still waits is a dead letter: nobody will ask for it any more."""
+        if self.waiting:
+            for row in database.fetch(f"SELECT * FROM {self.waiting}"):
+                self._dead(self._parameters(row), NO_ANSWER)
+            database.execute(f"DELETE FROM {self.waiting}")
+
+    def forget(self) -> None:
+        """Answers that were kept in a push that failed may be of rows that never were."""
+        self.kept.clear()
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """The rows it reads for, and the SQL it asks."""
+        where = f"the data store {self.node.store}" if self.node.store else "this database"
+        how = "for many rows at once" if self.way.question.at_once else "for each row"
+        return f"-- {where} is asked {how}:\n--   {' '.join(self.node.statement.split())}\n{pretty(self.arrived)};"
+
+    # Asking -------------------------------------------------------------------------------------------------------------
+
+    def _answers(self, rows: Sequence[Values], now: int, database: Database) -> Answers | None:
+        """The answer for each row's values; None where the store does not answer."""
+        sets = list(dict.fromkeys(self._parameters(row) for row in rows))
+        fresh = {key: answer for key in sets if (answer := self._kept(key, now)) is not None}
+        asked = [key for key in sets if key not in fresh]
+        try:
+            answers = {**fresh, **self._ask(asked, database)} if asked else fresh
+        except Unreachable:
+            return None
+        if self.node.cache is not None:
+            self.kept = {key: (at, rows_) for key, (at, rows_) in self.kept.items() if now - at < self.node.cache}
+            self.kept.update({key: (now, answers[key]) for key in asked if key in answers})
+        return answers
+
+    def _kept(self, key: Values, now: int) -> list[Values] | None:
+        at, answer = self.kept.get(key, (None, None))
+        return answer if at is not None and self.node.cache is not None and now - at < self.node.cache else None
+
+    def _ask(self, sets: list[Values], database: Database) -> Answers:
+        store = self.way.store
+        if store is None:
+            return self.way.question.answers(sets, database)
+        by_sent = {tuple(converted(key, self.way.there)): key for key in sets}
+        try:
+            with store.asked() as there:
+                found = self.way.question.answers(list(by_sent), there)
+        except Refused:
+            found = self._ask_each(list(by_sent), store, {by_sent[key]: key for key in by_sent})
+        return {by_sent[sent]: answer for sent, answer in found.items()}
+
+    def _ask_each(self, sets: list[Values], store: Store, originals: dict[Values, Values]) -> Answers:
+        """One by one, where the store refused them together: what it refuses then has no answer."""
+        found: Answers = {}
+        for key in sets:
+            try:
+                with store.asked() as there:
+                    found[key] = self.way.question.answers([key], there)[key]
+            except Refused as error:
+                self._dead(key, str(error))
+        return found
+
+    def _dead(self, values: Values, reason: str) -> None:
+        self.network.outbox.bury(self.node.store or "", self.node.table, self.node.statement, dumped(values), reason)
+
+    # Results ------------------------------------------------------------------------------------------------------------
+
+    def _parameters(self, row: Values) -> Values:
+        return tuple(row[3 + self.width :])
+
+    def _results(self, row: Values, answers: Answers, ts: int, seq: int) -> list[Values]:
+        """The row with each row of its answer; ts, seq, expiry and place stand first."""
+        answer = answers.get(self._parameters(row))
+        if answer is None:
+            return []
+        given = row[3 : 3 + self.width]
+        results: list[Values] = []
+        for read in answer:
+            try:
+                results.append((ts, seq, NEVER, row[2], *given, *self.way.back(read)))
+            except TypeMismatch as error:
+                self._dead(self._parameters(row), f"{error}: {read!r}")
+        if not answer and self.node.left:
+            results.append((ts, seq, NEVER, row[2], *given, *[None] * len(self.node.columns)))
+        return results
+
+    def _wait(self, rows: Sequence[Values], database: Database, final: bool) -> None:
+        """The rows wait for the store; when nothing will come any more they are dead letters."""
+        if final:
+            self.give_up(database)
+            for row in rows:
+                self._dead(self._parameters(row), NO_ANSWER)
+            return
+        assert self.waiting is not None
+        if rows:
+            database.insert(self.waiting, len(rows[0]), rows)
+
+
+def _both(first: Convert | None, second: Convert | None) -> Convert | None:
+    if first is None or second is None:
+        return first or second
+    return lambda value: second(first(value))
+
+
+def _moment(row: Values) -> Values:
+    """ts, seq and place."""
+    return tuple(row[:3])
+
+
+def _placed(found: Sequence[Values]) -> list[Values]:
+    """The rows with their places among those of one event: the input's order, then that of the answer."""
+    placed, before, place = [], None, 0
+    for row in found:
+        place = place + 1 if row[:2] == before else 1
+        before = row[:2]
+        placed.append((*row[:3], place, *row[4:]))
+    return placed

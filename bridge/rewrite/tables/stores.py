@@ -1,0 +1,236 @@
+"""ReadSQL, UpdateSQL and IntoTable: in the bridge's own database as statements of the push, else through a data store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge.check.types import UNKNOWN, type_of
+from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
+from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.plan import Insert, Operator
+from bridge.stores import statement
+from bridge.stores.check import RESULT_ID
+from bridge.stores.write import made
+from windows.databases.base import PARAMETER
+from windows.extents import NEVER
+from windows.sql import BY_VALUE, named, never, number, of, table
+
+
+@rewrite.register
+def _(node: ReadSQL, network: Network, need: Need) -> Flow:
+    """Where a query writes a table that is read, the rows read are kept: what is written later does not change them."""
+    sql = statement.read(node.statement, network.store(node.store))
+    kept = not network.written.isdisjoint(table.name.lower() for table in sql.tables)
+
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        if node.store is None and node.cache is None and statement.joins(sql, node.left):
+            operator.notes.append("one statement for all rows")
+            operator.result = _joined(node, sql, below, network)
+        else:
+            _asked(node, sql, below, network, operator)
+
+    if not kept:
+        network.read_late.add(node)
+    operator = network.operator(node, build, "ReadSQL")
+    return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
+
+
+@rewrite.register
+def _(node: UpdateSQL, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        if node.store is None:
+            _updated(node, below, network, operator)
+        else:
+            _posted(node, below, network, operator)
+
+    operator = network.operator(node, build, "UpdateSQL")
+    return network.give(operator, node, need)
+
+
+@rewrite.register
+def _(node: IntoTable, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        below = network.rewrite(node.input, Need.ARRIVALS)
+        names = made(node.table, {"ts": "BIGINT", **network.types(node.input)}, network.database)
+        columns = {name.lower(): column for name, column in below.arrivals.columns.items()}
+        listed = [named(columns[name.lower()].copy(), name) for name in names]
+        rows = Selection(below.arrivals.source, below.arrivals.columns, below.arrivals.conditions).select([])
+        order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
+        operator.steps.append(Insert(node.table, rows.select(*listed).order_by(*order), tuple(names)))
+        operator.result = below
+
+    operator = network.operator(node, build, "IntoTable")
+    return network.give(operator, node, need)
+
+
+# One statement for all --------------------------------------------------------------------------------------------------
+
+
+def _joined(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network) -> Flow:
+    """The arrivals joined with the statement's tables, its `?` being their columns."""
+    parameters = {f"{PARAMETER}{place}": value for place, value in enumerate(node.parameters)}
+    arrivals = below.arrivals.project(
+        {**{name: exp.column(name, quoted=True) for name in ("ts", "seq", *below.order, *below.names)}, **parameters}
+    )
+    item = exp.alias_(exp.Subquery(this=arrivals.select()), "a", table=True, quoted=True)
+    wanted = [name for name, _ in node.typed]
+    select = statement.joined(sql, wanted, item, "a", network.database, node.left)
+    read = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
+    system = [named(of("a", name), name) for name in ("ts", "seq", *below.order)]
+    names = _names(node, below)
+    one = statement.gives_one(sql, network.database)
+    orders = {} if one else {f"{BY_VALUE}{place}": value for place, value in enumerate(read)}
+    select.set(
+        "expressions",
+        [
+            *system,
+            named(number(NEVER), "_expires"),
+            *(of("a", name) for name in below.names),
+            *(named(value.copy(), name) for value, name in zip(read, names[len(below.names) :], strict=True)),
+            *(named(value.copy(), name) for name, value in orders.items()),
+        ],
+    )
+    order = (*below.order, *orders)
+    columns = ["ts", "seq", "_expires", *order, *names]
+    return Flow(names, Selection.of(exp.Subquery(this=select), columns), order=order, timed=below.timed)
+
+
+def _names(node: ReadSQL, below: Flow) -> tuple[str, ...]:
+    """The columns of the result, as `stores.resolve` calls them."""
+    taken = {name.lower() for name in below.names}
+    shown = (f"{node.table}_{name}" if name.lower() in taken else name for name, _ in node.typed)
+    return (*below.names, *shown)
+
+
+# Row by row -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(node: ReadSQL | UpdateSQL, below: Flow) -> exp.Select:
+    """What a call reads: ts, seq and place of the arrivals, their columns, then the parameters."""
+    order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
+    place = order[2].copy() if below.order else exp.cast(number(0), "BIGINT")
+    select = below.arrivals.select(["ts", "seq"]).select(named(place, "_place"))
+    select = select.select(*(named(below.arrivals.columns[name].copy(), name) for name in below.names))
+    for position, parameter in enumerate(node.parameters):
+        value = exp.null() if _is_id(parameter, below) else below.arrivals.value(parameter)
+        select = select.select(named(value, f"{PARAMETER}{position}"))
+    return select.order_by(*order)
+
+
+def _is_id(parameter: exp.Expr, below: Flow) -> bool:
+    return isinstance(parameter, exp.Column) and parameter.name == RESULT_ID and RESULT_ID not in below.names
+
+
+def _asked(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network, operator: Operator) -> None:
+    """A table gets the rows that a call reads from the store."""
+    from bridge.rewrite.tables.read_store import Read, Way
+
+    found, waiting = network.name("read", node), network.name("waiting", node)
+    names = _names(node, below)
+    shape = _shape(node, below, names)
+    add_table(operator, found, shape)
+    operator.inboxes.append(found)
+    database = network.database
+    if node.store is not None:
+        add_table(operator, waiting, _rows(node, below))
+        network.outbox.prepare()
+    kinds = network.types(node.input)
+    operator.steps.append(
+        Read(
+            node=node,
+            way=Way.of(node, sql, [_kind(p, kinds) for p in node.parameters], network),
+            table=found,
+            arrived=database.render(_rows(node, below)),
+            found=database.quoted(found),
+            waiting=database.quoted(waiting) if node.store is not None else None,
+            width=len(below.names),
+            network=network,
+        )
+    )
+    columns = ["ts", "seq", "_expires", "_place", *names]
+    flow = Flow(
+        names, Selection.of(table(found), columns), order=("_place",), timed=below.timed or node.store is not None
+    )
+    operator.result = operator.arrivals = flow
+
+
+def _shape(node: ReadSQL, below: Flow, names: Sequence[str]) -> exp.Select:
+    """The columns of the table of rows read."""
+    system = [
+        exp.alias_(exp.cast(number(0), "BIGINT"), name, quoted=True) for name in ("ts", "seq", "_expires", "_place")
+    ]
+    rows = below.arrivals.select(below.names)
+    read = [
+        exp.alias_(exp.cast(exp.null(), kind), name, quoted=True)
+        for (_, kind), name in zip(node.typed, names[len(below.names) :], strict=True)
+    ]
+    rows.set("expressions", [*system, *rows.expressions, *read])
+    return rows
+
+
+def _kind(parameter: exp.Expr, kinds: dict[str, str]) -> str:
+    return type_of(parameter, lambda column: "BIGINT" if column.name == "ts" else kinds.get(column.name, UNKNOWN))
+
+
+def _updated(node: UpdateSQL, below: Flow, network: Network, operator: Operator) -> None:
+    from bridge.stores.write import Update
+
+    database = network.database
+    sql = statement.update(node.statement, database)
+    text, order = database.marked(sql.tree, sql.count)
+    ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
+    counted = None
+    if node.changed is None:
+        operator.result = below
+    else:
+        counted = network.name("changed", node)
+        rows = _rows(node, below)
+        shape = rows.copy()
+        shape.set("expressions", shape.expressions[: 3 + len(below.names)])
+        shape = shape.select(exp.alias_(exp.cast(number(0), "BIGINT"), node.changed, quoted=True))
+        shape.set("order", None)
+        shape = shape.select(exp.alias_(never(), "_expires", quoted=True))
+        add_table(operator, counted, shape)
+        operator.inboxes.append(counted)
+        names = (*below.names, node.changed)
+        columns = ["ts", "seq", "_expires", "_place", *names]
+        flow = Flow(names, Selection.of(table(counted), columns), order=("_place",), timed=below.timed)
+        operator.result = operator.arrivals = flow
+    operator.steps.append(
+        Update(
+            node=node,
+            table=counted or "",
+            arrived=database.render(_rows(node, below)),
+            text=text,
+            order=order,
+            ids=ids,
+            width=len(below.names),
+            counted=database.quoted(counted) if counted else None,
+        )
+    )
+
+
+def _posted(node: UpdateSQL, below: Flow, network: Network, operator: Operator) -> None:
+    from bridge.stores.write import Post
+
+    network.outbox.prepare()
+    kinds = network.types(node.input)
+    ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
+    decoders = [network.database.decoder(_kind(parameter, kinds)) for parameter in node.parameters]
+    operator.result = below
+    operator.steps.append(
+        Post(
+            node=node,
+            table="",
+            arrived=network.database.render(_rows(node, below)),
+            outbox=network.outbox,
+            ids=ids,
+            decoders=tuple(decoders),
+            width=len(below.names),
+        )
+    )

@@ -1,0 +1,125 @@
+"""Variables that events set (EPL's on … set): each value is in a table of one row."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge.query.variables import CURRENT, SetVariables
+from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.joins import lookup as early
+from bridge.rewrite.network import Network, add_table, rewrite
+from bridge.rewrite.plan import Operator
+from bridge.rewrite.tables.change import EVENT, Marked, add_cause, arrived, equations, run_bound
+from windows.databases import Database
+from windows.extents import NEVER
+from windows.sql import called, column, named, of, table, zero
+
+
+@rewrite.register
+def _(node: SetVariables, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        early.make(node, network)
+        for state in node.set:
+            network.note_change(state.name, node.input)
+        _set(node, network.rewrite(node.input, Need.ARRIVALS), network, operator)
+
+    names = ", ".join(table.name for table in node.set)
+    return network.give(network.operator(node, build, f"Set {names}"), node, need)
+
+
+def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) -> None:
+    database = network.database
+    cause, changed = network.name("cause", node), network.name("changed", node)
+    events = arrived(below)
+    add_cause(operator, cause, events)
+    names = [state.name for state in node.set]
+    settings = []
+    for name, value in node.settings:
+        update = exp.Update(this=table(name), expressions=equations([name], 0))
+        text = database.render(exp.select(_meant(value)).from_(called(cause, EVENT)))
+        settings.append(Setting(names.index(name), text, database.marked(update, 1)))
+    shape = exp.select(*(named(zero(), name) for name in ("ts", "seq", "_expires", "_place")))
+    values = [named(_value(name), name) for name in names]
+    add_table(operator, changed, shape.select(*values))
+    operator.inboxes.append(changed)
+    columns = ["ts", "seq", "_expires", "_place", *names]
+    told = Flow(tuple(names), Selection.of(table(changed), columns), order=("_place",), timed=below.timed)
+    operator.arrivals = operator.result = told
+    operator.steps.append(
+        Assign(
+            arrived=database.render(events),
+            cause=database.quoted(cause),
+            clear=database.render(exp.delete(table(cause))),
+            settings=settings,
+            told=database.quoted(changed),
+            table=changed,
+        )
+    )
+
+
+def _value(name: str) -> exp.Subquery:
+    """What a variable is now."""
+    return exp.Subquery(this=exp.select(column(name)).from_(table(name)))
+
+
+def _meant(value: exp.Expr) -> exp.Expr:
+    """An expression over the event at hand and the values of variables."""
+
+    def own(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        if node.name.startswith(CURRENT):
+            return _value(node.name.removeprefix(CURRENT))
+        return of(EVENT, node.name)
+
+    return value.transform(own)
+
+
+# The step that sets variables: one event after the other, one value after the other
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One value that is set: its place among those that are told, and the texts that compute and keep it."""
+
+    place: int
+    value: str
+    update: Marked
+
+
+@dataclasses.dataclass
+class Assign:
+    """Sets variables for each event of this push, in order; notes in `told` the values that they have then."""
+
+    arrived: str
+    cause: str
+    clear: str
+    settings: Sequence[Setting]
+    told: str
+    table: str
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """Take the events of this push."""
+        told: list[tuple[Any, ...]] = []
+        for place, event in enumerate(database.fetch(self.arrived)):
+            database.execute(self.clear)
+            database.insert(self.cause, len(event), [event])
+            values = dict[int, Any]()
+            for one in self.settings:
+                values[one.place] = database.fetch(one.value)[0][0]
+                run_bound(database, one.update, [values[one.place]])
+            told.append((*event[:2], NEVER, place, *(values[place] for place in sorted(values))))
+        if told:
+            database.insert(self.told, len(told[0]), told)
+
+    def forget(self) -> None:
+        """It remembers nothing."""
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """The events, and the values for each."""
+        parts = [f"{pretty(self.arrived)};", f"-- for each of these rows, alone in {self.cause}:"]
+        return "\n".join([*parts, *(f"{pretty(one.value)};" for one in self.settings)])

@@ -1,0 +1,62 @@
+"""Timestamps and tables as events have them: whole milliseconds, and Arrow."""
+
+from __future__ import annotations
+
+import datetime
+import operator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from bridge.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+EARLIEST, LATEST = -(2**53), 2**53
+"""The range of timestamps, in milliseconds around 1970: some 285,000 years to either side."""
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def milliseconds(timestamp: Any) -> int:
+    """A timestamp as whole milliseconds since 1970: a whole number, or a datetime with its time zone.
+
+    >>> milliseconds(datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC))
+    1000
+    """
+    if isinstance(timestamp, datetime.datetime):
+        if timestamp.tzinfo is None:
+            raise SchemaError(f"the timestamp {timestamp} has no time zone: say which, or give milliseconds")
+        return (timestamp - _EPOCH) // datetime.timedelta(milliseconds=1)
+    try:
+        ts = operator.index(timestamp)
+    except TypeError:
+        ts = None
+    if ts is None or isinstance(timestamp, bool):
+        raise SchemaError(f"a timestamp is whole milliseconds or an aware datetime, not {timestamp!r}")
+    if not EARLIEST <= ts <= LATEST:
+        raise SchemaError(f"the timestamp {ts} is out of range ({EARLIEST} to {LATEST} ms)")
+    return ts
+
+
+def as_arrow(events: Any) -> Iterator[pa.Table] | None:
+    """Arrow tables of a table, batches, or a pandas or polars frame; None for anything else."""
+    module = type(events).__module__.split(".")[0]
+    if module not in ("pyarrow", "pandas", "polars"):
+        return None
+    import pyarrow as pa
+
+    if module == "pandas" and hasattr(events, "columns"):
+        return iter([pa.Table.from_pandas(events, preserve_index=False)])
+    if module == "polars" and hasattr(events, "to_arrow") and hasattr(events, "columns"):
+        return iter([events.to_arrow()])
+    if isinstance(events, pa.Table):
+        return iter([events])
+    if isinstance(events, pa.RecordBatch):
+        return iter([pa.Table.from_batches([events])])
+    if isinstance(events, pa.RecordBatchReader):
+        return (pa.Table.from_batches([batch]) for batch in events)
+    name = f"{module}.{type(events).__name__}"
+    raise SchemaError(f"push_events takes an Arrow table, a record batch, a reader or a frame, not {name}")

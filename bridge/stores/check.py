@@ -1,0 +1,87 @@
+"""Checks of ReadSQL, UpdateSQL and IntoTable: what their SQL is, and which columns they give."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.scope import Field, Scope, scalar
+from bridge.errors import QueryError
+from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
+from bridge.stores import statement
+from windows.schema import is_reserved
+
+RESULT_ID = "result_id"
+"""The parameter of an UpdateSQL that is the result's own name."""
+
+
+@resolve.register(ReadSQL)
+def _(node: ReadSQL, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    database = names.store(node.store)
+    sql = statement.read(node.statement, database, node.position)
+    statement.check_parameters(sql, len(node.parameters), node.position)
+    parameters = tuple(scalar(parameter, Scope(below.fields)) for parameter in node.parameters)
+    columns = statement.columns(sql, node.columns, database, node.position)
+    resolved = dataclasses.replace(node, input=below.node, parameters=parameters, columns=columns)
+    return Resolved(resolved, (*below.visible, *_result_fields(node, columns, below.visible)), windowed=False)
+
+
+def _result_fields(node: ReadSQL, columns: Sequence[tuple[str, str]], before: Sequence[Field]) -> list[Field]:
+    """The columns of the SELECT; one that the input has, too, is called `table_column`."""
+    taken = {field.name.lower() for field in before}
+    fields = []
+    for name, kind in columns:
+        shown = f"{node.table}_{name}" if name.lower() in taken else name
+        if shown.lower() in taken:
+            raise QueryError(f"two columns are called {shown!r}: rename one in the SQL with AS", position=node.position)
+        if is_reserved(shown):
+            raise QueryError(
+                f"{shown!r} is the bridge's own name: rename it in the SQL with AS", position=node.position
+            )
+        taken.add(shown.lower())
+        fields.append(Field(shown, kind, (node.table, name)))
+    return fields
+
+
+@resolve.register(UpdateSQL)
+def _(node: UpdateSQL, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    database = names.store(node.store)
+    sql = statement.update(node.statement, database, node.position)
+    statement.check_parameters(sql, len(node.parameters), node.position)
+    parameters = tuple(parameter_of(parameter, below.visible) for parameter in node.parameters)
+    fields = below.visible
+    if node.changed is not None:
+        if node.store is not None:
+            raise QueryError(
+                "a data store is written after the commit, so the number of rows that it changed is not known before; "
+                "in the bridge's own database it is",
+                position=node.position,
+            )
+        if node.changed.lower() in {field.name.lower() for field in fields} or is_reserved(node.changed):
+            raise QueryError(f"there is a column {node.changed!r} already", position=node.position)
+        fields = (*fields, Field(node.changed, "BIGINT"))
+    return Resolved(dataclasses.replace(node, input=below.node, parameters=parameters), fields, windowed=False)
+
+
+def parameter_of(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
+    """A parameter of an UpdateSQL in normal form: an expression over the row, or the result's name."""
+    is_id = isinstance(parameter, exp.Column) and parameter.name.lower() == RESULT_ID
+    if is_id and RESULT_ID not in {field.name.lower() for field in fields}:
+        return exp.column(RESULT_ID, quoted=True)
+    return scalar(parameter, Scope(tuple(fields)))
+
+
+@resolve.register(IntoTable)
+def _(node: IntoTable, names: Names) -> Resolved:
+    below = streaming(node.input, names)
+    found = names.relation(node.table)
+    known = {field.name.lower() for field in found.fields} if found is not None else None
+    for field in below.visible if known is not None else ():
+        if field.name.lower() not in known:  # type: ignore[operator]
+            raise QueryError(f"the table {node.table!r} has no column {field.name!r}", words=[node.table])
+    return Resolved(dataclasses.replace(node, input=below.node), below.visible, windowed=False)

@@ -1,0 +1,120 @@
+"""The steps of an UpdateSQL: in the bridge's own database a part of the push, else a letter in the outbox."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from bridge.check.types import UNKNOWN
+from bridge.errors import QueryError
+from bridge.query.scripts import UpdateSQL
+from bridge.stores.outbox import Outbox
+from bridge.stores.statement import Convert, converted, dumped
+from windows.databases import Database
+from windows.extents import NEVER
+from windows.schema import Attribute
+from windows.sql import table
+
+
+@dataclasses.dataclass
+class Update:
+    """Runs the statement for each row of this push, in order; with `counted`, notes how many rows it changed."""
+
+    node: UpdateSQL
+    table: str
+    arrived: str
+    text: str
+    order: Sequence[int]
+    ids: Sequence[int]
+    width: int
+    counted: str | None
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        noted = []
+        for row in database.fetch(self.arrived):
+            values = parameters(row, self.width, self.ids, self.node.writer)
+            bound = [values[place] for place in self.order]
+            if self.counted is None:
+                database.bind(self.text, bound)
+            else:
+                noted.append((*row[: 3 + self.width], database.change(self.text, bound), NEVER))
+        if self.counted is not None and noted:
+            database.insert(self.counted, len(noted[0]), noted)
+
+    def forget(self) -> None:
+        """It remembers nothing."""
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """The rows it runs for, and the SQL."""
+        return f"-- for each of these rows: {' '.join(self.node.statement.split())}\n{pretty(self.arrived)};"
+
+
+@dataclasses.dataclass
+class Post:
+    """Puts a letter for each row of this push into the outbox, from where it goes to the store after the commit."""
+
+    node: UpdateSQL
+    table: str
+    arrived: str
+    outbox: Outbox
+    ids: Sequence[int]
+    decoders: Sequence[Convert | None]
+    width: int
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        letters = []
+        for row in database.fetch(self.arrived):
+            values = parameters(row, self.width, self.ids, self.node.writer, self.decoders)
+            letters.append((result_id(row, self.node.writer), row[0], dumped(values)))
+        self.outbox.put(self.node.store or "", self.node.writer, self.node.statement, letters)
+
+    def forget(self) -> None:
+        """It remembers nothing."""
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """The rows it posts, and the SQL."""
+        told = f"-- after the commit, at {self.node.store}, for each of these rows: {' '.join(self.node.statement.split())}"
+        return f"{told}\n{pretty(self.arrived)};"
+
+
+def result_id(row: Sequence[Any], writer: str) -> str:
+    """A name of a result that no other has, and that is the same when the same events come again.
+
+    >>> result_id((1000, 7, 0), "bills")
+    'bills/1000/7/0'
+    """
+    return "/".join([writer, *map(str, row[:3])])
+
+
+def parameters(
+    row: Sequence[Any], width: int, ids: Sequence[int], writer: str, decoders: Sequence[Convert | None] = ()
+) -> list[Any]:
+    """The values of a statement's `?` for a row: those after its place and its columns."""
+    values = list(row[3 + width :])
+    values = converted(values, decoders) if decoders else values
+    for place in ids:
+        values[place] = result_id(row, writer)
+    return values
+
+
+# Tables that INSERT INTO TABLE fills
+
+
+def made(name: str, kinds: Mapping[str, str], database: Database) -> list[str]:
+    """The columns of the table that rows of these columns and types fill; a table that is not there is made."""
+    schema = database.relation(name)
+    if schema is not None:
+        known = {column.lower() for column in kinds}
+        return [attribute.name for attribute in schema if attribute.name.lower() in known]
+    columns = []
+    for column, kind in kinds.items():
+        if kind == UNKNOWN:
+            raise QueryError(f"the type of {column!r} is not known: CAST({column} AS …) says it", words=[column])
+        typed = exp.DataType.build(database.column_type(Attribute("column", kind)), dialect=database.dialect, udt=True)
+        columns.append(exp.ColumnDef(this=exp.to_identifier(column, quoted=True), kind=typed))
+    create = exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=columns))
+    database.execute(database.render(create))
+    return list(kinds)

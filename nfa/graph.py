@@ -15,7 +15,7 @@ from nfa.layers import layers_of
 from nfa.pattern import Symbol
 from nfa.picture import Picture
 from nfa.program import MatchSymbol, Program
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 
 DRAWN_LIMIT = 400
 """The most states of a picture."""

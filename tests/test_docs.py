@@ -22,7 +22,8 @@ from collections.abc import Iterator
 import pytest
 
 import bridge
-from bridge.frontends.sql.statements import CreateStream, Query, statements
+from bridge.frontends.sql.statements import statements
+from bridge.frontends.statements import CreateStream, Query
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

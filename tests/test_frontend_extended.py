@@ -11,7 +11,8 @@ from sqlglot import exp
 
 import bridge
 from bridge.errors import QueryError
-from bridge.frontends.sql.statements import CreateQuery, CreateStream, Query, parse, statements
+from bridge.frontends.sql.statements import parse, statements
+from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.expressions import col, count, scalar
 from bridge.query.nodes import (
     Aggregate,

@@ -17,7 +17,7 @@ from bridge.query.nodes import Stream
 from bridge.query.scripts import UpdateSQL
 from bridge.rewrite.letters import counts_by_itself
 from bridge.spark import writes
-from bridge.spark.writes import Letter, Target
+from bridge.spark.write_back import Letter, Target
 from bridge.stores.store import Store
 from windows.databases import Refused, open_database
 from windows.databases.sqlite import SQLite

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-import bridge
 from bridge.bench.paper import Paper
 from bridge.bench.workloads import LONGEST, SCHEMAS, Workload, columns, table, triples
+from bridge.engine.bridge import Bridge
+from bridge.engine.connect import connect
+from bridge.engine.event import Event
 
 Rows = dict[str, list[tuple[Any, ...]]]
 """Results by query, (ts, values …) each, sorted: sides need not agree on the order of results of one instant."""
@@ -142,7 +144,7 @@ def _drop(name: str, results: Any) -> None:
 
 
 def _rows(results: Any) -> Iterator[tuple[Any, ...]]:
-    if isinstance(results, bridge.Event):
+    if isinstance(results, Event):
         return iter([(results.timestamp, *results.payload.values())])
     return zip(*(column.to_pylist() for column in results.columns), strict=True)
 
@@ -211,13 +213,13 @@ class Ours(Sided):
         return f"{self.drive:,} at a time"
 
     def opened(self, workload: Workload, count: int, collect: Callable[[str, Any], None]) -> Session:
-        cep = bridge.connect(self.database)
+        cep = connect(self.database)
         _install(cep, workload, count, collect, **({"batch": True} if self.drive > 1 else {}))
         return OurSession(workload, count, cep, self.drive)
 
 
 class OurSession(Session):
-    def __init__(self, workload: Workload, count: int, cep: bridge.Bridge, drive: int) -> None:
+    def __init__(self, workload: Workload, count: int, cep: Bridge, drive: int) -> None:
         super().__init__(workload, count)
         self.cep, self.drive = cep, drive
 

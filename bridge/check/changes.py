@@ -11,8 +11,7 @@ from bridge.check.resolve import Names, Resolved, resolve, streaming
 from bridge.check.scope import Field, Scope, condition_of, scalar
 from bridge.check.types import UNKNOWN, family, place, type_of
 from bridge.errors import QueryError, nearest
-from bridge.frontends.epl.tables import INITIAL
-from bridge.query.changes import Action, Change, ChangeTable, Changing, Leaving
+from bridge.query.changes import INITIAL, Action, Change, ChangeTable, Changing, Leaving
 from bridge.query.nodes import Filter, Stream, unfiltered
 from bridge.query.variables import CURRENT, SetVariables
 

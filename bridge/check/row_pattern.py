@@ -14,10 +14,9 @@ from bridge import query
 from bridge.check.objects import with_objects
 from bridge.check.paths import with_parts
 from bridge.check.resolve import Names, Resolved, resolve, streaming
-from bridge.check.scope import Field, Scope, condition_of
+from bridge.check.scope import Field, Scope, condition_of, field_of
 from bridge.check.types import UNKNOWN, TypeOf, check_types, place, type_of, with_type_names
 from bridge.errors import QueryError
-from bridge.patterns.values import field_of
 from bridge.query.row_pattern import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
 from windows.extents import Range, Rows, Unbounded

@@ -229,3 +229,12 @@ def _output_name(item: exp.Expr, scope: Scope) -> str:
         field = scope.find(item)
         return field.origin[1] if item.table and field.origin else field.name
     return item.sql()
+
+
+def field_of(node: exp.Column, fields: Sequence[str]) -> str:
+    """The input's own spelling of a column's name, which is found ignoring case unless it is exactly so in quotes."""
+    named = node.this.args.get("quoted") and node.name in fields
+    found = [node.name] if named else [name for name in fields if name.lower() == node.name.lower()]
+    if not found:
+        raise QueryError(f"unknown column {node.name!r}{nearest(node.name, list(fields))}", position=place(node))
+    return found[0]

@@ -14,7 +14,7 @@ from bridge.check.resolve import Resolved, resolve
 from bridge.check.scope import Field
 from bridge.engine.event import Event, maker
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
-from bridge.frontends.epl.contexts import Context
+from bridge.frontends.epl.clauses import Context
 from bridge.frontends.epl.event_types import EventTypes
 from bridge.query.changes import StateTable
 from bridge.query.nodes import Node

@@ -18,12 +18,13 @@ from bridge.check.types import family
 from bridge.engine.catalogue import Catalogue, ScriptEntry
 from bridge.engine.runner import Runner
 from bridge.errors import InUse, NameTaken, QueryError
-from bridge.frontends.epl.contexts import Context, CreateContext
+from bridge.frontends.epl.clauses import Context
+from bridge.frontends.epl.contexts import CreateContext
 from bridge.frontends.epl.named_windows import NamedWindows
 from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
 from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTable
 from bridge.frontends.epl.variables import Constants, CreateVariable, OnSet, after
-from bridge.frontends.sql.statements import CreateQuery, CreateStream, Query, Statement
+from bridge.frontends.statements import CreateQuery, CreateStream, Query, Statement
 from bridge.query.changes import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import MultiFilter, Script

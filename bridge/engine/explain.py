@@ -259,7 +259,7 @@ def _of_query(entry: QueryEntry) -> Iterator[Diagram]:
 
 
 def _of_select(sql: str) -> Iterator[Diagram]:
-    from bridge.patterns.bounded import parts
+    from bridge.frontends.sql.clauses_in_text import parts
 
     for part in parts(sql)[1]:
         yield diagram(compile_program(part.clause.pattern), str(part.clause.pattern))

@@ -63,7 +63,7 @@ def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str
     """What would be run to answer a SELECT, without its rows; raises what `answer` would raise before these are read."""
     asked, database = _Asked(catalogue, network, now), network.database
     if "match_recognize" in sql.lower():
-        from bridge.patterns.explain import explanation
+        from bridge.engine.match_recognize import explained as explanation
 
         with asked.pointing(sql):
             return explanation(sql, database, asked.rendered)
@@ -85,7 +85,7 @@ def why(
     now: int,
 ) -> Why:
     """Why a row of the input of a SELECT's MATCH_RECOGNIZE is in a match, or in none."""
-    from bridge.patterns.bounded import why as told
+    from bridge.engine.match_recognize import why as told
 
     asked = _Asked(catalogue, network, now)
     with asked.pointing(sql):
@@ -128,7 +128,7 @@ def _answered(
 ) -> contextlib.AbstractContextManager[str | pa.Table]:
     if "match_recognize" not in sql.lower():
         return contextlib.nullcontext(sql)
-    from bridge.patterns.bounded import answered
+    from bridge.engine.match_recognize import answered
 
     return answered(sql, database, rendered)
 

@@ -1,0 +1,1 @@
+"""Query text becomes query objects: one package per language, over one cursor."""

@@ -7,6 +7,7 @@ expression is refused here, at its place.
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
@@ -325,3 +326,21 @@ def _meant(cursor: Cursor, at: int) -> str | None:
 def _ends_operand(token: Token) -> bool:
     word = word_of(token)
     return word == "" or word in (")", "]", "*") or (word[-1].isalnum() and word.split()[-1] not in _BEFORE_OPERAND)
+
+
+def joined(conditions: tuple[exp.Expr, ...]) -> exp.Expr:
+    """The conditions with AND between, as the one text would be read.
+
+    >>> print(joined((exp.condition("a OR b"), exp.condition("c"))))
+    (a OR b) AND c
+    """
+    if len(conditions) == 1:
+        return conditions[0]
+    parts = [part for condition in conditions for part in _operands(condition)]
+    return functools.reduce(lambda left, right: exp.And(this=left, expression=right), parts)
+
+
+def _operands(condition: exp.Expr) -> list[exp.Expr]:
+    if isinstance(condition, exp.And):
+        return list(condition.flatten(unnest=False))
+    return [exp.Paren(this=condition) if isinstance(condition, exp.Connector) else condition]

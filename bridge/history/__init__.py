@@ -1,0 +1,1 @@
+"""Replay on this machine: scripts, slices of the history on all cores, results in memory or in files."""

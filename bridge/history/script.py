@@ -12,7 +12,8 @@ from bridge.engine.bridge import Bridge
 from bridge.engine.create import retold
 from bridge.errors import QueryError, SourceError, UnknownName, closest, nearest, source_words
 from bridge.frontends.epl.tables import CreateTable
-from bridge.frontends.sql.statements import CreateStream, Query, Statement, parse, statements
+from bridge.frontends.sql.statements import parse, statements
+from bridge.frontends.statements import CreateStream, Query, Statement
 from bridge.query.changes import StateTable
 from bridge.query.scripts import Script as Graph
 from windows.schema import Schema, TypeMismatch

@@ -1,1 +1,1 @@
-"""MATCH_RECOGNIZE of SQL:2016 (feature R010): the clause, its planner and its strategies."""
+"""Row patterns at work (SQL:2016, R010): conditions, strategies for bounded rows, live machines for streams."""

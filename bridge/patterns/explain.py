@@ -1,22 +1,20 @@
-"""What becomes of a SELECT with MATCH_RECOGNIZE: its clauses, how each is answered, and the SQL that is run.
+"""What becomes of a MATCH_RECOGNIZE clause: its conditions, its strategy, and the SQL that is run.
 
 Nothing is run for it but what tells the columns of the inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from bridge.patterns.bounded import Input, inputs, pointing
 from bridge.patterns.conditions import GRADES, Condition, atom_text, text
-from bridge.patterns.output import Prepared, answer, prepared
+from bridge.patterns.output import Prepared, prepared
 from bridge.patterns.planner import against, choose
-from bridge.patterns.rows import SortedRows, Source
+from bridge.patterns.rows import Input, SortedRows
 from bridge.patterns.task import Task
 from bridge.patterns.values import Value
 from bridge.query.expression_text import scalar_text
@@ -24,25 +22,6 @@ from bridge.query.row_pattern import RowPattern, parts, variable
 from nfa.errors import BudgetError
 from nfa.graph import diagram
 from windows.databases import Database
-
-
-def explanation(sql: str, database: Database, rendered: Callable[[str], str]) -> str:
-    """The explanation, in this database's SQL; raises what the answer would raise before its rows are read."""
-
-    def empty(given: Input) -> pa.Table:
-        none = Source(f"SELECT * FROM ({given.source.text}) AS e WHERE 1 = 0")
-        found = answer(database, none, given.clause, given.fields)
-        return found if found.num_columns else pa.table({"none": pa.nulls(0)})
-
-    with inputs(sql, database, rendered, empty) as (whole, clauses):
-        select = rendered(whole)
-        database.columns_of(select)
-        lines = [f"-- SELECT on demand, on {database.dialect}"]
-        for number, given in enumerate(clauses, 1):
-            with pointing(sql):
-                lines += _clause(number, given, database)
-    stands = ", ".join(f"{given.part.name} is the answer of {number}" for number, given in enumerate(clauses, 1))
-    return "\n".join([*lines, "", f"-- the answer; {stands}", pretty(select, database) + ";"])
 
 
 def pretty(sql: str, database: Database) -> str:
@@ -53,7 +32,8 @@ def pretty(sql: str, database: Database) -> str:
         return sql
 
 
-def _clause(number: int, given: Input, database: Database) -> Iterator[str]:
+def clause_explanation(number: int, given: Input, database: Database) -> Iterator[str]:
+    """The lines on one clause, the clauses counted from 1."""
     asked = prepared(database, given.clause, given.fields)
     rows = SortedRows(database, given.source, asked.clause, asked.needed, f"_cep_rows_{number}")
     task = asked.task(rows)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from bridge.check.scope import field_of
 from bridge.errors import QueryError
 from bridge.patterns.aggregates import folded
 from bridge.patterns.arrays import Array, Bools, Ints, taken
@@ -20,7 +21,7 @@ from bridge.patterns.planner import run, settled
 from bridge.patterns.rows import SortedRows, Source, arrow_columns
 from bridge.patterns.strategies import offsets as statement
 from bridge.patterns.task import Task
-from bridge.patterns.values import Atom, Fold, Label, Number, Value, Valued, field_of, read
+from bridge.patterns.values import Atom, Fold, Label, Number, Value, Valued, read
 from bridge.query.row_pattern import PerMatch, RowPattern
 from nfa.arrays.matches import Found
 from nfa.errors import BudgetError, SkipError

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge.errors import QueryError
+from bridge.frontends.sql.clauses_in_text import Part
 from bridge.patterns.arrays import Array, Ints, taken
 from bridge.patterns.partitions import (
     AT_MOST,
@@ -309,3 +310,16 @@ def _array(values: list[Any]) -> Array:
         if all(value is None or isinstance(value, (int, float)) for value in values):
             return pa.array([None if value is None else float(value) for value in values])
         raise QueryError("a column has values of several types: CAST it in a sub-query") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """One clause with the SELECT it reads, in the database's words, and the columns of that."""
+
+    part: Part
+    source: Source
+    fields: Sequence[str]
+
+    @property
+    def clause(self) -> RowPattern:
+        return self.part.clause

@@ -11,10 +11,9 @@ import numpy as np
 from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
-from bridge.patterns.bounded import Input
 from bridge.patterns.members import Members
 from bridge.patterns.output import Prepared, matches, prepared
-from bridge.patterns.rows import ROWS, SortedRows, Source, source_item
+from bridge.patterns.rows import ROWS, Input, SortedRows, Source, source_item
 from bridge.patterns.strategies.machine import Asked, Numbered
 from bridge.patterns.task import Task
 from bridge.patterns.why import InMatch, Questions, Run, Skipped, Step, Why
@@ -25,7 +24,7 @@ from nfa.errors import BudgetError
 from nfa.skip import to_next_row
 from nfa.threads.machine import Arrived, Machine
 from nfa.threads.trace import Arrival, Tracer, candidates
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 from windows.databases import Database
 from windows.sql import column, of
 

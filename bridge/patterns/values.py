@@ -14,8 +14,9 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from bridge.check.paths import column_of
+from bridge.check.scope import field_of
 from bridge.check.types import place as place_in_text
-from bridge.errors import QueryError, nearest
+from bridge.errors import QueryError
 from bridge.query.row_pattern import SEMANTICS, RowPattern
 from windows.nested import is_list, is_object
 from windows.sql import column, number
@@ -311,17 +312,6 @@ class _Reader:
             return exp.Paren(this=atom.row.copy()) if isinstance(atom, Value) else part
 
         return _leaf(Value(place, node.transform(row)))
-
-
-def field_of(node: exp.Column, fields: Sequence[str]) -> str:
-    """The input's own spelling of a column's name, which is found ignoring case unless it is exactly so in quotes."""
-    named = node.this.args.get("quoted") and node.name in fields
-    found = [node.name] if named else [name for name in fields if name.lower() == node.name.lower()]
-    if not found:
-        raise QueryError(
-            f"unknown column {node.name!r}{nearest(node.name, list(fields))}", position=place_in_text(node)
-        )
-    return found[0]
 
 
 def _above(node: exp.Expr) -> list[exp.Expr]:

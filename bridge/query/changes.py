@@ -131,3 +131,7 @@ class Leaving(Node):
 
     def __str__(self) -> str:
         return f"{self.input} AS THEY LEAVE"
+
+
+INITIAL = "initial"
+"""Qualifies the columns of a row as they were before an update."""

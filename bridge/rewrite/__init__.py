@@ -16,9 +16,9 @@ from bridge.rewrite.rows import enumeration as enumeration
 from bridge.rewrite.rows import gathered as gathered
 from bridge.rewrite.rows import previous as previous
 from bridge.rewrite.tables import change as change
+from bridge.rewrite.tables import changed_window as changed_window
 from bridge.rewrite.tables import stores as stores
 from bridge.rewrite.tables import variables as variables
-from bridge.rewrite.windows import changed as changed
 from bridge.rewrite.windows import jumping as jumping
 from bridge.rewrite.windows import leaving as leaving
 from bridge.rewrite.windows import sliding as sliding

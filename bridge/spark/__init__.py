@@ -38,8 +38,8 @@ def replay(
     from bridge.spark.continuation import go_live
     from bridge.spark.parquet import read, write
     from bridge.spark.pieces import Replay, frames
+    from bridge.spark.write_back import write as write_letters
     from bridge.spark.writes import refuse, refuse_tables, run_name
-    from bridge.spark.writes import write as write_letters
 
     script = Script.of(queries)
     refuse_tables(script, ": engine='local'")

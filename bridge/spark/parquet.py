@@ -18,10 +18,11 @@ from bridge.errors import SourceError
 from bridge.spark.big_partitions import NO_STRANDS
 from bridge.spark.columns import ORDER, spark_schema
 from bridge.spark.events import column
-from bridge.spark.pieces import Group, Replay
+from bridge.spark.groups import Group
+from bridge.spark.pieces import Replay
 from bridge.spark.task import Writer, folder_of
+from bridge.spark.write_back import write as write_letters
 from bridge.spark.writes import run_name
-from bridge.spark.writes import write as write_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,9 +16,10 @@ import pyarrow as pa
 from bridge.engine.bridge import Bridge
 from bridge.engine.connect import connect
 from bridge.errors import BridgeError
-from bridge.history.pieces import Path, fanout, in_words
+from bridge.history.pieces import Path, fanout
 from bridge.history.script import Script, schema_for, undeclared
 from bridge.query.nodes import MatchRecognize, Node, Stream, walk
+from bridge.rewrite import letters
 from bridge.sources.arrow import milliseconds
 from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.big_partitions import (
@@ -50,9 +51,10 @@ from bridge.spark.columns import (
 from bridge.spark.cut import History, comparable, history_of, key_of, numbered, slice_of, timed, value_of
 from bridge.spark.events import FILE, ROW, Events, column, open_events
 from bridge.spark.first_rows import with_first_row
+from bridge.spark.groups import Group, in_one_pass
 from bridge.spark.session import session
 from bridge.spark.task import Feed, Task, needed
-from bridge.spark.writes import NO_WRITES, checked_stores, separated, stores_read
+from bridge.spark.writes import NO_WRITES, Writes, brought, checked_stores, is_serial, stores_read
 from windows.schema import Attribute, Schema
 
 if TYPE_CHECKING:
@@ -66,25 +68,6 @@ PIECES_A_CORE = 3
 
 OVERLAP = 4
 """A slice is so many times as long as its results look back, where there are slices enough then."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """Queries that are computed in the same pieces, in one pass, but for `strands`, each of which is cut by itself."""
-
-    names: tuple[str, ...]
-    back: int | None
-    keys: Mapping[str, tuple[Path, ...]]
-    strands: Strands = NO_STRANDS
-
-    @property
-    def told(self) -> str:
-        """How the pieces are made, in words."""
-        if self.back is not None:
-            return f"slices of time, each looking back {self.back} ms"
-        if self.strands.found:
-            return f"{f'{in_words(self.keys)}; ' if self.strands.rest else ''}{self.strands.told}"
-        return in_words(self.keys)
 
 
 class Replay:
@@ -125,7 +108,7 @@ class Replay:
         self._history: History | None = None
         self._known_strands: dict[tuple[int, tuple[Path, ...]], Strands] = {}
         self.relations, self.writes = self.given, NO_WRITES
-        self.script, self.relations, self.writes = separated(self)
+        self._separate_writes()
         with self.checked() as cep:
             self.fanouts = {name: self.writes.way(name, fanout(name, cep._catalogue)) for name in self.script.queries}
             self.writes.learn(cep)
@@ -145,6 +128,21 @@ class Replay:
             self.install(cep)
             self.streams = cep.streams
             yield cep
+
+    def _separate_writes(self) -> None:
+        """Takes out of the script what it writes, and brings the tables that executors want.
+
+        The whole script is checked first, so that what is wrong with it is told as anywhere else.
+        """
+        if not letters.touches(self.script.queries):
+            return
+        with connect() as cep:
+            self.script, tables = brought(self.script, self.database, self.given, cep.database)
+        self.relations = {**self.given, **tables}
+        with self.checked() as cep:
+            serial = is_serial(self.script, cep)
+        queries, writers = letters.split(self.script.queries, serial)
+        self.script, self.writes = dataclasses.replace(self.script, queries=queries), Writes(writers, serial)
 
     def install(self, cep: Bridge) -> None:
         """Registers the streams in a bridge and creates the queries there."""
@@ -430,29 +428,6 @@ class Replay:
         key = key_of(events, group.keys.get(events.stream.lower(), ())) if group.back is None else F.lit(0)
         own = [F.col(c).alias(f"s{number}{c}") for c in events.columns]
         return events.frame.select(key.alias(PIECE), F.col(TIME), place.alias(PLACE), *own)
-
-
-def in_one_pass(groups: Iterable[Group]) -> list[Group]:
-    """Fewer groups: those by key are one where they have no stream in common, or the same keys of it.
-
-    >>> by_k, of_both = {"s": (("k",),)}, {"s": (("k",),), "u": (("j",),)}
-    >>> [group.names for group in in_one_pass([Group(("a",), None, by_k), Group(("b",), None, of_both)])]
-    [('a', 'b')]
-    """
-    found: list[Group] = []
-    for group in groups:
-        at = next((at for at, other in enumerate(found) if _agree(group, other)), None)
-        if at is None:
-            found.append(group)
-        else:
-            keys = {**found[at].keys, **group.keys}
-            found[at] = dataclasses.replace(found[at], names=(*found[at].names, *group.names), keys=keys)
-    return found
-
-
-def _agree(one: Group, other: Group) -> bool:
-    by_key = all(group.keys and group.back is None and not group.strands.found for group in (one, other))
-    return by_key and all(other.keys.get(stream, columns) == columns for stream, columns in one.keys.items())
 
 
 def frames(replay: Replay) -> dict[str, DataFrame]:

@@ -24,7 +24,7 @@ from nfa.arrays.matches import Codes, Found, Letters, Rows, offsets, partitions
 from nfa.arrays.skip_chain import check_result
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row, to_next_row
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 
 WORTH = 4_000_000
 """From so many rows on it takes longer to search in numpy than to compile."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from nfa.arrays.lockstep import Ints, Table
 from nfa.arrays.matches import Letters
 from nfa.errors import BudgetError
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 
 DIRECT_SYMBOLS = 10
 """Up to so many symbols a letter is its own class."""

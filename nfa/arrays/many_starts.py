@@ -18,7 +18,7 @@ from nfa.arrays.matches import Codes, Found, Letters, Rows, offsets, partitions
 from nfa.arrays.skip_chain import chain
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 
 PIECE = 64
 """How many rows of a start that is followed alone are asked for at first."""

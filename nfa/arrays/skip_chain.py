@@ -19,7 +19,7 @@ from nfa.errors import ExhaustedError
 from nfa.match import Match, Membership
 from nfa.program import MatchSymbol
 from nfa.skip import Skip, past_last_row, search_on, to_first, to_next_row
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 
 STARTS_AT_ONCE = 262_144
 """The most starts that are asked about together."""

@@ -20,7 +20,7 @@ from nfa.arrays.skip_chain import STARTS_AT_ONCE, chain, check_result
 from nfa.errors import BudgetError
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row, to_next_row
-from nfa.transitions import Closures, mask
+from nfa.threads.transitions import Closures, mask
 
 SET_LIMIT = 10_000
 """The most sets of instructions of the backward pass."""

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from nfa.temporal.tree import Temporal
-
-if TYPE_CHECKING:
-    from nfa.temporal.machine import Watch
 
 Bound: TypeAlias = dict[int, Any]
 """The events bound so far, by the numbers of their `Once`; a list of events where a part was repeated."""
 
 Lines: TypeAlias = list[Any]
 """An instance as nested lists of whole numbers and of events."""
+
+
+class Watcher(Protocol):
+    """The machine that instances belong to: it numbers them, and keeps those that wait for events and times."""
+
+    places: dict[int, int]
+    nodes: list[Temporal]
+    listening: dict[int, dict[int, Any]]
+    now: int
+
+    @property
+    def value(self) -> Callable[[int, Bound], Any]: ...
+    def next(self) -> int: ...
+    def listen(self, state: Any) -> None: ...
+    def schedule(self, state: Any) -> None: ...
 
 
 class Above(Protocol):
@@ -27,7 +39,7 @@ class Above(Protocol):
 class State:
     """An instance of a part of the pattern."""
 
-    def __init__(self, watch: Watch, above: Above, node: Any) -> None:
+    def __init__(self, watch: Watcher, above: Above, node: Any) -> None:
         self.watch, self.above, self.node = watch, above, node
         self.alive = True
 
@@ -90,12 +102,12 @@ def of(kind: type) -> Callable[[S], S]:
     return registered
 
 
-def made(watch: Watch, above: Above, node: Temporal) -> State:
+def made(watch: Watcher, above: Above, node: Temporal) -> State:
     """A new instance of a part, not started yet."""
     return _STATES[type(node)](watch, above, node)
 
 
-def loaded(watch: Watch, above: Above, lines: Lines) -> State:
+def loaded(watch: Watcher, above: Above, lines: Lines) -> State:
     """An instance as it was dumped."""
     state = made(watch, above, watch.nodes[lines[0]])
     state.load(lines)

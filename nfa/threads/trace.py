@@ -11,7 +11,7 @@ from nfa.pattern import Symbol
 from nfa.program import MatchSymbol
 from nfa.threads.machine import Arrived, Machine, Threads
 from nfa.threads.path import Path, Row
-from nfa.transitions import Closures, mask
+from nfa.threads.transitions import Closures, mask
 
 
 class Fate(enum.Enum):

@@ -1,0 +1,1 @@
+"""CPL, the language of PaaS-CEP: scripts of several operators."""

@@ -13,8 +13,7 @@ from sqlglot import exp
 
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.expressions import Names, listed, plain, resolved, single
-from bridge.frontends.sql.select import joined
+from bridge.frontends.expressions import Names, joined, listed, plain, resolved, single
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, UpdateSQL
 from windows.extents import Batch, Extent, Range

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from bridge.errors import QueryError
+from bridge.frontends.clauses import batch, schema, whole
 from bridge.frontends.cpl.insert import WORDS, Insert, Named, insert
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.sql.clauses import batch, schema, whole
 from bridge.query.scripts import Script, Statement
 from windows.extents import UNITS, Extent, Range, Rows
 from windows.schema import Schema

@@ -9,9 +9,9 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl.clauses import Told
 from bridge.frontends.epl.istream_rstream import NEW, TOLD, is_mark
 from bridge.frontends.epl.named_windows import EVER, OF_EVENT, RATE, is_ever, tells_more
-from bridge.frontends.epl.output import Told
 from bridge.frontends.epl.previous import of_same, within
 from bridge.frontends.expressions import position_of
 from bridge.query.epl_nodes import Lookup, Prior, Snapshot

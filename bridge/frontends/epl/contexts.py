@@ -14,8 +14,9 @@ from sqlglot import exp
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
-from bridge.frontends.epl.inputs import Joins, filtered
-from bridge.frontends.epl.output import Told
+from bridge.frontends.epl.clauses import Context, Keyed, Told
+from bridge.frontends.epl.filters import filtered
+from bridge.frontends.epl.inputs import Joins
 from bridge.frontends.expressions import Names, position_of, resolved
 from bridge.query.changes import Leaving
 from bridge.query.epl_nodes import EagerMatch, TemporalMatch
@@ -33,45 +34,6 @@ _KINDS = {
     "INITIATED": "a context that is initiated is not supported: a pattern says what begins and ends",
     "CONTEXT": "contexts in contexts are not supported: partition by takes several keys, k and j",
 }  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True)
-class Keyed:
-    """`k and j from S(v > 1)`: the keys of a stream's events, and which of them count."""
-
-    stream: str
-    keys: tuple[exp.Expr, ...]
-    condition: exp.Expr | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Context:
-    """`create context C partition by k from S, j from T`; or of categories, `group by v < 0 as low from S`.
-
-    Categories have labels and conditions; an instance for one of them has its `label`, and its place among them as `id`.
-    """
-
-    name: str
-    streams: tuple[Keyed, ...]
-    categories: tuple[tuple[str, exp.Expr], ...] = ()
-    label: str | None = None
-    id: int = 0
-
-    @property
-    def instances(self) -> tuple[Context, ...]:
-        """What a statement is in: of categories it is in each of them, as if it were written for it alone."""
-        if not self.categories:
-            return (self,)
-        (of,) = self.streams
-        conditions = [(label, _both(condition, of.condition)) for label, condition in self.categories]
-        return tuple(
-            Context(self.name, (Keyed(of.stream, (), condition),), label=label, id=place)
-            for place, (label, condition) in enumerate(conditions)
-        )
-
-    def keyed(self, stream: str) -> Keyed | None:
-        """What it says of a stream."""
-        return next((one for one in self.streams if one.stream.lower() == stream.lower()), None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,10 +97,6 @@ def _categories(cursor: Cursor, name: str) -> Context:
     conditions = resolved(cursor, [condition for _, condition in found], Names(alias, ()))
     labels = [label for label, _ in found]
     return Context(name, (Keyed(stream, (), condition_of_all),), tuple(zip(labels, conditions, strict=True)))
-
-
-def _both(one: exp.Expr, other: exp.Expr | None) -> exp.Expr:
-    return one if other is None else exp.and_(other.copy(), one.copy())
 
 
 def _keyed(cursor: Cursor) -> Keyed:

@@ -16,7 +16,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, blanked, tokens
 
 if TYPE_CHECKING:
-    from bridge.frontends.epl.contexts import Context
+    from bridge.frontends.epl.clauses import Context
     from bridge.query.variables import Variable
 
 UNITS = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from sqlglot import exp
 
-from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.cursor import Cursor
+from bridge.frontends.epl.filters import _JOINS, condition, filtered
+from bridge.frontends.epl.pattern import pattern
 from bridge.frontends.epl.views import windowed, windows
 from bridge.frontends.expressions import Inside, Names, resolved
 from bridge.query.elements import Told
@@ -50,8 +50,6 @@ def item(cursor: Cursor) -> Item:
     if cursor.word() == "(":
         cursor.fail("a sub-query is not supported in FROM: insert into names a statement's results")
     if cursor.word() == "PATTERN":
-        from bridge.frontends.epl.pattern import pattern
-
         name, node, condition = "pattern", cast("Node", pattern(cursor)), None
     else:
         name = cursor.name("a stream")
@@ -66,28 +64,11 @@ def item(cursor: Cursor) -> Item:
     return Item(alias, node, position, cursor.take("UNIDIRECTIONAL"))
 
 
-def filtered(cursor: Cursor) -> epl_scalars.Expression | None:
-    """`( condition, … )` after a stream's name: all of them hold."""
-    if not cursor.take("("):
-        return None
-    if cursor.take(")"):
-        return None
-    conditions = epl_scalars.listed(cursor, cursor.until(()), "a condition")
-    cursor.expect(")")
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found = epl_scalars.both(found, condition)
-    return found
-
-
 def _alias(cursor: Cursor) -> str | None:
     return cursor.name("an alias") if cursor.take("AS") or cursor.has_name() else None
 
 
 # FROM of EPL: several streams, joined, in one direction or in all, with what has no partner or without
-
-STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
-_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,17 +118,6 @@ def asked_by(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -> Joins:
     if exp.Star() in columns:
         cursor.fail("on … select names its columns, or those of the window: w.*", position)
     return Joins([by._replace(unidirectional=True), found], [])
-
-
-Listed = Callable[[Region, str], tuple[exp.Expr, ...]]
-
-
-def condition(cursor: Cursor, listed: Listed | None = None) -> exp.Expr:
-    """The condition up to the next clause, `listed` reading it."""
-    region = cursor.until((",", *STOPS, *_JOINS))
-    if listed is None:
-        return epl_scalars.single(cursor, region, "a condition")
-    return epl_scalars.alone(cursor, region, listed(region, "a condition"), "a condition")
 
 
 def correlated(cursor: Cursor, joins: Joins) -> Correlate:

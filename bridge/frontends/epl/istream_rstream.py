@@ -16,7 +16,7 @@ from windows.extents import Range
 from windows.sql import column
 
 if TYPE_CHECKING:
-    from bridge.frontends.epl.output import Pace
+    from bridge.frontends.epl.clauses import Pace
 
 
 TOLD = "told."

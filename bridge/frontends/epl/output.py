@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl.clauses import Pace, Told
 from bridge.frontends.epl.cursor import period, whole
 from bridge.frontends.epl.istream_rstream import arranged as newest_first
 from bridge.frontends.epl.istream_rstream import every_so_long, is_both, tells_leaving
@@ -20,35 +21,6 @@ from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, 
 from windows.extents import Range, Rows, Unbounded
 
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
-
-
-@dataclasses.dataclass(frozen=True)
-class Pace:
-    """`output last every 5 events`: what of the results since the last time, and after how many or how long.
-
-    `is_said`: the kind, which is "all" where none is written.
-    """
-
-    kind: str
-    count: int | None
-    time: int | None
-    position: int
-    is_said: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Told:
-    """What stands after HAVING, and DISTINCT before the columns."""
-
-    distinct: bool
-    pace: Pace | None
-    order: tuple[exp.Ordered, ...]
-    limit: int | None
-    offset: int
-
-    @property
-    def is_arranged(self) -> bool:
-        return bool(self.order) or self.limit is not None
 
 
 def told(cursor: Cursor, distinct: bool, names: Names) -> Told:

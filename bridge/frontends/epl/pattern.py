@@ -15,7 +15,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.cursor import period, whole
-from bridge.frontends.epl.inputs import filtered
+from bridge.frontends.epl.filters import filtered
 from bridge.frontends.epl.paths import COUNTS
 from bridge.frontends.epl.timers import timer
 from bridge.frontends.expressions import Names, position_of, resolved

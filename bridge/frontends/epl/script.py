@@ -13,8 +13,8 @@ from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
 from bridge.frontends.epl.statement import Statement, annotated, reading, refuse_next, statements_of
 from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTable
 from bridge.frontends.epl.variables import Constants, CreateVariable, OnSet, after
-from bridge.frontends.sql.statements import CreateQuery, CreateStream, Query
-from bridge.frontends.sql.statements import Statement as Plain
+from bridge.frontends.statements import CreateQuery, CreateStream, Query
+from bridge.frontends.statements import Statement as Plain
 from bridge.query.changes import ChangeTable
 from bridge.query.nodes import Stream, walk
 from bridge.query.variables import SetVariables

@@ -17,21 +17,12 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.aggregates import Asked, aggregated, ever, is_apart, told_before
-from bridge.frontends.epl.contexts import Context, CreateContext, Partitioned, create_context, partitioned, take_context
+from bridge.frontends.epl.clauses import Context, Told
+from bridge.frontends.epl.contexts import CreateContext, Partitioned, create_context, partitioned, take_context
 from bridge.frontends.epl.contexts import named as named_in_context
 from bridge.frontends.epl.cursor import EplCursor
-from bridge.frontends.epl.inputs import (
-    RESERVED,
-    STOPS,
-    Item,
-    Joins,
-    asked_by,
-    condition,
-    correlated,
-    names_of,
-    read_joins,
-    tags_of,
-)
+from bridge.frontends.epl.filters import STOPS, condition
+from bridge.frontends.epl.inputs import RESERVED, Item, Joins, asked_by, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl.istream_rstream import (
     both,
     check_join,
@@ -44,7 +35,7 @@ from bridge.frontends.epl.istream_rstream import (
 )
 from bridge.frontends.epl.istream_rstream import told as told_later
 from bridge.frontends.epl.match_recognize import match_recognize
-from bridge.frontends.epl.output import Told, aggregates, paced, sampled, single_events, told
+from bridge.frontends.epl.output import aggregates, paced, sampled, single_events, told
 from bridge.frontends.epl.paths import as_written, refuse_where
 from bridge.frontends.epl.previous import Priors, with_events
 from bridge.frontends.epl.schemas import CreateSchema, CreateVariant, create_schema, create_variant
@@ -75,10 +66,9 @@ from bridge.frontends.epl.variables import (
     on_set,
     with_variables,
 )
-from bridge.frontends.expressions import Names, position_of, resolved
-from bridge.frontends.sql.select import joined
-from bridge.frontends.sql.statements import CreateQuery, Query
-from bridge.frontends.sql.statements import Statement as Plain
+from bridge.frontends.expressions import Names, joined, position_of, resolved
+from bridge.frontends.statements import CreateQuery, Query
+from bridge.frontends.statements import Statement as Plain
 from bridge.query.changes import Leaving
 from bridge.query.epl_nodes import Arrange, Throttle
 from bridge.query.event_type import named, with_types

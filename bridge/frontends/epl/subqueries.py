@@ -16,7 +16,8 @@ from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.contexts import Partitioned
 from bridge.frontends.epl.enumerations import Enumerations
-from bridge.frontends.epl.inputs import STOPS, item
+from bridge.frontends.epl.filters import STOPS
+from bridge.frontends.epl.inputs import item
 from bridge.frontends.expressions import Names, resolved
 from bridge.query.epl_nodes import Lookup, TemporalMatch
 from bridge.query.nodes import Node, Stream, Window

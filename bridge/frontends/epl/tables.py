@@ -13,7 +13,7 @@ from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.inputs import Item, item
 from bridge.frontends.epl.views import windowed, windows
 from bridge.frontends.expressions import Names, position_of, resolved
-from bridge.query.changes import Action, Change, ChangeTable, StateTable
+from bridge.query.changes import INITIAL, Action, Change, ChangeTable, StateTable
 from bridge.query.epl_nodes import TemporalMatch
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Window
 from windows.schema import Attribute, Schema, TypeMismatch
@@ -56,8 +56,6 @@ def trigger(cursor: Cursor) -> Item:
 # State of EPL that events change: create table, and on … update, on … merge, on … delete
 
 VERBS = ("DELETE", "UPDATE", "MERGE")
-INITIAL = "initial"
-"""Qualifies the columns of a row as they were before an update."""
 
 _STOPS = (",", "WHERE", "WHEN", "THEN")
 

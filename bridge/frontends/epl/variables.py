@@ -11,8 +11,8 @@ from bridge.check.types import family, type_of
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl.clauses import Told
 from bridge.frontends.epl.inputs import Item, tags_of
-from bridge.frontends.epl.output import Told
 from bridge.frontends.expressions import Names, resolved
 from bridge.query.epl_nodes import Occurrence, TemporalMatch
 from bridge.query.nodes import Filter, Map, Node, Stream, unfiltered

@@ -6,14 +6,13 @@ the input when the whole FROM item has been read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from fractions import Fraction
 from typing import NamedTuple
 
-from sqlglot import TokenType, exp
+from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
+from bridge.frontends.clauses import batch, duration, schema, whole
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.expressions import Names, listed, plain, resolved, single
 from bridge.query.nodes import Definition, Match, Node, Window
@@ -21,8 +20,6 @@ from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern, symbols
 from windows.extents import (
-    UNITS,
-    Batch,
     Extent,
     FirstRange,
     FirstRows,
@@ -36,138 +33,9 @@ from windows.extents import (
     Unbounded,
     with_expressions,
 )
-from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
+from windows.schema import Schema
 
 Clause = Callable[[Node, Names], Node]
-
-_Number = int | Fraction
-_LIMIT = 2**62
-
-
-# Schemas --------------------------------------------------------------------------------------------------------------
-
-
-def schema(cursor: Cursor, stops: tuple[str, ...] = ()) -> Schema:
-    """`a Integer, "b c": DECIMAL(10, 2)`, up to one of `stops` or a closing parenthesis.
-
-    >>> print(schema(Cursor('a:Integer, "b c": varchar')))
-    a INTEGER, "b c" VARCHAR
-    """
-    attributes = [_attribute(cursor, (), stops)]
-    while cursor.take(","):
-        attributes.append(_attribute(cursor, tuple(attributes), stops))
-    return Schema(tuple(attributes))
-
-
-def _attribute(cursor: Cursor, before: tuple[Attribute, ...], stops: tuple[str, ...]) -> Attribute:
-    position = cursor.position
-    name = cursor.name("a name with its type")
-    cursor.take(":")
-    typed = cursor.position
-    region = cursor.until((",", *stops))
-    if region.start == region.end:
-        cursor.fail(f"the type of {name!r} is expected, not {cursor.shown()}")
-    try:
-        kind = canonical_type(cursor.slice(region))
-    except TypeMismatch as error:
-        cursor.fail(str(error), typed)
-    attribute = Attribute(name, kind)
-    try:
-        Schema((*before, attribute))
-    except TypeMismatch as error:
-        cursor.fail(str(error), position)
-    return attribute
-
-
-# Numbers and durations ------------------------------------------------------------------------------------------------
-
-
-def duration(cursor: Cursor) -> int:
-    """`500 MS`, `(500 + (10/2) - 1) MS`, `INTERVAL '5' SECOND`, `INTERVAL '5 seconds'`, in milliseconds.
-
-    >>> duration(Cursor("(500 + (10/2) - 1) MS")), duration(Cursor("INTERVAL '5' SECOND"))
-    (504, 5000)
-    """
-    start = cursor.position
-    milliseconds = _interval(cursor) if cursor.take("INTERVAL") else whole(cursor) * _unit(cursor)
-    if milliseconds >= _LIMIT:
-        cursor.fail("a duration is less than 2**62 milliseconds", start)
-    return milliseconds
-
-
-def _unit(cursor: Cursor) -> int:
-    unit = cursor.word()
-    if unit not in UNITS:
-        cursor.fail(f"a unit of time is expected ({', '.join(UNITS)}), not {cursor.shown()}")
-    cursor.at += 1
-    return UNITS[unit]
-
-
-def _interval(cursor: Cursor) -> int:
-    token = cursor.peek()
-    if token is None or token.token_type != TokenType.STRING:
-        return whole(cursor) * _unit(cursor)
-    found = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", token.text)
-    unit = found[2].upper() if found else ""
-    if not found or len(found[1]) > 30 or int(found[1]) < 1 or unit not in ("", *UNITS):
-        cursor.fail("INTERVAL wants a whole number of at least 1, like INTERVAL '5' SECOND")
-    cursor.at += 1
-    return int(found[1]) * (UNITS[unit] if unit else _unit(cursor))
-
-
-def whole(cursor: Cursor) -> int:
-    """A whole number of at least 1: written plainly, or computed in parentheses.
-
-    Between whole numbers `/` leaves the remainder out, as in the databases and the language the paper's queries were
-    made with: its windows of `500 + (Count/2) - i` are whole for odd counts, too.
-    """
-    start = cursor.position
-    value = _factor(cursor)
-    if value.denominator != 1 or not 1 <= value < _LIMIT:
-        number = value.numerator if value.denominator == 1 else float(value)
-        cursor.fail(f"a whole number of at least 1 is wanted, not {number}", start)
-    return value.numerator
-
-
-def _sum(cursor: Cursor) -> _Number:
-    value = _product(cursor)
-    while (mark := cursor.word()) in ("+", "-"):
-        cursor.at += 1
-        value = value + _product(cursor) if mark == "+" else value - _product(cursor)
-    return value
-
-
-def _product(cursor: Cursor) -> _Number:
-    value = _factor(cursor)
-    while (mark := cursor.word()) in ("*", "/"):
-        cursor.at += 1
-        position = cursor.position
-        factor = _factor(cursor)
-        if mark == "/" and factor == 0:
-            cursor.fail("division by zero", position)
-        value = value * factor if mark == "*" else _quotient(value, factor)
-    return value
-
-
-def _quotient(value: _Number, by: _Number) -> _Number:
-    exact = Fraction(value) / by
-    return int(exact) if isinstance(value, int) and isinstance(by, int) else exact
-
-
-def _factor(cursor: Cursor) -> _Number:
-    token = cursor.peek()
-    if cursor.take("-"):
-        return -_factor(cursor)
-    if cursor.take("("):
-        value = _sum(cursor)
-        cursor.expect(")")
-        return value
-    if token is None or token.token_type != TokenType.NUMBER:
-        cursor.fail(f"a number is expected, not {cursor.shown()}")
-    if not token.text.replace(".", "", 1).isdecimal() or len(token.text) > 30:
-        cursor.fail("a number is written in plain digits, at most 30")
-    cursor.at += 1
-    return Fraction(token.text) if "." in token.text else int(token.text)
 
 
 # WINDOW ---------------------------------------------------------------------------------------------------------------
@@ -188,14 +56,6 @@ def window(cursor: Cursor) -> Clause:
         return Window(node, own, resolved(cursor, keys, names))
 
     return windowed
-
-
-def batch(cursor: Cursor, stops: tuple[str, ...] = ()) -> Batch:
-    """`START condition STOP condition` (W6), up to one of `stops` or a closing parenthesis."""
-    cursor.expect("START")
-    start = single(cursor, cursor.until(("STOP",)), "a condition")
-    cursor.expect("STOP", " (a batch ends with the row for which the condition after it is true)")
-    return Batch(start, single(cursor, cursor.until(stops), "a condition"))
 
 
 def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:

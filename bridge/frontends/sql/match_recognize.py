@@ -13,10 +13,10 @@ from typing import NamedTuple, NoReturn, TypeVar
 from sqlglot import TokenType, exp
 
 from bridge.errors import QueryError, nearest
+from bridge.frontends.clauses import duration
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import single
 from bridge.frontends.navigation import check, is_name, refuse_functions, rowwise
-from bridge.frontends.sql.clauses import duration
 from bridge.query.row_pattern import PAST_LAST_ROW, PerMatch, RowPattern, Skip
 from bridge.query.words import ROW_PATTERN_WORDS
 from nfa.errors import PatternError

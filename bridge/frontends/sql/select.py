@@ -5,15 +5,15 @@ The clauses are found by their words; sqlglot reads the expressions only, so not
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from sqlglot import exp
 
+from bridge.frontends.clauses import schema
 from bridge.frontends.cursor import Cursor, word_of
-from bridge.frontends.expressions import Names, listed, plain, resolved, single, visible
-from bridge.frontends.sql.clauses import Clause, matching, schema, window
+from bridge.frontends.expressions import Names, joined, listed, plain, resolved, single, visible
+from bridge.frontends.sql.clauses import Clause, matching, window
 from bridge.frontends.sql.match_recognize import match_recognize
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, MatchRecognize, Node, Stream, Union, source_name
 from windows.schema import Schema
@@ -157,24 +157,6 @@ def _combined(inputs: tuple[tuple[str, Node], ...], conditions: tuple[exp.Expr, 
     if len(inputs) > 1:
         return Correlate(inputs, joined(conditions) if conditions else None)
     return Filter(inputs[0][1], conditions[0]) if conditions else inputs[0][1]
-
-
-def joined(conditions: tuple[exp.Expr, ...]) -> exp.Expr:
-    """The conditions with AND between, as the one text would be read.
-
-    >>> print(joined((exp.condition("a OR b"), exp.condition("c"))))
-    (a OR b) AND c
-    """
-    if len(conditions) == 1:
-        return conditions[0]
-    parts = [part for condition in conditions for part in _operands(condition)]
-    return functools.reduce(lambda left, right: exp.And(this=left, expression=right), parts)
-
-
-def _operands(condition: exp.Expr) -> list[exp.Expr]:
-    if isinstance(condition, exp.And):
-        return list(condition.flatten(unnest=False))
-    return [exp.Paren(this=condition) if isinstance(condition, exp.Connector) else condition]
 
 
 def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names) -> Node:

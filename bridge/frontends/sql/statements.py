@@ -6,48 +6,20 @@ SELECT a FROM s[a: INTEGER] WINDOW(RANGE 5000 MS) WHERE a > 1
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
 
 from bridge.errors import QueryError
+from bridge.frontends.clauses import schema
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.expressions import respelt
-from bridge.frontends.sql.clauses import schema
 from bridge.frontends.sql.select import select
+from bridge.frontends.statements import CreateQuery, CreateStream, Query, Statement
 from bridge.query.nodes import Node
 from bridge.query.words import RESERVED
 from windows.schema import Schema
 
 _T = TypeVar("_T")
-
-
-@dataclasses.dataclass(frozen=True)
-class CreateStream:
-    """`CREATE STREAM name (attribute TYPE, …)`."""
-
-    name: str
-    schema: Schema
-
-
-@dataclasses.dataclass(frozen=True)
-class CreateQuery:
-    """`CREATE QUERY name AS SELECT …`; `text` is the SELECT alone, offsets in `node` refer to the whole script."""
-
-    name: str
-    node: Node
-    text: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Query:
-    """One SELECT without a name; `text` is the SELECT alone, offsets in `node` refer to the whole script."""
-
-    node: Node
-    text: str
-
-
-Statement = CreateStream | CreateQuery | Query
 
 
 def parse(text: str) -> Node:

@@ -1,0 +1,1 @@
+"""Row patterns over streams: machines whose state is in tables."""

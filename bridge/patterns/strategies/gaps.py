@@ -26,7 +26,7 @@ from nfa.arrays.matches import Codes, Found, partitions
 from nfa.arrays.skip_chain import chain, check_result
 from nfa.errors import BudgetError
 from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 from windows.sql import column, conjuncts
 
 PAIRS_AT_ONCE = 1 << 20

@@ -16,7 +16,7 @@ from bridge.patterns.conditions import asks_match_number
 from bridge.patterns.strategies.registers_code import Asked, Reading, Register, Slot, Total, Unknown, before
 from bridge.patterns.task import Task
 from nfa.program import MatchSymbol
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 
 MOST_CHOICES = 400
 """How many choices all places may have together."""

@@ -40,7 +40,7 @@ from nfa.pattern import (
 )
 from nfa.program import permuted, program_length
 from nfa.skip import past_last_row, to_next_row
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 from windows.sql import column
 
 MOST_WAYS = 12

@@ -26,7 +26,7 @@ from nfa.arrays.skip_chain import onward
 from nfa.arrays.two_pass import Scan
 from nfa.errors import BudgetError, ExhaustedError
 from nfa.program import MatchSymbol
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 
 PATIENCE = 6
 """How often each row may be looked at before what has been in vain is remembered."""

@@ -19,7 +19,7 @@ from nfa.arrays import compiled
 from nfa.arrays.deadlines import deadlines
 from nfa.arrays.many_starts import LettersAt, scan_lanes
 from nfa.arrays.matches import Found, Letters
-from nfa.transitions import Closures
+from nfa.threads.transitions import Closures
 from windows.databases.lend import lent
 from windows.sql import table
 

@@ -18,13 +18,14 @@ from bridge.rewrite.aggregates.constant_frames import ranged
 from bridge.rewrite.aggregates.counts import can_count, counted, listed, searched, sought
 from bridge.rewrite.aggregates.frames import aggregates, by_index, framed, keys_of, last_rows
 from bridge.rewrite.aggregates.join import Aggregation, guarded
-from bridge.rewrite.aggregates.on_change import at_changes, expired_now
+from bridge.rewrite.aggregates.on_change import at_changes
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.aggregates.partials import Parts
 from bridge.rewrite.aggregates.snapshot import at_moments, held, told_anyway
 from bridge.rewrite.flow import FROM, Flow, Form, Need, Selection, not_later, valid
 from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.windows.expiry import expired_now
 from bridge.rewrite.windows.sliding import pushed_out
 from windows.databases.base import IN_TURN, Database
 from windows.extents import NEVER

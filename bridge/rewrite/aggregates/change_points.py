@@ -16,11 +16,12 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.aggregates.frames import Told, aggregates, arrived, by_index, keys_of, last_rows, listed
-from bridge.rewrite.aggregates.on_change import expired_now, pushers, told_at
+from bridge.rewrite.aggregates.on_change import told_at
 from bridge.rewrite.aggregates.panes import UNTIL
 from bridge.rewrite.aggregates.partials import Parts, nothing_of
 from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Need, Selection
 from bridge.rewrite.network import Network, clock
+from bridge.rewrite.windows.expiry import expired_now, pushers
 from windows.extents import NEVER
 from windows.sql import column, derived, named, never, number, numbered, of, over, same, with_columns, zero
 

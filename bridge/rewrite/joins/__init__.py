@@ -1,0 +1,1 @@
+"""Correlations of streams, and sub-queries over other windows."""

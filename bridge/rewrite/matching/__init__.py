@@ -1,0 +1,1 @@
+"""The paper's MATCHING: strictly sequential patterns, all of whose matches are reported."""

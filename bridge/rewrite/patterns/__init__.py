@@ -1,0 +1,1 @@
+"""Row patterns and patterns in time as operators of a plan."""

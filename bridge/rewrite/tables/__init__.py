@@ -1,0 +1,1 @@
+"""Operators that change tables, set variables, and read or write data stores."""

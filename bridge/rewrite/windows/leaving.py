@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge.query.changes import Leaving
-from bridge.rewrite.aggregates.on_change import expired_now, is_put_out_first, pushers, put_out_by
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.windows.expiry import expired_now, is_put_out_first, pushers, put_out_by
 from windows.extents import NEVER
 from windows.sql import column, derived, named, number, numbered, zero
 

@@ -7,8 +7,6 @@ stands in their place, and every offset stays what it was.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,144 +17,17 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
-from bridge.frontends.cursor import Cursor, word_of
-from bridge.frontends.sql.match_recognize import match_recognize
+from bridge.frontends.sql.clauses_in_text import Part, parts
+from bridge.patterns.explain import clause_explanation, pretty
 from bridge.patterns.output import answer
-from bridge.patterns.rows import Source
+from bridge.patterns.rows import Input, Source
+from bridge.patterns.trace import why as told
 from bridge.patterns.why import Why
 from bridge.query.expressions import syntax_error
-from bridge.query.row_pattern import RowPattern
 from windows.databases import Database
 from windows.databases.lend import lent
 
-_BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
-_STANDIN = "_cep_match_{}"
 _WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)?\s*;?\s*"
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """One clause of a text, the table before it, and the name that stands for both."""
-
-    name: str
-    table: str
-    clause: RowPattern
-    columns: Sequence[str] = ()
-    """The column names that the table's correlation name gives it: `t AS v (a, b)`."""
-    columns_at: int = 0
-    """The offset of these names in the text."""
-
-
-def parts(sql: str) -> tuple[str, list[Part]]:
-    """The text with a name for each clause and the table before it, and what these stand for, in order.
-
-    >>> text, (part,) = parts("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a PATTERN (X)) AS m")
-    >>> " ".join(text.split()), part.table
-    ('SELECT * FROM _cep_match_1 AS m', 't')
-    >>> parts("SELECT * FROM t AS v (b, a) MATCH_RECOGNIZE (ORDER BY a PATTERN (X))")[1][0].columns
-    ('b', 'a')
-    """
-    found: list[Part] = []
-    text = sql
-    while place := _next(text):
-        try:
-            text = _cut(text, place, found)
-        except QueryError as error:
-            raise QueryError(error.message, sql, error.position, error.words) from None
-    return text, found
-
-
-def _next(text: str) -> int:
-    """Which token is the first MATCH_RECOGNIZE; 0 where there is none."""
-    tokens = Cursor(text).tokens
-    pairs = itertools.pairwise(tokens)
-    return next((i for i, (t, after) in enumerate(pairs) if _is_clause(word_of(t), word_of(after))), 0)
-
-
-def _is_clause(word: str, after: str) -> bool:
-    return word == "MATCH_RECOGNIZE" and after == "("
-
-
-def _cut(text: str, place: int, found: list[Part]) -> str:
-    cursor = Cursor(text)
-    cursor.at = place
-    first, alias = _table_before(cursor, place)
-    start = cursor.tokens[first].start
-    table = cursor.bare[start : cursor.tokens[alias].start].rstrip()
-    cursor.at = alias
-    columns_at, columns = _column_list(cursor, place)
-    cursor.at = place
-    clause = match_recognize(cursor)
-    end = cursor.tokens[cursor.at - 1].end + 1
-    name = _STANDIN.format(len(found) + 1)
-    found.append(Part(name, table, clause, columns, columns_at))
-    blank = "".join("\n" if c == "\n" else " " for c in text[start + len(name) : end])
-    return text[:start] + name + blank + text[end:]
-
-
-def _table_before(cursor: Cursor, place: int) -> tuple[int, int]:
-    """The tokens at which the table before a clause begins, and its alias or, without one, the clause."""
-    if place == 0 or word_of(cursor.tokens[place - 1]) in _BEFORE_TABLE:
-        cursor.fail("MATCH_RECOGNIZE stands after the table whose rows it matches: FROM trades MATCH_RECOGNIZE ( … )")
-    first = _factor(cursor, place)
-    if first > 0 and word_of(cursor.tokens[first - 1]) not in _BEFORE_TABLE:
-        alias = first
-        named_as = word_of(cursor.tokens[first - 1]) == "AS"
-        return _factor(cursor, first - named_as), alias - named_as
-    return first, place
-
-
-def _column_list(cursor: Cursor, end: int) -> tuple[int, Sequence[str]]:
-    """The column names of a correlation name, `AS v (a, b)`, up to the token `end`, and their offset."""
-    cursor.take("AS")
-    if cursor.at + 1 >= end:
-        return 0, ()
-    cursor.at += 1
-    at = cursor.expect("(")
-    names = [cursor.name("a column name")]
-    while cursor.take(","):
-        names.append(cursor.name("a column name"))
-    cursor.expect(")")
-    return at, tuple(names)
-
-
-def _factor(cursor: Cursor, end: int) -> int:
-    """Where the table that ends before a token begins: a name, a sub-query, a call, a stream with its WINDOW."""
-    at = end - 1
-    if word_of(cursor.tokens[at]) == ")":
-        at = _opening(cursor, at)
-        if at == 0 or word_of(cursor.tokens[at - 1]) in (*_BEFORE_TABLE, "AS"):
-            return at
-        at -= 1
-        if word_of(cursor.tokens[at]) == "WINDOW" and at > 0:
-            at -= 1
-    while at > 1 and word_of(cursor.tokens[at - 1]) == ".":
-        at -= 2
-    return at
-
-
-def _opening(cursor: Cursor, at: int) -> int:
-    """The parenthesis that the one at a token closes."""
-    depth, place = 1, at
-    while depth and place:
-        place -= 1
-        depth += {")": 1, "(": -1}.get(word_of(cursor.tokens[place]), 0)
-    if depth:
-        cursor.fail("a parenthesis is closed that was not opened", cursor.tokens[at].start)
-    return place
-
-
-@dataclasses.dataclass(frozen=True)
-class Input:
-    """One clause with the SELECT it reads, in the database's words, and the columns of that."""
-
-    part: Part
-    source: Source
-    fields: Sequence[str]
-
-    @property
-    def clause(self) -> RowPattern:
-        return self.part.clause
 
 
 @contextlib.contextmanager
@@ -204,6 +75,25 @@ def inputs(
         yield text, given
 
 
+def explained(sql: str, database: Database, rendered: Callable[[str], str]) -> str:
+    """The explanation, in this database's SQL; raises what the answer would raise before its rows are read."""
+
+    def empty(given: Input) -> pa.Table:
+        none = Source(f"SELECT * FROM ({given.source.text}) AS e WHERE 1 = 0")
+        found = answer(database, none, given.clause, given.fields)
+        return found if found.num_columns else pa.table({"none": pa.nulls(0)})
+
+    with inputs(sql, database, rendered, empty) as (whole, clauses):
+        select = rendered(whole)
+        database.columns_of(select)
+        lines = [f"-- SELECT on demand, on {database.dialect}"]
+        for number, given in enumerate(clauses, 1):
+            with pointing(sql):
+                lines += clause_explanation(number, given, database)
+    stands = ", ".join(f"{given.part.name} is the answer of {number}" for number, given in enumerate(clauses, 1))
+    return "\n".join([*lines, "", f"-- the answer; {stands}", pretty(select, database) + ";"])
+
+
 def why(
     sql: str,
     row: Mapping[str, Any],
@@ -214,8 +104,6 @@ def why(
     rendered: Callable[[str], str],
 ) -> Why:
     """What became of a row of one clause's input, the clauses counted from 1; those before it are answered for that."""
-    from bridge.patterns.trace import why as told
-
     cut = parts(sql)[1]
     place = _chosen(sql, cut, number)
 

@@ -1,0 +1,79 @@
+"""What clauses of a statement say, as plain objects: contexts and output rates."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+
+@dataclasses.dataclass(frozen=True)
+class Keyed:
+    """`k and j from S(v > 1)`: the keys of a stream's events, and which of them count."""
+
+    stream: str
+    keys: tuple[exp.Expr, ...]
+    condition: exp.Expr | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """`create context C partition by k from S, j from T`; or of categories, `group by v < 0 as low from S`.
+
+    Categories have labels and conditions; an instance for one of them has its `label`, and its place among them as `id`.
+    """
+
+    name: str
+    streams: tuple[Keyed, ...]
+    categories: tuple[tuple[str, exp.Expr], ...] = ()
+    label: str | None = None
+    id: int = 0
+
+    @property
+    def instances(self) -> tuple[Context, ...]:
+        """What a statement is in: of categories it is in each of them, as if it were written for it alone."""
+        if not self.categories:
+            return (self,)
+        (of,) = self.streams
+        conditions = [(label, _both(condition, of.condition)) for label, condition in self.categories]
+        return tuple(
+            Context(self.name, (Keyed(of.stream, (), condition),), label=label, id=place)
+            for place, (label, condition) in enumerate(conditions)
+        )
+
+    def keyed(self, stream: str) -> Keyed | None:
+        """What it says of a stream."""
+        return next((one for one in self.streams if one.stream.lower() == stream.lower()), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """`output last every 5 events`: what of the results since the last time, and after how many or how long.
+
+    `is_said`: the kind, which is "all" where none is written.
+    """
+
+    kind: str
+    count: int | None
+    time: int | None
+    position: int
+    is_said: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What stands after HAVING, and DISTINCT before the columns."""
+
+    distinct: bool
+    pace: Pace | None
+    order: tuple[exp.Ordered, ...]
+    limit: int | None
+    offset: int
+
+    @property
+    def is_arranged(self) -> bool:
+        return bool(self.order) or self.limit is not None
+
+
+def _both(one: exp.Expr, other: exp.Expr | None) -> exp.Expr:
+    return one if other is None else exp.and_(other.copy(), one.copy())

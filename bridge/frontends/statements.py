@@ -1,0 +1,36 @@
+"""What a script asks for, statement by statement."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from bridge.query.nodes import Node
+from windows.schema import Schema
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateStream:
+    """`CREATE STREAM name (attribute TYPE, …)`."""
+
+    name: str
+    schema: Schema
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateQuery:
+    """`CREATE QUERY name AS SELECT …`; `text` is the SELECT alone, offsets in `node` refer to the whole script."""
+
+    name: str
+    node: Node
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """One SELECT without a name; `text` is the SELECT alone, offsets in `node` refer to the whole script."""
+
+    node: Node
+    text: str
+
+
+Statement = CreateStream | CreateQuery | Query

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bridge.errors import SourceError
-from bridge.sources import Rejects, open_source
+from bridge.sources.block import Rejects
 from bridge.sources.csv import Quotes
 from bridge.sources.merge import merged, until
+from bridge.sources.source import open_source
 from windows.schema import Schema
 
 SCHEMA = Schema.of(

@@ -16,6 +16,7 @@ from test_differential import LONG, same_rows
 from test_spark_pieces import History, _number, _rows
 
 import bridge
+from bridge.engine.session import session_of
 from bridge.errors import BridgeError
 from bridge.history.script import Script
 from bridge.sources.arrow import EARLIEST
@@ -121,7 +122,7 @@ def test_the_state_of_other_queries_is_refused() -> None:
             cep.create_query("q", query)
         one.push_event("s", [1], 1)
         with pytest.raises(BridgeError, match="the state is of other queries: there is no table 'cep_window_s' here"):
-            restore(other._runner, saved(one._runner))
+            restore(session_of(other), saved(session_of(one)))
 
 
 def test_a_checkpoint_of_other_pieces_is_refused() -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from bridge.history.results import Tables
     from bridge.history.script import Script
     from bridge.history.slices import Lanes
-    from bridge.sources import Rejects, Source
+    from bridge.sources.block import Rejects
+    from bridge.sources.source import Source
     from nfa.graph import Graph
 
 FORMATS = ("csv", "ndjson", "parquet")
@@ -500,7 +501,7 @@ def _rejects(on_error: str, out: Path | None, named: dict[str, str]) -> Rejects 
     """Where wrong lines are kept: beside the results, or in the working directory by the name of the input."""
     if on_error == "stop":
         return None
-    from bridge.sources import Rejects
+    from bridge.sources.block import Rejects
 
     names = {stream: "stdin" if path == "-" else Path(path).name.replace("*", "_") for stream, path in named.items()}
     beside = {stream: Path(f"{name}.rejects.ndjson") for stream, name in names.items()}

@@ -32,7 +32,7 @@ def file_source(path: str | os.PathLike[str], schema: Any = None, timestamp: str
     """
     import pyarrow as pa
 
-    from bridge.sources import open_source
+    from bridge.sources.source import open_source
     from windows.arrow import arrow_type
 
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.connect import IN_MEMORY, connect
+from bridge.engine.session import session_of
 from bridge.errors import BridgeError, SourceError
 from bridge.history.script import (
     Described,
@@ -25,8 +26,9 @@ from bridge.sources.arrow import milliseconds
 if TYPE_CHECKING:
     from bridge.history.results import Results, Tables
     from bridge.history.slices import Lanes
-    from bridge.sources import Rejects, Source
+    from bridge.sources.block import Rejects
     from bridge.sources.merge import Stretch
+    from bridge.sources.source import Source
 
 
 def replay(
@@ -107,7 +109,7 @@ def open_sources(
     note: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Source]:
     """Opens the events of each stream; raises UnknownName for a stream that no query reads."""
-    from bridge.sources import open_source
+    from bridge.sources.source import open_source
 
     described = described_sources(script, sources, timestamp)
     return {
@@ -134,7 +136,7 @@ def feed(
 
     stretches = merged({name: until(s.tables(rejects), end) for name, s in sources.items()})
     if not any(source.waits for source in sources.values()):
-        stretches = ahead(gathered(stretches, sources, cep._sizes.arrow, BYTES))
+        stretches = ahead(gathered(stretches, sources, session_of(cep).sizes.arrow, BYTES))
     if lanes is not None:
         with lanes:
             lanes.feed(_told(stretches, progress), lambda last: _finish(last, end, final))

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from bridge.engine.bridge import Bridge
 from bridge.engine.catalogue import Processor
 from bridge.engine.rows import arrow_table
+from bridge.engine.session import session_of
 from bridge.errors import BridgeError, SourceError
 from windows.arrow import values_of
 
@@ -57,7 +58,7 @@ class Tables:
         """Before any results of these queries are taken."""
         for name in queries:
             self.counts[name] = 0
-            self.start(name, arrow_table(cep._catalogue.query_entry(name).fields, []))
+            self.start(name, arrow_table(session_of(cep).catalogue.query_entry(name).fields, []))
 
     def detach(self, cep: Bridge) -> None:
         """Takes no more results."""

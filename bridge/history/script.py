@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from bridge import query as objects
 from bridge.engine.bridge import Bridge
 from bridge.engine.create import retold
+from bridge.engine.session import session_of
 from bridge.errors import QueryError, SourceError, UnknownName, closest, nearest, source_words
 from bridge.frontends.epl.tables import CreateTable
 from bridge.frontends.sql.statements import parse, statements
@@ -88,7 +89,7 @@ class Script:
                 cep.register_stream(name, schema)
         for table in self.tables:
             cep.create_query(table.name, table)
-        with cep._runner.expecting(node for node, _ in self.queries.values()):
+        with session_of(cep).expecting(node for node, _ in self.queries.values()):
             for name, (node, text) in self.queries.items():
                 try:
                     cep.create_query(name, node)

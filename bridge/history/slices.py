@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.engine.bridge import Bridge
+from bridge.engine.session import session_of
 from bridge.history.pieces import reach_back
 from bridge.query.nodes import walk
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
@@ -60,7 +61,7 @@ def look_back(cep: Bridge, script: Script) -> int | None:
     """How many milliseconds the results of all queries look back; None where one does without bound, or writes."""
     if script.tables or script.graphs or not script.queries:
         return None
-    catalogue = cep._catalogue
+    catalogue = session_of(cep).catalogue
     nodes = [below for name in script.queries for below in walk(catalogue.query_entry(name).resolved.node)]
     if any(isinstance(node, (IntoTable, ReadSQL, UpdateSQL)) for node in nodes):
         return None

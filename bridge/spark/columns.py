@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.rows import arrow_table
+from bridge.engine.session import session_of
 from bridge.sources.relations import whole_table
 
 PIECE, TIME, PLACE = "piece", "ts", "cep:row"
@@ -44,7 +45,7 @@ MOST_STREAMS = 1 << 63 - STREAM_BITS
 
 def result_schema(cep: Bridge, name: str) -> pa.Schema:
     """The columns of a query's results, in the types that the database gives where the query says none."""
-    entry = cep._catalogue.query_entry(name)
+    entry = session_of(cep).catalogue.query_entry(name)
     given = cep.database.arrow(entry.emissions["many"].text)
     whole = arrow_table(entry.fields, [])
     if given is None:

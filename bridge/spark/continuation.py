@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from bridge.engine.bridge import Bridge
+from bridge.engine.session import session_of
 from bridge.errors import BridgeError
 from bridge.spark.columns import TIME
 from bridge.spark.pieces import Replay
@@ -33,7 +34,7 @@ def go_live(replay: Replay, cep: Bridge) -> None:
     """
     if replay.relations:
         raise BridgeError("the bridge that history goes into has tables of its own: create the relations there")
-    if cep._reorder is not None:
+    if session_of(cep).reorders:
         raise BridgeError(
             "history cannot go into a bridge with lateness: its newest events would wait, and be told twice"
         )

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.connect import connect
+from bridge.engine.session import session_of
 from bridge.errors import BridgeError
 from bridge.history.pieces import Path, fanout
 from bridge.history.script import Script, schema_for, undeclared
@@ -110,10 +111,14 @@ class Replay:
         self.relations, self.writes = self.given, NO_WRITES
         self._separate_writes()
         with self.checked() as cep:
-            self.fanouts = {name: self.writes.way(name, fanout(name, cep._catalogue)) for name in self.script.queries}
+            self.fanouts = {
+                name: self.writes.way(name, fanout(name, session_of(cep).catalogue)) for name in self.script.queries
+            }
             self.writes.learn(cep)
             self.schemas = {name: result_schema(cep, name) for name in self.script.queries}
-            self._nodes = {name: cep._catalogue.query_entry(name).resolved.node for name in self.script.queries}
+            self._nodes = {
+                name: session_of(cep).catalogue.query_entry(name).resolved.node for name in self.script.queries
+            }
 
     # What is known before -----------------------------------------------------------------------------------------------
 

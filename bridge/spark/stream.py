@@ -140,12 +140,11 @@ class Piece:
     def step(self, ready: pa.Table, known: bytes | None, now: int) -> tuple[list[pa.Table], bytes]:
         """The results of these events and of the time until `now`, and what is known then."""
         with Run(dataclasses.replace(self.task, now=now), 0) as run:
-            runner = run.cep._runner
             if known is not None:
-                restore(runner, known)
+                restore(run.session, known)
             found = [table for at in range(0, ready.num_rows, CHUNK) for table in run.push(ready.slice(at, CHUNK))]
             found += run.end()
-            return [self.task.shown(self.name, table) for _, _, table in found], saved(runner)
+            return [self.task.shown(self.name, table) for _, _, table in found], saved(run.session)
 
 
 def in_order(waiting: pa.Table | None, fresh: Iterable[pa.Table], reached: int) -> pa.Table | None:

@@ -21,6 +21,7 @@ from bridge.engine.bridge import Bridge
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.intake import interleaved
 from bridge.engine.rows import arrow_table
+from bridge.engine.session import session_of
 from bridge.errors import QueryError, SourceError
 from bridge.history.results import file_name
 from bridge.query.nodes import Node, Stream, walk
@@ -180,14 +181,15 @@ class Run:
         self.task, self.piece = task, piece
         self._connection = duckdb.connect(config={"threads": 1})
         self.cep = Bridge(DuckDB(self._connection))
-        self.cep._runner.told = ("ts", "seq")
+        self.session = session_of(self.cep)
+        self.session.number_results()
         for name, relation in task.relations.items():
             copy_table(self.cep.database, name, relation)
         for name, url in task.stores.items():
             self.cep.register_datastore(name, url)
         for feed in task.feeds:
             self.cep.register_stream(feed.name, feed.schema)
-        with self.cep._runner.expecting(node for _, node in task.queries):
+        with self.session.expecting(node for _, node in task.queries):
             for name, node in task.queries:
                 self.cep.create_query(name, node)
         for name in task.wanted:
@@ -212,12 +214,11 @@ class Run:
             ranks = self._ranks(events, feed)
             if len(ranks):
                 mine = events if len(ranks) == events.num_rows else events.take(pa.array(ranks))
-                parts.append((self.cep._catalogue.stream_entry(feed.name), feed.table(mine), ranks))
+                parts.append((self.session.catalogue.stream_entry(feed.name), feed.table(mine), ranks))
         if self.task.before and self.task.bounds is not None:
             self._looked_back += int((events.column(TIME).to_numpy() < self.task.bounds[self.piece]).sum())
-        runner = self.cep._runner
-        batches, count, _, last = interleaved(parts)(runner.seq)
-        self._first, self._places = runner.seq + 1, events.column(PLACE).to_numpy()
+        batches, count, _, last = interleaved(parts)(self.session.seq)
+        self._first, self._places = self.session.seq + 1, events.column(PLACE).to_numpy()
         yield from self._take(batches, count, last)
 
     def end(self) -> Iterator[tuple[int, str, pa.Table]]:
@@ -225,10 +226,10 @@ class Run:
         bounds = self.task.bounds
         last_of_all = bounds is None or self.piece == len(bounds) - 2
         until = self.task.now if last_of_all or bounds is None else min(self.task.now, bounds[self.piece + 1] - 1)
-        if until > self.cep._runner.now:
+        if until > self.session.now:
             yield from self._take([], 0, until)
         if last_of_all and not self.task.open_end:
-            yield from self._take([], 0, max(until, self.cep._runner.now), final=True)
+            yield from self._take([], 0, max(until, self.session.now), final=True)
 
     def _ranks(self, events: pa.Table, feed: Feed) -> Any:
         if len(self.task.feeds) == 1:
@@ -236,10 +237,8 @@ class Run:
         return np.flatnonzero(events.column(PLACE).to_numpy() >> STREAM_BITS == feed.number)
 
     def _take(self, batches: Sequence[Any], count: int, ts: int, final: bool = False) -> Iterator[Any]:
-        runner = self.cep._runner
-        with runner.pushing(count):
-            results = runner.take(list(batches), count, ts, final=final)
-            self._refuse_silence()
+        results = self.session.take(list(batches), count, ts, final)
+        self._refuse_silence()
         for entry, rows in results:
             table = self._own(self._ordered(entry, rows, final))
             if table.num_rows:
@@ -249,7 +248,7 @@ class Run:
         """A data store that does not answer, or refuses, ends the piece: nothing waits for it here."""
         for letter in self.cep.dead_letters() if self.task.stores else ():
             raise SourceError(f"the data store {letter.store!r}: {letter.reason}")
-        steps = (step for operator in self.cep._runner.network.operators for step in operator.steps)
+        steps = (step for operator in self.session.operators() for step in operator.steps)
         reads = [step for step in steps if isinstance(step, Read) and step.waiting] if self.task.stores else []
         for read in reads:
             if self.cep.database.fetch(f"SELECT 1 FROM {read.waiting} LIMIT 1"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from bridge.engine.session import session_of
 from bridge.errors import BridgeError, QueryError
 from bridge.history.pieces import Fanout
 from bridge.history.script import Script
@@ -124,9 +125,9 @@ class Writes:
     def learn(self, cep: Bridge) -> None:
         """Notes the columns, of a bridge that has the queries."""
         for name in self.writers:
-            node = cep._catalogue.query_entry(name).resolved.node
+            node = session_of(cep).catalogue.query_entry(name).resolved.node
             assert isinstance(node, Letters)
-            self.kinds[name] = {"ts": "BIGINT", **cep._catalogue.types(node.input)}
+            self.kinds[name] = {"ts": "BIGINT", **session_of(cep).catalogue.types(node.input)}
 
     def before(self, bounds: Sequence[int] | None, names: Iterable[str], events: Iterable[Events]) -> tuple[int, ...]:
         """How many events there are before each slice, where letters are among the queries in slices."""
@@ -144,7 +145,7 @@ NO_WRITES = Writes({}, False)
 
 def is_serial(script: Script, cep: Bridge) -> bool:
     """Whether events go one by one: a query reads what another one writes, or counts what it changes itself."""
-    trees = [cep._catalogue.query_entry(name).resolved.node for name in script.queries]
+    trees = [session_of(cep).catalogue.query_entry(name).resolved.node for name in script.queries]
     updates = [node for tree in trees for node in walk(tree) if isinstance(node, UpdateSQL) and node.store is None]
     alone = all(letters.counts_by_itself(node, cep.database) for node in updates if node.changed)
     return not alone or bool(conflicts(trees, cep.database))

@@ -1,0 +1,93 @@
+"""What a replay asks of a bridge beyond its public methods: the entries of its catalogue, and pushes of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bridge.engine.intake import Batch, Sizes
+from bridge.engine.results import Results
+from bridge.engine.runner import Runner
+from bridge.query.nodes import Node
+from bridge.rewrite.network import CLOCK
+
+if TYPE_CHECKING:
+    from bridge.engine.bridge import Bridge
+
+
+class Session:
+    """A bridge as the engines of a replay see it; `session_of(cep)` gives it.
+
+    >>> from bridge.engine.connect import connect
+    >>> with connect() as cep:
+    ...     cep.register_stream("s", "a INTEGER")
+    ...     session_of(cep).seq
+    0
+    """
+
+    def __init__(self, cep: Bridge, runner: Runner) -> None:
+        self._cep, self._runner = cep, runner
+        self.catalogue = runner.catalogue
+        self.database = runner.database
+
+    @property
+    def now(self) -> int:
+        """The newest time seen, in milliseconds; `BEGINNING` before the first event."""
+        return self._runner.now
+
+    @property
+    def seq(self) -> int:
+        """The number of the newest event; the first is 1."""
+        return self._runner.seq
+
+    @property
+    def sizes(self) -> Sizes:
+        """How many events one transaction takes."""
+        return self._cep._sizes
+
+    @property
+    def reorders(self) -> bool:
+        """Whether events wait to be put in order (`lateness`)."""
+        return self._cep._reorder is not None
+
+    def expecting(self, trees: Iterable[Node]) -> contextlib.AbstractContextManager[None]:
+        """Within it queries are created that belong together: one may read a table that a later one writes."""
+        return self._runner.expecting(trees)
+
+    def number_results(self) -> None:
+        """Results begin with `ts` and `seq`, the number of their event, from now on."""
+        self._runner.told = ("ts", "seq")
+
+    def take(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
+        """One push in a transaction of its own, without delivery: `count` events up to the time `ts`."""
+        with self._runner.pushing(count):
+            return self._runner.take(batches, count, ts, final)
+
+    def operators(self) -> Sequence[Any]:
+        """The operators of all queries, inputs before their readers."""
+        return self._runner.network.operators
+
+    # State -------------------------------------------------------------------------------------------------------------
+
+    def state_tables(self) -> list[str]:
+        """The tables that one push leaves for the next: the clock, and those of the operators but their inboxes."""
+        operators = self.operators()
+        inboxes = {inbox for operator in operators for inbox in operator.inboxes}
+        return [CLOCK, *(made.name for operator in operators for made in operator.tables if made.name not in inboxes)]
+
+    def purge(self) -> None:
+        """Removes what has expired from the state."""
+        self._runner.purge()
+
+    @contextlib.contextmanager
+    def replacing_state(self, now: int, seq: int) -> Iterator[None]:
+        """Within it the caller writes the state's tables; `now` and `seq` are time and number of the newest event then."""
+        with self._runner.pushing():
+            yield
+        self._runner.now, self._runner.seq = now, seq
+
+
+def session_of(cep: Bridge) -> Session:
+    """The session of a bridge."""
+    return Session(cep, cep._runner)

@@ -13,6 +13,7 @@ check: lint types test
 lint: $(READY)
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
 
 types: $(READY)
 	$(PYTHON) -m mypy

@@ -34,7 +34,7 @@ def spark() -> Iterator[Any]:
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
-    from bridge.spark.session import session
+    from bridge.spark.sessions import session
 
     # Code that runs for seconds is not worth the second compiler, which takes half of the CPU.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

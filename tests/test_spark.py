@@ -392,7 +392,7 @@ def test_what_cannot_be_is_refused_before_spark_runs(
 
 
 def test_without_java_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    from bridge.spark import session as sessions
+    from bridge.spark import sessions
 
     monkeypatch.setattr(sessions.shutil, "which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)

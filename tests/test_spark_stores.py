@@ -16,7 +16,7 @@ from bridge.history.script import Script
 from bridge.query.nodes import Stream
 from bridge.query.scripts import UpdateSQL
 from bridge.rewrite.letters import counts_by_itself
-from bridge.spark import writes
+from bridge.spark import write_back
 from bridge.spark.write_back import Letter, Target
 from bridge.stores.store import Store
 from windows.databases import Refused, open_database
@@ -214,7 +214,7 @@ class Failing(SQLite):
 def test_letters_are_written_once_however_often_it_fails(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
     import sqlalchemy as sa
 
-    monkeypatch.setattr(writes, "AT_ONCE", 4)
+    monkeypatch.setattr(write_back, "AT_ONCE", 4)
     database = Failing(sa.create_engine("sqlite://", poolclass=sa.StaticPool))
     database.execute("CREATE TABLE t (a INTEGER, id VARCHAR(40))")
     writer = UpdateSQL(Stream("s"), "INSERT INTO t VALUES (?, ?)", ["a", "result_id"], writer="notes")

@@ -53,7 +53,7 @@ from bridge.spark.cut import History, comparable, history_of, key_of, numbered, 
 from bridge.spark.events import FILE, ROW, Events, column, open_events
 from bridge.spark.first_rows import with_first_row
 from bridge.spark.groups import Group, in_one_pass
-from bridge.spark.session import session
+from bridge.spark.sessions import session
 from bridge.spark.task import Feed, Task, needed
 from bridge.spark.writes import NO_WRITES, Writes, brought, checked_stores, is_serial, stores_read
 from windows.schema import Attribute, Schema

@@ -287,7 +287,7 @@ def from_bridge(url: str, questions: Sequence[Question]) -> list[Answer]:
 def from_definition(question: Question) -> Rows:
     from bridge.frontends.cursor import Cursor
     from bridge.frontends.sql.match_recognize import match_recognize
-    from bridge.frontends.sql.select import RESERVED
+    from bridge.query.words import RESERVED
     from tests.row_patterns import recognize
 
     clause = match_recognize(Cursor(question.text(), RESERVED))

@@ -18,7 +18,7 @@ from benchmarks.row_patterns import WORKLOADS
 from bridge.bench.command import peers_of
 from bridge.bench.peers import Peer
 from bridge.bench.plot import pyplot
-from bridge.cli.run import bench
+from bridge.cli.bench import bench
 from bridge.errors import BridgeError
 
 GROWING = ("history", "window", "results")

@@ -1,5 +1,5 @@
 """`python -m bridge` is the command `cepbridge`."""
 
-from bridge.cli.run import main
+from bridge.cli import main
 
 main(prog_name="cepbridge")

@@ -18,7 +18,7 @@ from bridge.bench.experiment import DifferenceError, Settings, check, first_diff
 from bridge.bench.paper import Paper
 from bridge.bench.peers import Peer
 from bridge.bench.workloads import MIXED, WORKLOADS, Workload
-from bridge.cli.run import main
+from bridge.cli import main
 from bridge.errors import QueryError
 
 URLS = ("duckdb://", "sqlite://")

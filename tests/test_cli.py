@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import bridge
-from bridge.cli.run import main
+from bridge.cli import main
 
 ROOT = Path(__file__).parent.parent
 QUERIES = """

@@ -141,7 +141,7 @@ def test_commands_are_there(block: Block) -> None:
     for listed in re.findall(r"pip install '?\.\[(.*?)\]", block.text):
         assert set(listed.split(",")) <= set(extras)
     for command in re.findall(r"\bcepbridge (\w+)", block.text):
-        from bridge.cli.run import main
+        from bridge.cli import main
 
         assert command in main.commands
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 import bridge
 from bridge import Bridge, QueryError
-from bridge.cli.run import main
+from bridge.cli import main
 
 FALL = "SELECT n FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES COUNT(*) AS n PATTERN (X Y+) DEFINE Y AS {})"
 GRADES = {

@@ -19,7 +19,7 @@ from test_differential import LONG, same_rows
 from test_spark_pieces import History
 
 import bridge
-from bridge.cli.run import main
+from bridge.cli import main
 from bridge.errors import DatabaseError
 from bridge.history import slices as parallel
 from bridge.history.results import Tables

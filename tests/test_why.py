@@ -13,7 +13,7 @@ from test_match_recognize_cases import alone, read
 
 import bridge
 from bridge import Bridge, QueryError
-from bridge.cli.run import main
+from bridge.cli import main
 from bridge.patterns.why import Why
 from bridge.query.row_pattern import RowPattern
 from nfa.threads.trace import Fate

@@ -1,0 +1,121 @@
+"""`cepbridge explain`: what becomes of the queries, and their patterns as pictures."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import click
+
+import bridge
+from bridge.cli.errors import exit_on_error
+from bridge.cli.options import DATASTORE_HELP, LANGUAGE_HELP, LANGUAGES, language_of, pairs_of, script_of, text_of
+from bridge.errors import QueryError, SourceError
+
+if TYPE_CHECKING:
+    from bridge.history.script import Script
+    from nfa.graph import Graph
+
+
+@click.command()
+@click.argument("queries", type=click.Path(dir_okay=False))
+@click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
+@click.option("--schema", type=click.Path(dir_okay=False), help="A file of CREATE STREAM statements.")
+@click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Draw patterns, or a script's operators, into FILE as well: .svg, or .dot or .gv for Graphviz.")  # fmt: skip
+@click.option("--datastore", multiple=True, metavar="NAME=URL", help=DATASTORE_HELP)
+@click.option("--language", type=click.Choice(LANGUAGES), help=LANGUAGE_HELP)
+def explain(
+    queries: str, db: str, schema: str | None, graph: str | None, datastore: tuple[str, ...], language: str | None
+) -> None:
+    """Show what becomes of the queries: tree, operators, SQL, automata.
+
+    A SELECT … MATCH_RECOGNIZE without a name is a question on demand, whose tables must be in the database, unless it
+    reads a stream that the script or --schema declares.
+    """
+    with exit_on_error():
+        from bridge.history.script import Script
+        from bridge.query.notation import notation
+
+        language = language_of(queries, language)
+        text, asked = text_of(queries), list[str]()
+        if language == "sql":
+            text, asked = _with_question(queries, text_of(schema) if schema else "")
+        script = Script({}, {}) if asked and not _says_something(text) else script_of(queries, text, language)
+        if schema is not None:
+            script.streams.update(script_of(schema).streams)
+        with bridge.connect(db) as cep:
+            for name, url in pairs_of("datastore", datastore, "NAME=URL").items():
+                cep.register_datastore(name, url)
+            script.install(cep, {})
+            names = [*script.queries, *asked]
+            for one in script.graphs:
+                click.echo("\n".join(["-- script", "--", *(f"--   {line}" for line in notation(one)), ""]))
+            for name in names:
+                click.echo(cep.explain(name))
+            if graph is not None:
+                _draw(cep, names, graph, script)
+
+
+def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
+    """The text of a script with blanks for its question on demand, and this; one that reads a stream is a query."""
+    from bridge.engine.on_demand import question
+
+    text = text_of(path)
+    start, end = question(text)
+    if start == end or _streams(text + ";" + schema) & _words(text[start:end]):
+        return text, []
+    # Errors in either tell the line of the file.
+    return text[:start] + _blank(text[start:end]) + text[end:], [_blank(text[:start]) + text[start:end]]
+
+
+def _streams(script: str) -> set[str]:
+    """What a script declares, in upper case."""
+    from bridge.frontends.cursor import Cursor, word_of
+
+    tokens = Cursor(script).tokens
+    created = ["CREATE", "STREAM"]
+    places = (at + 2 for at in range(len(tokens) - 2) if [*map(word_of, tokens[at : at + 2])] == created)
+    return {tokens[place].text.upper() for place in places}
+
+
+def _words(text: str) -> set[str]:
+    from bridge.frontends.cursor import Cursor
+
+    return {token.text.upper() for token in Cursor(text).tokens}
+
+
+def _says_something(text: str) -> bool:
+    from bridge.frontends.cursor import Cursor, word_of
+
+    return any(word_of(token) != ";" for token in Cursor(text).tokens)
+
+
+def _blank(text: str) -> str:
+    return "".join("\n" if letter == "\n" else " " for letter in text)
+
+
+def _draw(cep: bridge.Bridge, names: list[str], path: str, script: Script) -> None:
+    """The graph of a script of CPL, or the patterns of all queries."""
+    from bridge.query.drawing import drawing_of
+
+    try:
+        if script.graphs:
+            drawing_of(script.graphs[0]).save(path)
+        else:
+            _patterns(cep, names, path).save(path)
+    except ValueError as error:
+        raise click.UsageError(f"--graph {error}") from None
+
+
+def _patterns(cep: bridge.Bridge, names: list[str], path: str) -> Graph:
+    from nfa.graph import Diagram, Graph
+
+    diagrams: list[Diagram] = []
+    for name in names:
+        with contextlib.suppress(QueryError):  # a query without a pattern
+            found = cep.graph(name)
+            diagrams += found.diagrams if isinstance(found, Graph) else ()
+    if not diagrams:
+        raise SourceError(f"{path} is not written: there is no pattern to draw")
+    return Graph(tuple(diagrams))

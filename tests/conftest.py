@@ -9,16 +9,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from databases import DATABASES, one_of
+
+from tests.support.databases import DATABASES, one_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-plans", action="store_true", help="write tests/plans anew from explain()")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of Spark come first: they take one worker minutes, during which the others have enough to do."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Spark's tests come first: they take one worker minutes, during which the others have enough to do.
+
+    Long tests run only when a marker expression asks for them, as `-m long` does.
+    """
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    for item in items:
+        if "long" in item.keywords and not config.option.markexpr:
+            item.add_marker(pytest.mark.skip(reason="long; select with -m long"))
 
 
 database = one_of(DATABASES)

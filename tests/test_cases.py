@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-from cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
 
 import bridge
 from bridge.engine import results as reports
+from tests.support.cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
 from windows.databases import open_database
 
 if TYPE_CHECKING:
-    from databases import Database
+    from tests.support.databases import Database
 
 CASES = load_all()
 PLANS = pathlib.Path(__file__).parent / "plans"

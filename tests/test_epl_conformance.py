@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.epl_conformance import Run, cases
+from tests.support.epl_conformance import Run, cases
 
 if TYPE_CHECKING:
-    from databases import Database
+    from tests.support.databases import Database
 
 ROW_SCHEMAS, ROW_CASES = cases("epl_match_recognize")
 PATTERN_SCHEMAS, PATTERN_CASES = cases("epl_patterns")

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import bridge
-from tests import listing1
+from tests.support import listing1
 
 URLS = ("duckdb://", "sqlite://")
 Events = list[tuple[str, dict, int]]

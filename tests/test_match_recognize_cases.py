@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from row_pattern_case import Case, agree, dropped, load_all, rows_of, statements
 
 from bridge.errors import BridgeError, QueryError
 from bridge.frontends.cursor import Cursor
-from tests.row_patterns import NowhereError, recognize
+from tests.support.row_pattern_case import Case, agree, dropped, load_all, rows_of, statements
+from tests.support.row_patterns import NowhereError, recognize
 
 if TYPE_CHECKING:
-    from databases import Database
-
     from bridge.query.row_pattern import RowPattern
+    from tests.support.databases import Database
 
 CASES = load_all()
 ONE_CLAUSE = re.compile(r"SELECT \* FROM (\w+) (?=MATCH_RECOGNIZE\b)")

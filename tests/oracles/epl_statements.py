@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 
-from tests.test_epl_contexts import UNASKED
-from tests.test_epl_statements import JOINED, WINDOWS
-from tests.test_epl_statements import statement as of_windows
+from tests.random.test_random_epl_contexts import UNASKED
+from tests.random.test_random_epl_statements import JOINED, WINDOWS
+from tests.random.test_random_epl_statements import statement as of_windows
 
 CONTEXTS = ("create context C partition by k from S", "create context C partition by k from A, k from B")
 WITHOUT_NULL = {

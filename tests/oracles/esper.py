@@ -105,8 +105,8 @@ def generate_over_windows(seed: int) -> Question:
 
 def generate_outputs(seed: int) -> Question:
     """The question of this seed about when results are told."""
-    from tests.epl_outputs import statement
     from tests.oracles.epl_statements import columns
+    from tests.support.epl_outputs import statement
 
     chance = Random(f"esper/outputs/{seed}")
     while re.search(r"#time\(.* as b\b", text := statement(chance)):
@@ -119,7 +119,7 @@ GENERATORS = {"patterns": generate, "windows": generate_over_windows, "outputs":
 
 
 def _rows(chance: Random, timed: bool) -> str:
-    from tests.epl_generate import interval, rows
+    from tests.support.epl_generate import interval, rows
 
     while True:
         text = interval(chance) if timed else rows(chance)[0]

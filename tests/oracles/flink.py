@@ -288,7 +288,7 @@ def from_definition(question: Question) -> Rows:
     from bridge.frontends.cursor import Cursor
     from bridge.frontends.sql.match_recognize import match_recognize
     from bridge.query.words import RESERVED
-    from tests.row_patterns import recognize
+    from tests.support.row_patterns import recognize
 
     clause = match_recognize(Cursor(question.text(), RESERVED))
     return recognize(clause, [dict(zip(COLUMNS, row, strict=True)) for row in question.rows], list(COLUMNS)).rows

@@ -1,0 +1,74 @@
+"""The databases the tests run on."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.support import servers
+
+
+@dataclasses.dataclass(frozen=True)
+class Database:
+    """A database to test on: its URL, or the environment variable that may hold that of a server, and its driver's module.
+
+    Without the variable a server of our own is started, see `servers`.
+    """
+
+    name: str
+    url: str = ""
+    driver: str = ""
+    variable: str = ""
+
+    def missing(self) -> str | None:
+        """Why it cannot be tested here, or None."""
+        if self.driver and importlib.util.find_spec(self.driver) is None:
+            return f"{self.name}: the driver {self.driver} is not installed"
+        try:
+            self.fresh()
+        except servers.MissingError as error:
+            return f"{self.name}: {error} (or ${self.variable} holds the URL of a server)"
+        return None
+
+    def fresh(self) -> str:
+        """The URL of an empty database."""
+        return servers.emptied(self.name, self.variable).fresh() if self.variable else self.url
+
+    def present_url(self) -> str:
+        """The URL of the database as it is."""
+        return servers.emptied(self.name, self.variable).url if self.variable else self.url
+
+    def connect(self, **options: Any) -> Any:
+        """A bridge on an empty database."""
+        import bridge
+
+        return bridge.connect(self.fresh(), **options)
+
+
+DATABASES = (
+    Database("duckdb", "duckdb://", driver="duckdb"),
+    Database("sqlite", "sqlite://", driver="sqlalchemy"),
+    Database("postgresql", driver="psycopg", variable="BRIDGE_TEST_POSTGRESQL"),
+    Database("mariadb", driver="pymysql", variable="BRIDGE_TEST_MARIADB"),
+)
+
+
+def present(request: pytest.FixtureRequest) -> Database:
+    """A database; one that is missing is skipped, with the reason, but fails where CI is set."""
+    found: Database = request.param
+    missing = found.missing()
+    if missing and os.environ.get("CI"):
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    return found
+
+
+def one_of(databases: Sequence[Database]) -> Any:
+    """A fixture that is each of these in turn."""
+    return pytest.fixture(params=databases, ids=lambda database: database.name)(present)

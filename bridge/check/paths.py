@@ -65,10 +65,10 @@ def with_parts(expression: exp.Expr, find: Callable[[exp.Column], Found]) -> exp
     return expression.transform(changed) if any(map(is_path, expression.walk())) else expression
 
 
-def column_of(node: exp.Expr) -> exp.Column | None:
-    """The column that a typed part, or the length of a list, is of; None for what is neither."""
+def column_of_path(node: exp.Expr) -> exp.Column | None:
+    """The column that a typed path, or the length of a list, reads; None for any other node."""
     if isinstance(node, exp.ArraySize):
-        return node.this if isinstance(node.this, exp.Column) else column_of(node.this)
+        return node.this if isinstance(node.this, exp.Column) else column_of_path(node.this)
     if not isinstance(node, exp.Cast) or not is_part(node.this):
         return None
     below = node.this
@@ -168,4 +168,4 @@ def _place(node: exp.Expr) -> int | None:
     return max(offsets, default=None)
 
 
-__all__ = ["column_of", "is_part", "is_path", "key", "kind_of", "path", "shown", "with_parts"]
+__all__ = ["column_of_path", "is_part", "is_path", "key", "kind_of", "path", "shown", "with_parts"]

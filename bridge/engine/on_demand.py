@@ -40,7 +40,7 @@ from bridge.rewrite.patterns import eager_match as eager
 from bridge.stores.statement import converted
 from windows.databases import Database, Refused
 from windows.extents import NEVER
-from windows.sql import number, zero
+from windows.sql import bigint_zero, number
 from windows.types import is_nested
 
 if TYPE_CHECKING:
@@ -347,7 +347,7 @@ def _(node: query.Union, asked: _Asked, entry: QueryEntry) -> Flow:
 def _(node: query.Aggregate, asked: _Asked, entry: QueryEntry) -> Flow:
     below = snapshot(node.input, asked, entry)
     order = {f"_o_{name}": column for name, column in below.arrivals.columns.items() if name in below.key}
-    moment = {"ts": number(asked.now), "seq": zero(), "_expires": number(NEVER)}
+    moment = {"ts": number(asked.now), "seq": bigint_zero(), "_expires": number(NEVER)}
     columns = {**below.arrivals.columns, **order, **moment}
     rows = dataclasses.replace(below.arrivals, columns=columns)
     at_once = dataclasses.replace(below, arrivals=rows, order=tuple(order), jumping=True, counted=False)

@@ -21,7 +21,7 @@ from bridge.rewrite.optimize.prune import prune, without_empty
 from bridge.rewrite.plan import Insert, Operator, Purge
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import named
+from windows.sql import aliased
 
 _MARK = re.compile(r"cep_value_(\d+)_cep")
 
@@ -185,7 +185,7 @@ class _Binding:
         return self._marked(self.database.render(statement), marked=bool(places))
 
     def _row(self, alias: str) -> exp.Expr:
-        row = exp.select(*(named(value.copy(), name) for name, value in self.values.items()))
+        row = exp.select(*(aliased(value.copy(), name) for name, value in self.values.items()))
         if self.database.folds:
             row = row.offset(0)  # keeps the values apart from what is computed with them
         return exp.alias_(exp.Subquery(this=row), alias, table=True, quoted=True)

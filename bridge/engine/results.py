@@ -19,7 +19,7 @@ from bridge.rewrite.optimize.constants import Family, NotAlike, covering, lifted
 from bridge.rewrite.optimize.side_by_side import beside
 from windows.databases import Database, Refused
 from windows.schema import Attribute
-from windows.sql import column, named
+from windows.sql import aliased, column
 
 ARROW_FROM = 1_000
 """Events in a push from which on results are taken as Arrow: fewer rows are quicker as tuples."""
@@ -155,7 +155,7 @@ def loose(entry: QueryEntry, statement: exp.Expr, database: Database) -> str | N
     rows = statement.copy()
     assert isinstance(rows, exp.Select)
     rows.set("order", None)
-    return database.render(rows.select(named(column("seq"), "cep_number")))
+    return database.render(rows.select(aliased(column("seq"), "cep_number")))
 
 
 def by_number(rows: Any, of_members: bool = False) -> Any:

@@ -17,7 +17,7 @@ from bridge.patterns.values import LABEL, NUMBER, Fold
 from windows.databases import Database
 from windows.databases.lend import lent
 from windows.nested import is_list
-from windows.sql import column, so_far, table
+from windows.sql import column, running_frame, table
 
 
 class Columns(Protocol):
@@ -189,4 +189,4 @@ def _once(source: exp.Expr, call: exp.Expr, condition: exp.Expr | None) -> tuple
 def _over(call: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
     order = exp.Order(expressions=[exp.Ordered(this=column("_member"))])
     ranked = isinstance(call, exp.RowNumber)
-    return exp.Window(this=call, partition_by=keys, order=order, spec=None if ranked else so_far())
+    return exp.Window(this=call, partition_by=keys, order=order, spec=None if ranked else running_frame())

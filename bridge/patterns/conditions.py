@@ -13,7 +13,7 @@ from bridge.patterns.values import CURRENT, Atom, Fold, Label, Number, Place, Va
 from bridge.query.expression_text import scalar_text
 from bridge.query.row_pattern import RowPattern
 from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, length_bounds, symbols, walk
-from windows.sql import conjuncts, number, whole
+from windows.sql import conjuncts, number, parenthesized
 
 
 class Grade(enum.IntEnum):
@@ -168,7 +168,7 @@ def text(expression: exp.Expr) -> str:
 def _is_idle(node: exp.Paren, holder: exp.Paren) -> bool:
     """Whether parentheses change nothing."""
     inner, above = node.this, node.parent
-    if above is holder or whole(inner) is inner:
+    if above is holder or parenthesized(inner) is inner:
         return True
     compares = isinstance(inner, exp.Predicate)
     return (isinstance(above, exp.And) and compares) or (

@@ -28,7 +28,7 @@ from bridge.patterns.partitions import (
 from bridge.patterns.values import beside, shift_of
 from bridge.query.row_pattern import RowPattern
 from windows.databases import Database
-from windows.sql import before, called, column, of, over, table
+from windows.sql import aliased_table, column, column_of, lexicographically_before, over, table
 
 PARTITION, ORDER = "_p", "_n"
 """Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
@@ -83,7 +83,7 @@ class SortedRows:
         places = range(len(keys))
         wrong = exp.or_(
             *(exp.Is(this=exp.column(f"_h{i}"), expression=exp.null()) for i in places),
-            before([(exp.column(f"_h{i}"), exp.column(f"_b{i}")) for i in places]),
+            lexicographically_before([(exp.column(f"_h{i}"), exp.column(f"_b{i}")) for i in places]),
         )
         select = exp.select(exp.Count(this=exp.Star())).from_(pairs).where(wrong)
         (found,) = arrow_columns(self.database, self.source.rendered(self.database, select), 1)
@@ -243,24 +243,27 @@ class SortedRows:
 
 def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database: Database) -> exp.Query:
     """The input's columns that are needed, with the number of each row's partition, in order."""
-    columns = [of(ROWS, name) for name in needed]
+    columns = [column_of(ROWS, name) for name in needed]
     order = [item.transform(_of_rows) for item in clause.order_by]
     if not database.ordered:
         return _ranked(columns, order, clause)
     if not keys:
         plain = exp.select(*columns).from_(source_item())
         return plain.order_by(*order) if order else plain
-    same = (exp.NullSafeEQ(this=of(ROWS, key.name), expression=of("k", key.name)) for key in clause.partition_by)
+    same = (
+        exp.NullSafeEQ(this=column_of(ROWS, key.name), expression=column_of("k", key.name))
+        for key in clause.partition_by
+    )
     # Sorting by small numbers is faster than by the keys themselves.
-    number_of = exp.cast(of("k", PARTITION), "INT")
+    number_of = exp.cast(column_of("k", PARTITION), "INT")
     select = exp.select(*columns, exp.alias_(number_of, PARTITION, quoted=True)).from_(source_item())
-    joined = select.join(called(keys, "k"), on=exp.and_(*same))
+    joined = select.join(aliased_table(keys, "k"), on=exp.and_(*same))
     return joined.order_by(exp.Ordered(this=number_of.copy()), *order)
 
 
 def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern) -> exp.Query:
     """The rows with a number each, for databases whose tables have no order."""
-    keys = [exp.Ordered(this=of(ROWS, key.name), nulls_first=True) for key in clause.partition_by]
+    keys = [exp.Ordered(this=column_of(ROWS, key.name), nulls_first=True) for key in clause.partition_by]
     by = exp.Order(expressions=[*keys, *order]) if keys or order else None
     ranks: list[exp.Expr] = [exp.Window(this=exp.RowNumber(), order=by)]
     if keys:
@@ -274,19 +277,19 @@ def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern
 def _numbered(clause: RowPattern) -> exp.Query:
     """The keys of the partitions, numbered in their order."""
     keys = [key.name for key in clause.partition_by]
-    distinct = exp.select(*(of(ROWS, key) for key in keys)).from_(source_item()).distinct()
-    order = exp.Order(expressions=[exp.Ordered(this=of("d", key), nulls_first=True) for key in keys])
+    distinct = exp.select(*(column_of(ROWS, key) for key in keys)).from_(source_item()).distinct()
+    order = exp.Order(expressions=[exp.Ordered(this=column_of("d", key), nulls_first=True) for key in keys])
     rank = exp.alias_(exp.Window(this=exp.RowNumber(), order=order), PARTITION, quoted=True)
-    return exp.select(*(of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
+    return exp.select(*(column_of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
 
 
 def source_item() -> exp.Expr:
     """The input in FROM, called ROWS."""
-    return called(SOURCE, ROWS)
+    return aliased_table(SOURCE, ROWS)
 
 
 def _of_rows(node: exp.Expr) -> exp.Expr:
-    return of(ROWS, node.name) if isinstance(node, exp.Column) else node
+    return column_of(ROWS, node.name) if isinstance(node, exp.Column) else node
 
 
 def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:

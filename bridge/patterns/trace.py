@@ -26,7 +26,7 @@ from nfa.threads.machine import Arrived, Machine
 from nfa.threads.trace import Arrival, Tracer, candidates
 from nfa.threads.transitions import Closures
 from windows.databases import Database
-from windows.sql import column, of
+from windows.sql import column, column_of
 
 BUDGET = 50_000
 """The most moves to follow runs to the row."""
@@ -96,8 +96,10 @@ def _partition(database: Database, source: Source, asked: Prepared, condition: e
     if not keys:
         return source
     own = exp.select(*map(column, keys)).from_(source_item()).where(condition.copy()).subquery("k")
-    same = [exp.NullSafeEQ(this=of(ROWS, key), expression=of("k", key)) for key in keys]
-    select = exp.select(*(of(ROWS, name) for name in asked.fields)).from_(source_item()).join(own, on=exp.and_(*same))
+    same = [exp.NullSafeEQ(this=column_of(ROWS, key), expression=column_of("k", key)) for key in keys]
+    select = (
+        exp.select(*(column_of(ROWS, name) for name in asked.fields)).from_(source_item()).join(own, on=exp.and_(*same))
+    )
     return Source(source.rendered(database, select))
 
 

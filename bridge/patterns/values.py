@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from bridge.check.paths import column_of
+from bridge.check.paths import column_of_path
 from bridge.check.scope import field_of
 from bridge.check.types import place as place_in_text
 from bridge.errors import QueryError
@@ -183,7 +183,7 @@ class _Reader:
         """The expression with leaves for what it reads."""
         if isinstance(node, exp.Column):
             return _leaf(Value(self.canonical(self.place(node, final)), self.row(node)))
-        if (whole := column_of(node) or _column_in(node)) is not None:  # read as its column is
+        if (whole := column_of_path(node) or _column_in(node)) is not None:  # read as its column is
             return _leaf(Value(self.canonical(self.place(whole, final)), self.row(node)))
         if isinstance(node, exp.Anonymous) and node.name in SEMANTICS:
             return self.tree(node.expressions[0], self.is_final(node))

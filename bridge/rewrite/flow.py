@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from windows.extents import NEVER
-from windows.sql import before, column, named, number, of, qualified, whole
+from windows.sql import aliased, column, column_of, lexicographically_before, number, parenthesized, qualify_columns
 
 TIMES = ("ts", "seq", "_expires")
 """Columns of every flow besides its order: time and number of the row, and when it leaves the window."""
@@ -44,9 +44,9 @@ class Selection:
             if not isinstance(node, exp.Column):
                 return node
             below = self.columns[node.name].copy()
-            return below if node is expression else whole(below)
+            return below if node is expression else parenthesized(below)
 
-        return qualified(expression.transform(substituted), alias)
+        return qualify_columns(expression.transform(substituted), alias)
 
     def where(self, condition: exp.Expr) -> Selection:
         return dataclasses.replace(self, conditions=(*self.conditions, self.value(condition)))
@@ -60,12 +60,12 @@ class Selection:
         return exp.alias_(self.source.copy(), alias, table=True, quoted=True)
 
     def conditions_of(self, alias: str) -> list[exp.Expr]:
-        return [qualified(condition.copy(), alias) for condition in self.conditions]
+        return [qualify_columns(condition.copy(), alias) for condition in self.conditions]
 
     def select(self, names: Iterable[str] | None = None) -> exp.Select:
         """The selection as a statement with these columns, or all."""
         wanted = self.columns if names is None else list(names)
-        select = exp.select(*(named(self.columns[name].copy(), name) for name in wanted), copy=False)
+        select = exp.select(*(aliased(self.columns[name].copy(), name) for name in wanted), copy=False)
         conditions = (condition.copy() for condition in self.conditions)
         return select.from_(_as_item(self.source), copy=False).where(*conditions, copy=False)
 
@@ -195,10 +195,12 @@ def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly
     """
     columns = ("ts", "seq", *order) if timed else ("seq", *order)
     *others, final = columns
-    condition: exp.Expr = (exp.LT if strictly else exp.LTE)(this=of(row, final), expression=of(than, final))
+    condition: exp.Expr = (exp.LT if strictly else exp.LTE)(
+        this=column_of(row, final), expression=column_of(than, final)
+    )
     for name in reversed(others):
-        less = exp.LT(this=of(row, name), expression=of(than, name))
-        bound = exp.LTE(this=of(row, name), expression=of(than, name))
+        less = exp.LT(this=column_of(row, name), expression=column_of(than, name))
+        bound = exp.LTE(this=column_of(row, name), expression=column_of(than, name))
         condition = exp.and_(bound, exp.or_(less, condition))
     return condition
 
@@ -218,20 +220,20 @@ def valid(
     is not newer than `at` by time, too: an index on time then finds just the rows of a sliding window. Rows that are
     `spared` stay though other rows push them out; theirs is the same instant.
     """
-    conditions: list[exp.Expr] = [exp.LT(this=of(at, "ts"), expression=of(row, "_expires"))]
+    conditions: list[exp.Expr] = [exp.LT(this=column_of(at, "ts"), expression=column_of(row, "_expires"))]
     if flow.size is not None and flow.size != NEVER:
-        since = exp.Sub(this=of(at, "ts"), expression=number(flow.size))
-        conditions = [exp.GT(this=of(row, "ts"), expression=since)]
+        since = exp.Sub(this=column_of(at, "ts"), expression=number(flow.size))
+        conditions = [exp.GT(this=column_of(row, "ts"), expression=since)]
         if bounded:
-            conditions.append(exp.LTE(this=of(row, "ts"), expression=of(at, "ts")))
+            conditions.append(exp.LTE(this=column_of(row, "ts"), expression=column_of(at, "ts")))
     if flow.counted:
         names = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
         names += [("_place", "_out_place")] if order else []
-        pairs: list[tuple[exp.Expr, exp.Expr]] = [(of(at, mine), of(row, its)) for mine, its in names]
+        pairs: list[tuple[exp.Expr, exp.Expr]] = [(column_of(at, mine), column_of(row, its)) for mine, its in names]
         (mine, its), *others = pairs
         bound = [exp.LTE(this=mine.copy(), expression=its.copy())] if others else []
         # First, as DuckDB joins ranges by the first two plain conditions: the time alone leaves nearly all rows.
-        conditions = [*bound, exp.or_(before(pairs), spared), *conditions]
+        conditions = [*bound, exp.or_(lexicographically_before(pairs), spared), *conditions]
     return conditions
 
 
@@ -243,7 +245,7 @@ def seen(row: str, at: str, flow: Flow, timed: bool, strictly: bool = False, bou
     if not flow.late:
         return [not_later(row, at, (), timed, strictly), *valid(row, at, flow, timed=timed, bounded=bounded)]
     pairs = [("ts", "_out_ts"), ("seq", "_out")] if timed else [("seq", "_out")]
-    gone = before([(of(row, its), of(at, mine)) for mine, its in pairs])
+    gone = lexicographically_before([(column_of(row, its), column_of(at, mine)) for mine, its in pairs])
     return [not_later(row, at, (), timed, strictly=True), exp.Not(this=exp.paren(gone))]
 
 

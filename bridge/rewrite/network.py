@@ -23,7 +23,7 @@ from bridge.rewrite.plan import Insert, Operator, Purge, Table
 from nfa.temporal.tree import is_timed as is_timed_pattern
 from windows.databases.base import Database
 from windows.extents import NEVER, Batch, FirstRange, Range
-from windows.sql import before, column, named, number, numbered, of, same, table
+from windows.sql import aliased, column, column_of, lexicographically_before, null_safe_equal, number, row_number, table
 
 if TYPE_CHECKING:
     from bridge.stores.outbox import Outbox
@@ -267,7 +267,7 @@ class Network:
         if result.order == ("_place",):
             order = {"_place": column("_place")}
         elif result.order:
-            order = {"_place": numbered(map(column, ("ts", "seq")), map(column, result.order))}
+            order = {"_place": row_number(map(column, ("ts", "seq")), map(column, result.order))}
         kept = {name for name in operator.keys if name not in order}
         names = [name for name in result.arrivals.columns if name not in result.order or name in kept]
         columns = {**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}}
@@ -342,35 +342,37 @@ def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> 
     """The content joined with the rows it came from: it leaves with the first of them, and is gone where they are."""
     assert flow.content is not None
     own = [name for name in flow.content.columns if name not in OUT]
-    joined = exp.select(*(of("d", name) for name in own)).from_(flow.content.item("d"))
-    leave: dict[str, exp.Expr] | None = {name: of("d", name) for name in OUT} if flow.counted else None
+    joined = exp.select(*(column_of("d", name) for name in own)).from_(flow.content.item("d"))
+    leave: dict[str, exp.Expr] | None = {name: column_of("d", name) for name in OUT} if flow.counted else None
     for place, (origin, pairs) in enumerate(origins, 1):
         alias = f"o{place}"
         select = cast("Selection", origin.content).select([*pairs, *OUT])
         by_jump = not set(origin.jump).isdisjoint(pairs)
         rows = exp.Subquery(this=select.distinct() if by_jump else select)
-        on = exp.and_(*(_paired(of(alias, its), of("d", own), its in origin.jump) for its, own in pairs.items()))
+        on = exp.and_(
+            *(_paired(column_of(alias, its), column_of("d", own), its in origin.jump) for its, own in pairs.items())
+        )
         joined = joined.join(rows.as_(alias, quoted=True), on=on)
-        out: dict[str, exp.Expr] = {name: of(alias, name) for name in OUT}
+        out: dict[str, exp.Expr] = {name: column_of(alias, name) for name in OUT}
         if by_jump:
             out[OUT[2]] = _place_of_jump(flow.content, out)
         elif any(theirs != mine for theirs, mine in pairs.items()):
             out[OUT[2]] = _end_or_begin(out)
         leave = out if leave is None else _first(leave, out)
-    joined = joined.select(*(named(value, name) for name, value in (leave or {}).items()))
+    joined = joined.select(*(aliased(value, name) for name, value in (leave or {}).items()))
     content = Selection.of(exp.Subquery(this=joined), [*own, *OUT])
     return dataclasses.replace(flow, content=content, counted=True, last=None)
 
 
 def _paired(left: exp.Expr, right: exp.Expr, nullable: bool) -> exp.Expr:
-    return same(left, right) if nullable else exp.EQ(this=left, expression=right)
+    return null_safe_equal(left, right) if nullable else exp.EQ(this=left, expression=right)
 
 
 def _place_of_jump(content: Selection, out: Mapping[str, exp.Expr]) -> exp.Expr:
     """The place, among the results of the event that brings the next jump, from which those of this one are gone."""
     count = exp.select(exp.Add(this=exp.Count(this=exp.Star()), expression=number(1))).from_(content.item("v"))
-    pairs = [(of("v", own), out[name].copy()) for name, own in zip(OUT, ("ts", "seq"), strict=False)]
-    earlier = exp.LT(this=of("v", FROM), expression=out[OUT[2]])
+    pairs = [(column_of("v", own), out[name].copy()) for name, own in zip(OUT, ("ts", "seq"), strict=False)]
+    earlier = exp.LT(this=column_of("v", FROM), expression=out[OUT[2]])
     count = count.where(*(exp.EQ(this=mine, expression=its) for mine, its in pairs), earlier)
     never = out[OUT[1]].copy().eq(number(NEVER))
     return exp.Case().when(never, number(NEVER)).else_(exp.Subquery(this=count))
@@ -381,13 +383,13 @@ def _end_or_begin(out: Mapping[str, exp.Expr]) -> exp.Expr:
 
     A result of that very event stays to its end (O3: all rows of one event meet); others are gone as it begins.
     """
-    made_then = exp.and_(*(out[its].copy().eq(of("d", own)) for its, own in ((OUT[0], "ts"), (OUT[1], "seq"))))
+    made_then = exp.and_(*(out[its].copy().eq(column_of("d", own)) for its, own in ((OUT[0], "ts"), (OUT[1], "seq"))))
     return exp.Case().when(made_then, number(NEVER)).else_(number(0))
 
 
 def _first(left: Mapping[str, exp.Expr], right: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
     """The one that comes first of two rows."""
-    earlier = before([(left[name].copy(), right[name].copy()) for name in OUT])
+    earlier = lexicographically_before([(left[name].copy(), right[name].copy()) for name in OUT])
     return {name: exp.Case().when(earlier.copy(), left[name].copy()).else_(right[name].copy()) for name in OUT}
 
 
@@ -463,7 +465,7 @@ def expired(name: str) -> Purge:
 def arrived(alias: str, below: Flow) -> exp.Expr:
     """Whether a row of the table is one of the present arrivals."""
     keys = ("ts", "seq") if below.timed else ("seq",)
-    row = [of(alias, key) for key in keys]
+    row = [column_of(alias, key) for key in keys]
     return exp.In(
         this=exp.Tuple(expressions=row) if len(row) > 1 else row[0],
         query=exp.Subquery(this=below.arrivals.select(keys)),

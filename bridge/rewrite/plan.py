@@ -14,7 +14,7 @@ from sqlglot import exp
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow
 from windows.databases import Database
-from windows.sql import derived, identifier, table
+from windows.sql import derived_table, identifier, table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,9 @@ class Table:
     def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""
         shape = (
-            exp.select(*map(_shaped, self.like.named_selects)).from_(derived(self.like.copy(), "q")).where(exp.false())
+            exp.select(*map(_shaped, self.like.named_selects))
+            .from_(derived_table(self.like.copy(), "q"))
+            .where(exp.false())
         )
         return exp.Create(kind="TABLE", this=table(self.name), expression=shape)
 
@@ -125,7 +127,7 @@ class Purge:
         row = [exp.column(column, quoted=True) for column in key]
         ranked = exp.select(*row, exp.alias_(place, "_n", quoted=True)).from_(table(name))
         above = exp.GT(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
-        old = exp.select(*row).from_(derived(ranked, "o")).where(above)
+        old = exp.select(*row).from_(derived_table(ranked, "o")).where(above)
         sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
         return cls(name, exp.In(this=sought, query=exp.Subquery(this=old)))
 

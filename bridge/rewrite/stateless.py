@@ -10,7 +10,7 @@ from bridge import query
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from windows.extents import NEVER
-from windows.sql import before, column, derived, named, number, numbered, of
+from windows.sql import aliased, column, column_of, derived_table, lexicographically_before, number, row_number
 
 
 @rewrite.register
@@ -75,10 +75,10 @@ def _merged(flows: Sequence[Flow], parts: Sequence[Selection], ranked: bool, cou
     merged = Selection.of(exp.Subquery(this=rows), names)
     if not ranked:
         return merged
-    columns = {**merged.columns, "_place": numbered(map(column, ("ts", "seq")), map(column, ("_branch", "_inner")))}
+    columns = {**merged.columns, "_place": row_number(map(column, ("ts", "seq")), map(column, ("_branch", "_inner")))}
     if counted:
         columns["_out_place"] = _out_place(rows)
-    outer = exp.select(*(named(value.copy(), name) for name, value in columns.items()))
+    outer = exp.select(*(aliased(value.copy(), name) for name, value in columns.items()))
     source = exp.alias_(merged.source, "u", table=True, quoted=True)
     return Selection.of(exp.Subquery(this=outer.from_(source)), columns)
 
@@ -88,12 +88,19 @@ def _out_place(rows: exp.Query) -> exp.Expr:
 
     0 stays 0: it is gone as that event begins.
     """
-    earlier = before([(of("v", "_branch"), of("u", "_branch")), (of("v", "_inner"), of("u", "_out_place"))])
+    earlier = lexicographically_before(
+        [
+            (column_of("v", "_branch"), column_of("u", "_branch")),
+            (column_of("v", "_inner"), column_of("u", "_out_place")),
+        ]
+    )
     count = exp.select(exp.Add(this=exp.Count(this=exp.Star()), expression=number(1)))
-    count = count.from_(derived(rows.copy(), "v"))
-    count = count.where(of("v", "ts").eq(of("u", "_out_ts")), of("v", "seq").eq(of("u", "_out")), earlier)
-    within = exp.and_(of("u", "_out").neq(number(NEVER)), of("u", "_out_place").neq(number(0)))
-    return exp.Case().when(within, exp.Subquery(this=count)).else_(of("u", "_out_place"))
+    count = count.from_(derived_table(rows.copy(), "v"))
+    count = count.where(
+        column_of("v", "ts").eq(column_of("u", "_out_ts")), column_of("v", "seq").eq(column_of("u", "_out")), earlier
+    )
+    within = exp.and_(column_of("u", "_out").neq(number(NEVER)), column_of("u", "_out_place").neq(number(0)))
+    return exp.Case().when(within, exp.Subquery(this=count)).else_(column_of("u", "_out_place"))
 
 
 def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool) -> exp.Select:
@@ -104,8 +111,8 @@ def _branch(place: int, flow: Flow, part: Selection, ranked: bool, counted: bool
         known = {name: part.columns[name] if flow.counted else number(NEVER) for name in OUT}
         if flow.counted and not flow.order:
             known[OUT[2]] = one
-        select = select.select(*(named(value.copy(), name) for name, value in known.items()))
+        select = select.select(*(aliased(value.copy(), name) for name, value in known.items()))
     if ranked:
         inner = part.columns[flow.order[0]].copy() if flow.order else one.copy()
-        select = select.select(named(number(place), "_branch"), named(inner, "_inner"))
+        select = select.select(aliased(number(place), "_branch"), aliased(inner, "_inner"))
     return select

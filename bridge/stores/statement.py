@@ -19,7 +19,7 @@ from bridge.errors import QueryError, nearest
 from windows.databases import Database
 from windows.databases.base import PARAMETER
 from windows.schema import TypeMismatch, canonical_type
-from windows.sql import conjuncts, named, of, qualified
+from windows.sql import aliased, column_of, conjuncts, qualify_columns
 
 _CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 _NOT_ALONE = (
@@ -160,10 +160,10 @@ class Tables:
 
     @classmethod
     def of(cls, select: exp.Select, database: Database) -> Tables:
-        from windows.sql import items
+        from windows.sql import from_items
 
         found: dict[str, dict[str, tuple[str, exp.Expr]]] = {}
-        for item in items(select):
+        for item in from_items(select):
             if isinstance(item, exp.Table):
                 name = ".".join(part.name for part in item.parts)
                 schema = database.relation(name) or database.relation(name.lower()) or ()
@@ -189,7 +189,7 @@ class Tables:
     def value(self, column: exp.Column) -> exp.Expr | None:
         """How a statement of the bridge's reads a column."""
         found = self.find(column)
-        return qualified(self.columns[found[0]][found[1]][1].copy(), found[0]) if found else None
+        return qualify_columns(self.columns[found[0]][found[1]][1].copy(), found[0]) if found else None
 
     def every(self, alias: str) -> dict[str, str]:
         """The columns that a star stands for, with their types."""
@@ -262,7 +262,7 @@ def joined(
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
             return node
         if node.name.startswith(PARAMETER):
-            return of(alias, node.name)
+            return column_of(alias, node.name)
         return scope.value(node) or node
 
     tree = normalize_identifiers(_expanded(tree, scope), dialect=database.dialect)
@@ -282,7 +282,7 @@ def joined(
         select = select.where(where.this) if where is not None else select
     chosen = [given[name.lower()] for name in wanted]
     values_ = (item.this if isinstance(item, exp.Alias) else item for item in chosen)
-    return select.select(*(named(value, name) for value, name in zip(values_, wanted, strict=True)))
+    return select.select(*(aliased(value, name) for value, name in zip(values_, wanted, strict=True)))
 
 
 def _expanded(tree: exp.Select, scope: Tables) -> exp.Select:

@@ -14,7 +14,7 @@ from bridge.stores.statement import Sql, joined, places
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PARAMETER
 from windows.schema import is_text
-from windows.sql import named, of
+from windows.sql import aliased, column_of
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0
 """Seconds until a store that does not answer is asked again: twice as long each time."""
@@ -196,7 +196,7 @@ class Question:
     def _joined(sql: Sql, wanted: Sequence[str], database: Database) -> exp.Select:
         values = exp.alias_(exp.to_table(exp.Table(this=exp.to_identifier(_VALUES, quoted=True))), "v", table=True)
         select = joined(sql, wanted, values, "v", database, left=False)
-        select.set("expressions", [named(of("v", "cep_number"), "cep_number"), *select.expressions])
+        select.set("expressions", [aliased(column_of("v", "cep_number"), "cep_number"), *select.expressions])
         return select
 
 

@@ -29,7 +29,18 @@ from bridge.rewrite.windows.expiry import expired_now
 from bridge.rewrite.windows.sliding import pushed_out
 from windows.databases.base import IN_TURN, Database
 from windows.extents import NEVER
-from windows.sql import as_text, column, derived, named, number, numbered, of, qualified, same, zero
+from windows.sql import (
+    aliased,
+    bigint_zero,
+    column,
+    column_of,
+    derived_table,
+    null_safe_equal,
+    number,
+    qualify_columns,
+    row_number,
+    sortable_text,
+)
 
 _WHEN = {
     "": "",
@@ -209,27 +220,27 @@ def joined(node: query.Aggregate, below: Flow, network: Network, by_scan: bool =
     arrivals = _triggers(node, below)
     content, in_window, indexed = _window(node, below, network.database, by_scan)
     groups = [content.value(key, "w") for key in node.group_by]
-    keys = [of("t", f"_key{place}") for place in range(len(groups))]
+    keys = [column_of("t", f"_key{place}") for place in range(len(groups))]
     order = ("_place",) if below.order or node.on_change else ()
     conditions = [
         _entered(node, below),
         *in_window,
-        *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
+        *(null_safe_equal(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
         *content.conditions_of("w"),
     ]
-    trigger = [of("t", name) for name in ("ts", "seq", *order)]
-    expires = of("t", "_expires")
-    age = [of("w", name) for name in ("ts", "seq", *below.order)]
-    oldest = exp.Min(this=as_text(part.copy() for part in age))
+    trigger = [column_of("t", name) for name in ("ts", "seq", *order)]
+    expires = column_of("t", "_expires")
+    age = [column_of("w", name) for name in ("ts", "seq", *below.order)]
+    oldest = exp.Min(this=sortable_text(part.copy() for part in age))
     empty_too = node.on_change and not node.group_by
     rest = Aggregation(
         node,
         lambda e: content.value(guarded(e) if empty_too else e, "w"),
         keys,
         [*trigger, expires],
-        exp.Count(this=of("w", "seq")),
+        exp.Count(this=column_of("w", "seq")),
         age,
-        order=[of("t", "_place"), oldest] if node.on_change else (),
+        order=[column_of("t", "_place"), oldest] if node.on_change else (),
     )
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
     kind = "left" if empty_too else "inner"
@@ -257,7 +268,7 @@ def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
     """Whether `w` stands not after `t`; an expiry (seq 0) stands before the events of its ts."""
     if below.timed or not node.on_change:
         return not_later("w", "t", below.order, below.timed)
-    before = exp.LT(this=of("w", "ts"), expression=of("t", "ts"))
+    before = exp.LT(this=column_of("w", "ts"), expression=column_of("t", "ts"))
     return exp.or_(before, not_later("w", "t", below.order, timed=False))
 
 
@@ -268,7 +279,7 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
     names = {"ts": column("ts"), "seq": column("seq"), "_expires": column("_expires")}
     place = {"_place": column("_place") if below.order else number(0)} if order else {}
     system = {name: below.arrivals.columns[name] for name in below.arrivals.columns}
-    rows = dataclasses.replace(below.arrivals, columns={**system, "_zero": zero()})
+    rows = dataclasses.replace(below.arrivals, columns={**system, "_zero": bigint_zero()})
     place = {name: column("_zero") if not below.order else value for name, value in place.items()}
     arrivals = rows.project({**names, **place, **keys}).select()
     if not node.on_change:
@@ -283,9 +294,9 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
             *expired_now(below),
         ),
     )
-    distinct = derived(moments.select().distinct(), "x")
+    distinct = derived_table(moments.select().distinct(), "x")
     expiries = exp.select(
-        column("ts"), named(zero(), "seq"), named(number(NEVER), "_expires"), named(zero(), "_place"),
+        column("ts"), aliased(bigint_zero(), "seq"), aliased(number(NEVER), "_expires"), aliased(bigint_zero(), "_place"),
         *map(column, keys),
     ).from_(distinct)  # fmt: skip
     return exp.Subquery(this=exp.union(arrivals, expiries, distinct=False))
@@ -299,20 +310,20 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     rows = below.arrivals
     keys = [column(f"_key{place}") for place in range(len(node.group_by))]
     inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])
-    inner = inner.select(*(named(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
-    inner = inner.select(*(named(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
-    ranked = exp.select("*", named(numbered(map(column, ("ts", "seq")), map(column, below.order)), "_rank"))
-    source = ranked.from_(derived(inner, "i"))
+    inner = inner.select(*(aliased(rows.value(key), f"_key{place}") for place, key in enumerate(node.group_by)))
+    inner = inner.select(*(aliased(rows.columns[name].copy(), f"_in_{name}") for name in below.names))
+    ranked = exp.select("*", aliased(row_number(map(column, ("ts", "seq")), map(column, below.order)), "_rank"))
+    source = ranked.from_(derived_table(inner, "i"))
     renamed = {name: column(f"_in_{name}") for name in below.names}
 
     def value(expression: exp.Expr) -> exp.Expr:
         return Selection(exp.null(), {**renamed, "ts": column("ts")}).value(expression, "w")
 
-    trigger = [of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
+    trigger = [column_of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
     rest = Aggregation(
-        node, value, [qualified(key, "w") for key in keys], trigger, exp.Count(this=of("w", "seq")),
-        [of("w", "_rank")],
-        order=[exp.Min(this=of("w", "_rank"))],
-        begun=exp.Min(this=of("w", "_place")) if below.counted else None,
+        node, value, [qualify_columns(key, "w") for key in keys], trigger, exp.Count(this=column_of("w", "seq")),
+        [column_of("w", "_rank")],
+        order=[exp.Min(this=column_of("w", "_rank"))],
+        begun=exp.Min(this=column_of("w", "_place")) if below.counted else None,
     )  # fmt: skip
-    return rest.select(exp.select().from_(derived(source, "w")), network)
+    return rest.select(exp.select().from_(derived_table(source, "w")), network)

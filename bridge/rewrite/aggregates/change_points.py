@@ -23,7 +23,19 @@ from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Need, Selection
 from bridge.rewrite.network import Network, clock
 from bridge.rewrite.windows.expiry import expired_now, pushers
 from windows.extents import NEVER
-from windows.sql import column, derived, named, never, number, numbered, of, over, same, with_columns, zero
+from windows.sql import (
+    aliased,
+    bigint_never,
+    bigint_zero,
+    column,
+    column_of,
+    derived_table,
+    null_safe_equal,
+    number,
+    over,
+    row_number,
+    with_columns,
+)
 
 Rows = tuple[query.Aggregate, Flow, Told]
 """An aggregate over other rows than its window has, and which of them are told."""
@@ -59,17 +71,17 @@ class _Moments(abc.ABC):
         """The aggregate with what has to be known of each moment."""
         if self.node.every_change:
             return self.node
-        left = (named(exp.Count(this=exp.Star()), _COUNT), named(exp.Min(this=column("seq")), _OLDEST))
+        left = (aliased(exp.Count(this=exp.Star()), _COUNT), aliased(exp.Min(this=column("seq")), _OLDEST))
         return dataclasses.replace(self.node, columns=(*self.node.columns, *left))
 
     def told(self, found: exp.Select) -> exp.Select:
         """What is told of them, in its order."""
         if self.node.every_change:
             return found
-        place = named(numbered([column("ts"), column("seq")], [column(_OLDEST)]), "_place")
+        place = aliased(row_number([column("ts"), column("seq")], [column(_OLDEST)]), "_place")
         names = (*self._keys, *(item.alias for item in self.node.columns))
         told = exp.select(*map(column, ("ts", "seq", "_expires")), place, *map(column, names)).from_(
-            derived(found, "o")
+            derived_table(found, "o")
         )
         is_left = exp.GT(this=column(_COUNT), expression=number(0))
         return told.where(is_left) if self.node.group_by else told
@@ -95,7 +107,7 @@ class _Moments(abc.ABC):
             return call
 
         node, keys = self.asked, [column(name) for name in self._keys]
-        columns = tuple(named(listed(item.this, node, keys, over_kept), item.alias) for item in node.columns)
+        columns = tuple(aliased(listed(item.this, node, keys, over_kept), item.alias) for item in node.columns)
         of_rows: dict[str, exp.Expr] = {name: value for value, name in values.items()} | {_THERE: number(1)}
         return self._over(columns, of_rows, dict.fromkeys(of_rows, exp.null()))
 
@@ -120,7 +132,7 @@ class _Moments(abc.ABC):
     @property
     def _system(self) -> dict[str, exp.Expr]:
         """The columns of an arrival; EMIT ON CHANGE tells until when it counts."""
-        expires = never() if self.node.every_change else column("_expires")
+        expires = bigint_never() if self.node.every_change else column("_expires")
         place = exp.cast(number(1), "BIGINT")
         return {"ts": column("ts"), "seq": column("seq"), "_expires": expires, "_place": place, **self._keys}
 
@@ -137,7 +149,7 @@ class OfTime(_Moments):
         seen = exp.GT(this=content.columns["ts"].copy(), expression=exp.Sub(this=clock("before"), expression=size))
         rows = content.project({**self._system, **of_rows})
         rows = dataclasses.replace(rows, conditions=(*rows.conditions, seen))
-        left = self._left().select(*(named(value.copy(), name) for name, value in of_moments.items()))
+        left = self._left().select(*(aliased(value.copy(), name) for name, value in of_moments.items()))
         both = exp.Subquery(this=exp.union(rows.select(), left, distinct=False))
         flow = Flow(
             tuple(of_rows), self.below.arrivals, Selection.of(both, rows.columns),
@@ -150,11 +162,13 @@ class OfTime(_Moments):
         """The moments, each with the number of the newest row that has come by then."""
         arrivals = self.below.arrivals.project({**self._system, UNTIL: column("seq")}).select()
         later = self.below.arrivals.project({name: column(name) for name in ("ts", "seq")}).select()
-        first = exp.select(exp.Min(this=of("l", "seq"))).from_(derived(later, "l"))
-        first = first.where(exp.GTE(this=of("l", "ts"), expression=of("m", "ts")))
+        first = exp.select(exp.Min(this=column_of("l", "seq"))).from_(derived_table(later, "l"))
+        first = first.where(exp.GTE(this=column_of("l", "ts"), expression=column_of("m", "ts")))
         before = exp.Coalesce(this=exp.Subquery(this=first), expressions=[number(NEVER)])
-        until = named(exp.Sub(this=before, expression=number(1)), UNTIL)
-        left = exp.select(*(of("m", name) for name in self._system), until).from_(derived(self._left(), "m"))
+        until = aliased(exp.Sub(this=before, expression=number(1)), UNTIL)
+        left = exp.select(*(column_of("m", name) for name in self._system), until).from_(
+            derived_table(self._left(), "m")
+        )
         return exp.union(arrivals, left, distinct=False)
 
     def _left(self) -> exp.Select:
@@ -163,12 +177,12 @@ class OfTime(_Moments):
         content = self.below.content
         rows = content.project({"ts": column("_expires"), "seq": column("seq"), **self._keys})
         rows = dataclasses.replace(rows, conditions=(*content.conditions, *expired_now(self.below)))
-        place = numbered([column("ts")], [exp.Min(this=column("seq"))])
-        system = {"seq": zero(), "_expires": never(), "_place": place}
+        place = row_number([column("ts")], [exp.Min(this=column("seq"))])
+        system = {"seq": bigint_zero(), "_expires": bigint_never(), "_place": place}
         found = exp.select(
-            column("ts"), *(named(value, name) for name, value in system.items()), *map(column, self._keys)
+            column("ts"), *(aliased(value, name) for name, value in system.items()), *map(column, self._keys)
         )
-        return found.from_(derived(rows.select(), "m")).group_by(column("ts"), *map(column, self._keys))
+        return found.from_(derived_table(rows.select(), "m")).group_by(column("ts"), *map(column, self._keys))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,8 +196,8 @@ class OfRows(_Moments):
     ) -> Rows:
         assert self.below.content is not None
         rows = self.below.content.project({**self._system, NTH: column(NTH), **of_rows})
-        left = exp.select(*map(column, (*self._system, NTH)), *(named(v.copy(), n) for n, v in of_moments.items()))
-        both = exp.Subquery(this=exp.union(rows.select(), left.from_(derived(self._left(), "m")), distinct=False))
+        left = exp.select(*map(column, (*self._system, NTH)), *(aliased(v.copy(), n) for n, v in of_moments.items()))
+        both = exp.Subquery(this=exp.union(rows.select(), left.from_(derived_table(self._left(), "m")), distinct=False))
         flow = Flow(
             tuple(of_rows), self.below.arrivals, Selection.of(both, rows.columns), order=("_place",), last=self.below.last
         )  # fmt: skip
@@ -209,7 +223,7 @@ class OfRows(_Moments):
 
         told = {name: pushing(name) for name in (*self._keys, "_shown")}
         found = with_columns(held.select(), **{f"{name}_after": value for name, value in told.items()})
-        one_group = [same(column(name), column(f"{name}_after")) for name in self._keys]
+        one_group = [null_safe_equal(column(name), column(f"{name}_after")) for name in self._keys]
         is_told = _unless(column("_shown_after").eq(1), *one_group)
         in_push = exp.LT(this=column("seq"), expression=number(NEVER))
         return with_columns(found).where(column("_shown").eq(1), arrived(self.pushing), in_push, is_told)
@@ -217,7 +231,7 @@ class OfRows(_Moments):
     def sought(self, network: Network) -> exp.Select:
         """The moments joined with the rows that are left then: an index finds these, and the row that leaves."""
         kept, since = by_index(self.node, self.below)
-        come = exp.LTE(this=of("w", "seq"), expression=of("t", "seq"))
+        come = exp.LTE(this=column_of("w", "seq"), expression=column_of("t", "seq"))
         own = {name: value for name, value in self._system.items() if name != "_place"}
         entering = self.below.arrivals.project({**own, "_age": number(1)}).select()
         moments = exp.union(entering, self._pushed(kept), distinct=False)
@@ -227,21 +241,25 @@ class OfRows(_Moments):
         """Of each row `a` that comes the one `p` that it pushes out, if it is of another group."""
         assert self.below.last is not None
         size, by, table = self.below.last
-        alike = [same(table.value(key, "o"), table.value(key, "a")) for key in by]
-        older = exp.LT(this=of("o", "seq"), expression=of("a", "seq"))
-        first = exp.select(of("o", "seq")).from_(table.item("o")).where(*alike, older)
-        first = first.order_by(exp.Ordered(this=of("o", "seq"), desc=True)).limit(1).offset(size - 1)
+        alike = [null_safe_equal(table.value(key, "o"), table.value(key, "a")) for key in by]
+        older = exp.LT(this=column_of("o", "seq"), expression=column_of("a", "seq"))
+        first = exp.select(column_of("o", "seq")).from_(table.item("o")).where(*alike, older)
+        first = first.order_by(exp.Ordered(this=column_of("o", "seq"), desc=True)).limit(1).offset(size - 1)
         keys = self._keys
-        one_group = [same(kept.value(key, "p"), kept.value(key, "a")) for key in keys.values()]
+        one_group = [null_safe_equal(kept.value(key, "p"), kept.value(key, "a")) for key in keys.values()]
         told = (
             {"_expires": number(NEVER)}
             | {name: kept.value(key, "p") for name, key in keys.items()}
             | {"_age": number(2)}
         )
-        select = exp.select(of("a", "ts"), of("a", "seq"), *(named(value, name) for name, value in told.items()))
-        arrivals = derived(self.pushing.arrivals.select(["seq"]), "i")
-        pushed = exp.EQ(this=of("p", "seq"), expression=exp.Subquery(this=first))
-        select = select.from_(arrivals).join(table.item("a"), on=exp.EQ(this=of("a", "seq"), expression=of("i", "seq")))
+        select = exp.select(
+            column_of("a", "ts"), column_of("a", "seq"), *(aliased(value, name) for name, value in told.items())
+        )
+        arrivals = derived_table(self.pushing.arrivals.select(["seq"]), "i")
+        pushed = exp.EQ(this=column_of("p", "seq"), expression=exp.Subquery(this=first))
+        select = select.from_(arrivals).join(
+            table.item("a"), on=exp.EQ(this=column_of("a", "seq"), expression=column_of("i", "seq"))
+        )
         select = select.join(table.item("p"), on=pushed)
         return select.where(*kept.conditions_of("p"), _unless(*kept.conditions_of("a"), *one_group))
 

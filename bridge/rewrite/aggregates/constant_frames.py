@@ -21,7 +21,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.aggregates.frames import Told, keys_of, listed
 from bridge.rewrite.flow import NTH, Flow
-from windows.sql import column, derived, floor, named, over, so_far
+from windows.sql import aliased, column, derived_table, floor_to_multiple, over, running_frame
 
 _BLOCK = "_block"
 
@@ -39,15 +39,17 @@ def ranged(
     frames = _Frames([column(name) for name in keys], below, slides)
     names = dict.fromkeys(("ts", "seq", "_expires", *below.order, frames.axis, *below.names))
     values = {**{name: column(name) for name in names}, **keys}
-    columns = [named(listed(item.this, node, frames.keys, frames.both), item.alias) for item in node.columns]
+    columns = [aliased(listed(item.this, node, frames.keys, frames.both), item.alias) for item in node.columns]
     if frames.in_blocks:
-        values[_BLOCK] = _fixed(floor(column(frames.axis), frames.size))
+        values[_BLOCK] = _fixed(floor_to_multiple(column(frames.axis), frames.size))
     rows: exp.Select = below.content.project(values).select()
-    found = exp.select(*map(column, rows.named_selects), *frames.named(0)).from_(derived(rows, "w")).where(*told.near)
+    found = (
+        exp.select(*map(column, rows.named_selects), *frames.named(0)).from_(derived_table(rows, "w")).where(*told.near)
+    )
     if frames.in_blocks:
-        found = exp.select(*map(column, found.named_selects), *frames.named(1)).from_(derived(found, "b"))
+        found = exp.select(*map(column, found.named_selects), *frames.named(1)).from_(derived_table(found, "b"))
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
-    return exp.select(*system, *columns).from_(derived(found, "a")).where(told.told)
+    return exp.select(*system, *columns).from_(derived_table(found, "a")).where(told.told)
 
 
 class _Frames:
@@ -65,7 +67,7 @@ class _Frames:
 
     def named(self, level: int) -> list[exp.Expr]:
         """The columns of the first, or of those over these."""
-        return [named(call, name) for call, name in self._made[level].items()]
+        return [aliased(call, name) for call, name in self._made[level].items()]
 
     def both(self, call: exp.Expr) -> exp.Expr:
         """An aggregate over the window."""
@@ -79,12 +81,12 @@ class _Frames:
         return self._column(0, over(call.copy(), self.keys, [column("ts")], self._range(before=1)))
 
     def _same(self, call: exp.Expr) -> exp.Expr:
-        return self._column(0, over(call.copy(), [*self.keys, column(self.axis)], [column("seq")], so_far()))
+        return self._column(0, over(call.copy(), [*self.keys, column(self.axis)], [column("seq")], running_frame()))
 
     def _of_blocks(self, call: exp.Expr) -> exp.Expr:
         """What the window has of the block before, if it begins there, and of the row's own block, up to the row."""
         block, place = [*self.keys, column(_BLOCK)], column(self.axis)
-        front = self._column(0, over(call.copy(), block, [place, column("seq")], so_far()))
+        front = self._column(0, over(call.copy(), block, [place, column("seq")], running_frame()))
         backwards = exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
         since = self._column(0, over(call.copy(), block, [exp.Neg(this=place)], backwards))
         rear, begun = (

@@ -16,7 +16,18 @@ from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network, add_table, keep_for
 from bridge.rewrite.plan import Insert, Operator
 from windows.extents import NEVER
-from windows.sql import column, derived, named, number, numbered, of, over, so_far, table, whole
+from windows.sql import (
+    aliased,
+    column,
+    column_of,
+    derived_table,
+    number,
+    over,
+    parenthesized,
+    row_number,
+    running_frame,
+    table,
+)
 
 NUMBER = "_n"
 _OURS = (NUMBER, "_since")
@@ -43,16 +54,22 @@ def counted(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
     """
     assert isinstance(node.input, query.Window) and below.size is not None
     numbers = table(_numbers(node.input, below.size, network))
-    itself = [exp.EQ(this=of("n", name), expression=of("a", name)) for name in ("ts", "seq")]
-    newest = exp.select(of("n", NUMBER)).from_(exp.alias_(numbers, "n", table=True, quoted=True)).where(*itself)
-    since = exp.Sub(this=of("t", "ts"), expression=number(below.size))
-    first = exp.select(of("f", NUMBER)).from_(exp.alias_(numbers, "f", table=True, quoted=True))
-    first = first.where(exp.GT(this=of("f", "ts"), expression=since)).order_by(of("f", "ts"), of("f", "seq")).limit(1)
+    itself = [exp.EQ(this=column_of("n", name), expression=column_of("a", name)) for name in ("ts", "seq")]
+    newest = exp.select(column_of("n", NUMBER)).from_(exp.alias_(numbers, "n", table=True, quoted=True)).where(*itself)
+    since = exp.Sub(this=column_of("t", "ts"), expression=number(below.size))
+    first = exp.select(column_of("f", NUMBER)).from_(exp.alias_(numbers, "f", table=True, quoted=True))
+    first = (
+        first.where(exp.GT(this=column_of("f", "ts"), expression=since))
+        .order_by(column_of("f", "ts"), column_of("f", "seq"))
+        .limit(1)
+    )
     before = exp.paren(exp.Sub(this=exp.Subquery(this=first), expression=number(1)))
-    count = exp.paren(exp.Sub(this=of("t", NUMBER), expression=before))
+    count = exp.paren(exp.Sub(this=column_of("t", NUMBER), expression=before))
     names = of_arrivals(node)
-    arrivals = derived(below.arrivals.select(names), "a")
-    found = exp.select(*(of("a", name) for name in names), named(exp.Subquery(this=newest), NUMBER)).from_(arrivals)
+    arrivals = derived_table(below.arrivals.select(names), "a")
+    found = exp.select(*(column_of("a", name) for name in names), aliased(exp.Subquery(this=newest), NUMBER)).from_(
+        arrivals
+    )
     return told(node, below.size, found.distinct(), count)
 
 
@@ -74,10 +91,12 @@ def searched(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     count = exp.paren(exp.Sub(this=kept, expression=gone))
 
     names = of_arrivals(node)
-    arrivals = derived(below.arrivals.select(names), "a")
-    same_row = [exp.EQ(this=of("n", name), expression=of("a", name)) for name in ("ts", "seq")]
-    since = exp.Sub(this=of("a", "ts"), expression=number(below.size))
-    found = exp.select(*(of("a", name) for name in names), of("n", NUMBER), named(since, "_since")).from_(arrivals)
+    arrivals = derived_table(below.arrivals.select(names), "a")
+    same_row = [exp.EQ(this=column_of("n", name), expression=column_of("a", name)) for name in ("ts", "seq")]
+    since = exp.Sub(this=column_of("a", "ts"), expression=number(below.size))
+    found = exp.select(
+        *(column_of("a", name) for name in names), column_of("n", NUMBER), aliased(since, "_since")
+    ).from_(arrivals)
     found = found.join(exp.alias_(numbers, "n", table=True, quoted=True), on=exp.and_(*same_row))
     return told(node, below.size, found, count)
 
@@ -93,16 +112,16 @@ def told(node: query.Aggregate, size: int, arrivals: exp.Select, count: exp.Expr
 
     This stands outside `arrivals`: without its constant, what is found of an arrival is the same for all members.
     """
-    expiry = named(exp.Add(this=of("t", "ts"), expression=number(size)), "_expires")
-    columns = [named(item.this.transform(_own, count), item.alias) for item in node.columns]
-    select = exp.select(of("t", "ts"), of("t", "seq"), expiry, *columns)
-    return select.from_(derived(arrivals, "t"))
+    expiry = aliased(exp.Add(this=column_of("t", "ts"), expression=number(size)), "_expires")
+    columns = [aliased(item.this.transform(_own, count), item.alias) for item in node.columns]
+    select = exp.select(column_of("t", "ts"), column_of("t", "seq"), expiry, *columns)
+    return select.from_(derived_table(arrivals, "t"))
 
 
 def _own(part: exp.Expr, count: exp.Expr) -> exp.Expr:
     """A part of the select list: of the events of the window the newest is the one that arrives."""
     if isinstance(part, exp.Last):
-        return of("t", part.this.name)
+        return column_of("t", part.this.name)
     return count.copy() if isinstance(part, exp.Count) else part
 
 
@@ -115,10 +134,10 @@ def _numbers(window: query.Window, size: int, network: Network) -> str:
         last = exp.select(column(NUMBER)).from_(table(name)).order_by(_newest("ts"), _newest("seq")).limit(1)
         known = exp.Coalesce(this=exp.Subquery(this=last), expressions=[number(0)])
         rows = below.arrivals.select(["ts", "seq"])
-        place = numbered([], [below.arrivals.columns["seq"]])
-        add_table(operator, name, rows.select(named(place, NUMBER)), (("ts", "seq", NUMBER),))
+        place = row_number([], [below.arrivals.columns["seq"]])
+        add_table(operator, name, rows.select(aliased(place, NUMBER)), (("ts", "seq", NUMBER),))
         numbers = exp.Add(this=place.copy(), expression=known)
-        operator.steps.append(Insert(name, rows.select(named(numbers, NUMBER))))
+        operator.steps.append(Insert(name, rows.select(aliased(numbers, NUMBER))))
 
     operator = network.operator(window.input, build, "Row numbers", key=("Numbers", window.input))
     return keep_for(operator, size)
@@ -170,61 +189,67 @@ def _columns(node: query.Aggregate) -> list[str]:
 def _placed(rows: exp.Query, in_order: bool) -> exp.Select:
     """Rows, each with its place and the time of the next one."""
     order = [] if in_order else [column("seq")]
-    following = named(over(exp.Lead(this=column("ts")), [], order), _NEXT)
-    return exp.select(*_names(rows), named(numbered([], order), _PLACE), following).from_(derived(rows, "m"))
+    following = aliased(over(exp.Lead(this=column("ts")), [], order), _NEXT)
+    return exp.select(*_names(rows), aliased(row_number([], order), _PLACE), following).from_(derived_table(rows, "m"))
 
 
 def _only_if(condition: exp.Expr, rows: exp.Select) -> exp.Select:
     """The rows, or none of them, by a condition of all."""
-    of_all = exp.select(condition.copy()).from_(derived(rows, "b"))
-    return exp.select(*_names(rows)).from_(derived(rows, "w")).where(exp.paren(of_all))
+    of_all = exp.select(condition.copy()).from_(derived_table(rows, "b"))
+    return exp.select(*_names(rows)).from_(derived_table(rows, "w")).where(exp.paren(of_all))
 
 
 def _sought(node: query.Aggregate, below: Flow, rows: exp.Select, others: exp.Expr | None = None) -> exp.Select:
     """`others`: how many more rows each window has than these."""
     later = exp.GT(this=column(_NEXT), expression=column("ts"))
-    last = exp.select(column("ts"), column(_PLACE)).from_(derived(rows, "n"))
+    last = exp.select(column("ts"), column(_PLACE)).from_(derived_table(rows, "n"))
     last = last.where(exp.or_(later, exp.Is(this=column(_NEXT), expression=exp.null())))
-    left = exp.LTE(this=of("d", "ts"), expression=of("t", _SINCE))
-    gone: exp.Expr = exp.Coalesce(this=of("d", _PLACE), expressions=[number(0)])
+    left = exp.LTE(this=column_of("d", "ts"), expression=column_of("t", _SINCE))
+    gone: exp.Expr = exp.Coalesce(this=column_of("d", _PLACE), expressions=[number(0)])
     select = _told(node, below, rows, gone if others is None else exp.Sub(this=gone, expression=others))
-    select.append("joins", exp.Join(this=derived(last, "d"), method="ASOF", side="LEFT", on=left))
+    select.append("joins", exp.Join(this=derived_table(last, "d"), method="ASOF", side="LEFT", on=left))
     return select
 
 
 def _listed(node: query.Aggregate, below: Flow, rows: exp.Select) -> exp.Select:
-    since = exp.Sub(this=of("t", _SINCE), expression=of("l", _BEGIN))
-    nothing_yet = exp.LT(this=of("t", _SINCE), expression=of("l", _BEGIN))
+    since = exp.Sub(this=column_of("t", _SINCE), expression=column_of("l", _BEGIN))
+    nothing_yet = exp.LT(this=column_of("t", _SINCE), expression=column_of("l", _BEGIN))
     place = exp.Add(this=since, expression=number(1))
-    counted = exp.Anonymous(this="LIST_EXTRACT", expressions=[of("l", _COUNTS), place])
+    counted = exp.Anonymous(this="LIST_EXTRACT", expressions=[column_of("l", _COUNTS), place])
     gone = exp.Case().when(nothing_yet, number(0)).else_(counted)
-    return _told(node, below, rows, gone).join(derived(_counts(rows), "l"), join_type="cross")
+    return _told(node, below, rows, gone).join(derived_table(_counts(rows), "l"), join_type="cross")
 
 
 def _told(node: query.Aggregate, below: Flow, rows: exp.Select, gone: exp.Expr) -> exp.Select:
     """What is told of each arrival `t`, from whose window so many rows have `gone`."""
     assert below.size is not None
-    since = named(exp.Sub(this=column("ts"), expression=number(below.size)), _SINCE)
+    since = aliased(exp.Sub(this=column("ts"), expression=number(below.size)), _SINCE)
     names = [name for name in _names(rows) if name.name != _NEXT]
-    arrivals = exp.select(*names, since).from_(derived(rows, "n"))
+    arrivals = exp.select(*names, since).from_(derived_table(rows, "n"))
     arrivals = arrivals.where(arrived(below))
-    return told(node, below.size, arrivals, exp.paren(exp.Sub(this=of("t", _PLACE), expression=whole(gone))))
+    return told(
+        node, below.size, arrivals, exp.paren(exp.Sub(this=column_of("t", _PLACE), expression=parenthesized(gone)))
+    )
 
 
 def _counts(rows: exp.Select) -> exp.Select:
     """One row: the list, and the millisecond it begins with."""
     until = exp.Add(this=exp.Max(this=column("ts")), expression=number(1))
     milliseconds = exp.Anonymous(this="RANGE", expressions=[exp.Min(this=column("ts")), until])
-    moments = exp.select(named(exp.Anonymous(this="UNNEST", expressions=[milliseconds]), "ts"))
-    of_each = exp.select(column("ts"), named(exp.Count(this=exp.Star()), "_rows")).group_by(column("ts"))
-    same = of("r", "ts").eq(of("i", "ts"))
-    each = exp.select(of("i", "ts"), of("r", "_rows")).from_(derived(moments.from_(derived(rows, "e")), "i"))
-    each = each.join(derived(of_each.from_(derived(rows, "g")), "r"), on=same, join_type="left")
-    total = exp.cast(over(exp.Sum(this=column("_rows")), [], [column("ts")], so_far()), "BIGINT")
-    totals = exp.select(column("ts"), named(total, "_rows")).from_(derived(each, "j"))
+    moments = exp.select(aliased(exp.Anonymous(this="UNNEST", expressions=[milliseconds]), "ts"))
+    of_each = exp.select(column("ts"), aliased(exp.Count(this=exp.Star()), "_rows")).group_by(column("ts"))
+    same = column_of("r", "ts").eq(column_of("i", "ts"))
+    each = exp.select(column_of("i", "ts"), column_of("r", "_rows")).from_(
+        derived_table(moments.from_(derived_table(rows, "e")), "i")
+    )
+    each = each.join(derived_table(of_each.from_(derived_table(rows, "g")), "r"), on=same, join_type="left")
+    total = exp.cast(over(exp.Sum(this=column("_rows")), [], [column("ts")], running_frame()), "BIGINT")
+    totals = exp.select(column("ts"), aliased(total, "_rows")).from_(derived_table(each, "j"))
     in_time = exp.Order(this=column("_rows"), expressions=[exp.Ordered(this=column("ts"))])
     counts = exp.Anonymous(this="LIST", expressions=[in_time])
-    return exp.select(named(counts, _COUNTS), named(exp.Min(this=column("ts")), _BEGIN)).from_(derived(totals, "k"))
+    return exp.select(aliased(counts, _COUNTS), aliased(exp.Min(this=column("ts")), _BEGIN)).from_(
+        derived_table(totals, "k")
+    )
 
 
 def _names(rows: exp.Query) -> list[exp.Column]:

@@ -15,7 +15,7 @@ from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Selection
 from bridge.rewrite.windows.sliding import oldest_seen
 from windows.extents import NEVER
 from windows.nested import is_list
-from windows.sql import column, derived, named, number, of, over, same
+from windows.sql import aliased, column, column_of, derived_table, null_safe_equal, number, over
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,18 +39,18 @@ def framed(node: query.Aggregate, below: Flow, told: Told | None = None) -> exp.
     rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
     partition: list[exp.Expr] = [column(name) for name in keys]
     order: list[exp.Expr] = [column(name) for name in below.key]
-    back = named(_back(partition, order, below), "_back")
+    back = aliased(_back(partition, order, below), "_back")
     source = exp.select(*(column(name) for name in rows.named_selects), back)
-    source = source.from_(derived(rows, "w")).where(*told.near)
+    source = source.from_(derived_table(rows, "w")).where(*told.near)
 
     def framed_value(call: exp.Expr) -> exp.Expr:
         return _over(call, partition, order)
 
-    columns = [named(listed(item.this, node, partition, framed_value), item.alias) for item in node.columns]
+    columns = [aliased(listed(item.this, node, partition, framed_value), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
-    computed = exp.select(*system, *columns).from_(derived(source, "f"))
+    computed = exp.select(*system, *columns).from_(derived_table(source, "f"))
     outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    return outer.from_(derived(computed, "a")).where(told.told)
+    return outer.from_(derived_table(computed, "a")).where(told.told)
 
 
 def _back(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:
@@ -100,7 +100,7 @@ def last_arrival(below: Flow) -> exp.Expr:
 
 
 def _of_arrivals(value: exp.Expr, name: str, below: Flow) -> exp.Expr:
-    arrivals = derived(below.arrivals.select([name]), "n")
+    arrivals = derived_table(below.arrivals.select([name]), "n")
     return exp.Subquery(this=exp.select(value).from_(arrivals))
 
 
@@ -144,8 +144,10 @@ def by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:
     assert below.content is not None and below.last is not None
     kept = below.last.kept
     groups = [below.content.value(key) for key in node.group_by]
-    alike = [same(kept.value(key, "o"), of("t", f"_key{groups.index(key)}")) for key in below.last.keys]
-    since = exp.GTE(this=of("w", "seq"), expression=oldest_seen(below, of("t", "seq"), alike))
+    alike = [
+        null_safe_equal(kept.value(key, "o"), column_of("t", f"_key{groups.index(key)}")) for key in below.last.keys
+    ]
+    since = exp.GTE(this=column_of("w", "seq"), expression=oldest_seen(below, column_of("t", "seq"), alike))
     return dataclasses.replace(below.content, source=kept.source), since
 
 

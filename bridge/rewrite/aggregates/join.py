@@ -12,7 +12,7 @@ from bridge.rewrite.aggregates.frames import listed, offset_of
 from bridge.rewrite.flow import FROM
 from bridge.rewrite.network import Network
 from windows.nested import list_of, made
-from windows.sql import column, derived, named, number, numbered, of, over
+from windows.sql import aliased, column, column_of, derived_table, number, over, row_number
 
 Values = Callable[[exp.Expr], exp.Expr]
 
@@ -61,8 +61,8 @@ class Aggregation:
         columns = [_called(listed(item.this, self.node, self.keys, value), item.alias) for item in self.node.columns]
         system: list[exp.Expr] = [_called(part.copy(), part.name) for part in self.trigger]
         if self.order:
-            rank = numbered([part.copy() for part in self.trigger[:2]], self.order)
-            system = [part for part in system if part.alias != "_place"] + [named(rank, "_place")]
+            rank = row_number([part.copy() for part in self.trigger[:2]], self.order)
+            system = [part for part in system if part.alias != "_place"] + [aliased(rank, "_place")]
         if self.begun is not None:
             system.append(_called(self.begun.copy(), FROM))
         groups = [_called(key.copy(), key.name) for key in self.keys]
@@ -127,9 +127,9 @@ def _with_helpers(source: exp.Select, helpers: dict[str, exp.Expr], readers: Seq
     """The source as a sub-query that also gives the helpers; its readers then name its columns `"alias.column"`."""
     used = [found for reader in readers for found in reader.find_all(exp.Column) if found.table]
     read = dict.fromkeys((found.table, found.name) for found in used)
-    inner = source.select(*(_called(of(alias, name), f"{alias}.{name}") for alias, name in read))
+    inner = source.select(*(_called(column_of(alias, name), f"{alias}.{name}") for alias, name in read))
     inner = inner.select(*(_called(window, name) for name, window in helpers.items()))
     for found in used:
         found.set("this", exp.to_identifier(f"{found.table}.{found.name}", quoted=True))
         found.set("table", None)
-    return exp.select().from_(derived(inner, "h"))
+    return exp.select().from_(derived_table(inner, "h"))

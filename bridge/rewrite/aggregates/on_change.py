@@ -17,7 +17,17 @@ from bridge.rewrite.flow import Flow, Selection, not_later, valid
 from bridge.rewrite.network import Network
 from bridge.rewrite.windows.expiry import expired_now, is_put_out_first, pushers, put_out_by
 from windows.extents import NEVER
-from windows.sql import as_text, column, derived, joined_text, named, number, of, same, zero
+from windows.sql import (
+    aliased,
+    bigint_zero,
+    column,
+    column_of,
+    concatenated,
+    derived_table,
+    null_safe_equal,
+    number,
+    sortable_text,
+)
 
 
 def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
@@ -40,23 +50,23 @@ def told_at(
     content, inside = below.content, [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True)]
     if window is not None:
         content, inside = window
-    keys = [of("t", f"_key{place}") for place in range(len(node.group_by))]
+    keys = [column_of("t", f"_key{place}") for place in range(len(node.group_by))]
     groups = [content.value(key, "w") for key in node.group_by]
     conditions = [
         *inside,
-        *(same(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
+        *(null_safe_equal(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
         *content.conditions_of("w"),
     ]
     rest = Aggregation(
         node,
         lambda expression: content.value(guarded(expression), "w"),
         keys,
-        [of("t", name) for name in ("ts", "seq", "_expires")],
-        exp.Count(this=of("w", "seq")),
-        [of("w", name) for name in ("ts", "seq", *below.order)],
-        order=[exp.Min(this=of("t", "_age"))],
+        [column_of("t", name) for name in ("ts", "seq", "_expires")],
+        exp.Count(this=column_of("w", "seq")),
+        [column_of("w", name) for name in ("ts", "seq", *below.order)],
+        order=[exp.Min(this=column_of("t", "_age"))],
     )
-    moments = derived(told, "t")
+    moments = derived_table(told, "t")
     joined = exp.select().from_(moments).join(content.item("w"), on=exp.and_(*conditions), join_type="left")
     return rest.select(joined, network)
 
@@ -65,8 +75,8 @@ def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     """The moments with the groups they change; `_age` orders these by the rows that enter, then by those that leave."""
     assert below.content is not None
     keys = keys_of(node)
-    age = as_text(column(name) for name in ("ts", "seq", *below.order))
-    last = joined_text([exp.Literal.string("9"), age.copy()])  # after every age: numbers as text begin with less
+    age = sortable_text(column(name) for name in ("ts", "seq", *below.order))
+    last = concatenated([exp.Literal.string("9"), age.copy()])  # after every age: numbers as text begin with less
     entering = _told(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)
     expiring: exp.Query = (timed := _expiring(below, last, keys))
     if below.counted:
@@ -76,9 +86,9 @@ def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     changes = exp.union(entering, expiring, distinct=False)
     names = ("ts", "seq", *keys)
     moments = exp.select(
-        *map(column, names), named(number(NEVER), "_expires"), named(exp.Min(this=column("_age")), "_age")
+        *map(column, names), aliased(number(NEVER), "_expires"), aliased(exp.Min(this=column("_age")), "_age")
     )
-    return moments.from_(derived(changes, "c")).group_by(*map(column, names))
+    return moments.from_(derived_table(changes, "c")).group_by(*map(column, names))
 
 
 def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
@@ -88,7 +98,7 @@ def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: 
 def _expiring(below: Flow, age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
     """What time has put out of the window since the push before."""
     assert below.content is not None
-    return _told(below.content, {"ts": column("_expires"), "seq": zero()}, age, keys).where(*expired_now(below))
+    return _told(below.content, {"ts": column("_expires"), "seq": bigint_zero()}, age, keys).where(*expired_now(below))
 
 
 def _pushed_out(

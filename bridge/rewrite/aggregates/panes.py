@@ -22,7 +22,20 @@ from bridge.rewrite.network import Network, add_table, ago
 from bridge.rewrite.plan import Fold, Length, Operator, Purge
 from windows.databases.base import IN_TURN
 from windows.extents import BEGINNING, NEVER
-from windows.sql import column, derived, named, number, of, over, same, so_far, table, whole, with_columns, zero
+from windows.sql import (
+    aliased,
+    bigint_zero,
+    column,
+    column_of,
+    derived_table,
+    null_safe_equal,
+    number,
+    over,
+    parenthesized,
+    running_frame,
+    table,
+    with_columns,
+)
 
 _LAST, UNTIL, _ROWS = "_last", "_until", "_rows"
 """Of a pane's rows: the time of the last one (`ts` is that of the first), its number, and how many they are."""
@@ -110,12 +123,12 @@ class Panes:
         carried = told.named_selects
         panes = self._panes(exp.Subquery(this=told), carried, until=UNTIL if changes else "seq")
         if changes:
-            nothing = (named(nothing_of(call), name) for name, call in self.parts.kept.items())
-            empty = exp.select(*map(column, carried), *nothing).from_(derived(changes.copy(), "t"))
+            nothing = (aliased(nothing_of(call), name) for name, call in self.parts.kept.items())
+            empty = exp.select(*map(column, carried), *nothing).from_(derived_table(changes.copy(), "t"))
             panes = exp.union(panes, empty, distinct=False)
         shown = [column(name) for name in carried if name not in (UNTIL, *self.parts.own)]
         select = exp.select(*shown, *(part.copy() for part in self.parts.columns))
-        return select.from_(derived(panes, "p")).group_by(*map(column, carried))
+        return select.from_(derived_table(panes, "p")).group_by(*map(column, carried))
 
     def _arrivals(self) -> exp.Select:
         system = {name: column(name) for name in ("ts", "seq", "_expires")}
@@ -132,11 +145,12 @@ class Panes:
         """The aggregate over fewer rows than its window has: those that are in the windows of all arrivals are one row."""
         keys, values = keys_of(self.node), self._values()
         staying = exp.select(
-            named(exp.Min(this=column("ts")), "ts"), named(exp.Min(this=column(UNTIL)), "seq"), named(zero(), "_expires"),
-            *map(column, keys), *self.parts.of_parts(), *(named(exp.null(), name) for name in self.parts.own),
+            aliased(exp.Min(this=column("ts")), "ts"), aliased(exp.Min(this=column(UNTIL)), "seq"),
+            aliased(bigint_zero(), "_expires"),
+            *map(column, keys), *self.parts.of_parts(), *(aliased(exp.null(), name) for name in self.parts.own),
         )  # fmt: skip
         staying = staying.from_(self._staying().as_("p", quoted=True))
-        staying = staying.group_by(of("p", "seq"), *map(column, keys))  # not of nothing, which would be a row
+        staying = staying.group_by(column_of("p", "seq"), *map(column, keys))  # not of nothing, which would be a row
         rows = Selection.of(exp.Subquery(this=exp.union(self.edges(values), staying, distinct=False)), values)
         return self._over(rows)
 
@@ -183,12 +197,12 @@ class Panes:
     def _staying(self) -> exp.Subquery:
         """The panes that are in the windows of all arrivals, of their groups."""
         keys = list(keys_of(self.node))
-        newest = named(last_arrival(self.below), "ts")
-        before = named(exp.Sub(this=first_arrival("seq", self.below), expression=number(1)), "seq")
+        newest = aliased(last_arrival(self.below), "ts")
+        before = aliased(exp.Sub(this=first_arrival("seq", self.below), expression=number(1)), "seq")
         moments = exp.select(newest, before, *map(column, keys))
         if keys:
             groups = self.below.arrivals.project(keys_of(self.node)).select().distinct()
-            moments = moments.from_(derived(groups, "g"))
+            moments = moments.from_(derived_table(groups, "g"))
         return exp.Subquery(this=self._panes(exp.Subquery(this=moments), ["seq", *keys], ("ts", UNTIL)))
 
     # The panes of a window ------------------------------------------------------------------------------------------------
@@ -200,9 +214,9 @@ class Panes:
 
         Columns of `t` are `carried`, and of the panes `told`.
         """
-        start = exp.select(*(of("t", name) for name in carried)).from_(moments.as_("t", quoted=True))
+        start = exp.select(*(column_of("t", name) for name in carried)).from_(moments.as_("t", quoted=True))
         selects = [
-            found.select(*(named(self._of(level, name), name) for name in (*told, *self.parts.kept)))
+            found.select(*(aliased(self._of(level, name), name) for name in (*told, *self.parts.kept)))
             for level in range(len(self.levels))
             for found in self._in_window(level, start, until)
         ]
@@ -210,7 +224,7 @@ class Panes:
 
     def _in_window(self, level: int, start: exp.Select, until: str) -> Iterator[exp.Select]:
         """The panes of a level that are told as they are; of the rows those that came before the moment."""
-        before = exp.LTE(this=self._of(0, UNTIL), expression=of("t", until))
+        before = exp.LTE(this=self._of(0, UNTIL), expression=column_of("t", until))
         within = exp.GT(this=self._of(level, "ts"), expression=self._since())
         for found in self._begun(level, start):
             yield found.where(within if level else before)
@@ -249,15 +263,19 @@ class Panes:
 
     def _grouped(self, level: int, key: str) -> exp.Expr:
         """Whether it is of the moment's group. No index has the rows by group, and SQLite is not to make one for it."""
-        mine, its = self._of(level, key), of("t", key)
-        return same(mine, its) if level else exp.Not(this=exp.paren(exp.NullSafeNEQ(this=whole(mine), expression=its)))
+        mine, its = self._of(level, key), column_of("t", key)
+        return (
+            null_safe_equal(mine, its)
+            if level
+            else exp.Not(this=exp.paren(exp.NullSafeNEQ(this=parenthesized(mine), expression=its)))
+        )
 
     def _of(self, level: int, name: str) -> exp.Expr:
         return self.levels[level].value(column(name), _alias(level))
 
     def _since(self) -> exp.Expr:
         assert self.below.size is not None
-        return exp.Sub(this=of("t", "ts"), expression=number(self.below.size))
+        return exp.Sub(this=column_of("t", "ts"), expression=number(self.below.size))
 
 
 def _alias(level: int) -> str:
@@ -293,12 +311,12 @@ def _together(rows: exp.Select, keys: Sequence[str], parts: Parts, by: Sequence[
     """Panes made of rows or of panes."""
     edges = {"ts": exp.Min(this=column("ts")), _LAST: exp.Max(this=column(_LAST)), UNTIL: exp.Max(this=column(UNTIL))}
     made = exp.select(
-        *(named(exp.cast(edge, "BIGINT"), name) for name, edge in edges.items()),
-        named(exp.cast(exp.Sum(this=column(_ROWS)), "BIGINT"), _ROWS),
+        *(aliased(exp.cast(edge, "BIGINT"), name) for name, edge in edges.items()),
+        aliased(exp.cast(exp.Sum(this=column(_ROWS)), "BIGINT"), _ROWS),
         *map(column, keys),
         *parts.of_parts(),
     )
-    made = made.from_(derived(rows, "r"))
+    made = made.from_(derived_table(rows, "r"))
     return made.group_by(*map(column, (*by, *keys))) if keys or by else made
 
 
@@ -321,7 +339,7 @@ def _folded(
     )
     counted = with_columns(
         fresh,
-        _at=over(exp.Sum(this=column(_ROWS)), [], [column(UNTIL)], so_far()),
+        _at=over(exp.Sum(this=column(_ROWS)), [], [column(UNTIL)], running_frame()),
         _all=over(exp.Sum(this=column(_ROWS)), [], []),
     )
     pane = exp.Sub(this=column("_at"), expression=exp.paren(exp.Mod(this=column("_at"), expression=number(count))))

@@ -14,7 +14,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.aggregates.frames import aggregates, keys_of, listed, offset_of
 from bridge.rewrite.joins.equations import is_whole, terms
-from windows.sql import column, named
+from windows.sql import aliased, column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Parts:
             return exp.Div(this=exp.cast(total, "DOUBLE"), expression=exp.cast(some, "DOUBLE"))
 
         keys = [column(name) for name in keys_of(node)]
-        columns = tuple(named(listed(item.this, node, keys, value), item.alias) for item in node.columns)
+        columns = tuple(aliased(listed(item.this, node, keys, value), item.alias) for item in node.columns)
         return cls(kept, own, columns)
 
     def is_exact(self, part: str) -> bool:
@@ -70,7 +70,7 @@ class Parts:
     def of_parts(self) -> Iterator[exp.Expr]:
         """The columns of several parts together."""
         for name, call in self.kept.items():
-            yield named(together(call, name), name)
+            yield aliased(together(call, name), name)
 
 
 def together(call: exp.AggFunc, name: str) -> exp.Expr:

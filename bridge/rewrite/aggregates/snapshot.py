@@ -18,7 +18,19 @@ from bridge.rewrite.windows.jumping import first_time, number_rows, replaced_by_
 from bridge.rewrite.windows.trailing import placed
 from windows.databases import Database
 from windows.extents import NEVER
-from windows.sql import as_text, called, column, derived, named, number, numbered, of, same, table, zero
+from windows.sql import (
+    aliased,
+    aliased_table,
+    bigint_zero,
+    column,
+    column_of,
+    derived_table,
+    null_safe_equal,
+    number,
+    row_number,
+    sortable_text,
+    table,
+)
 
 MOMENT = ("ts", "seq", "_expires")
 
@@ -36,19 +48,21 @@ def held(node: Snapshot, network: Network, order: Sequence[exp.Ordered] = ()) ->
     below = network.rewrite(node.input, Need.CONTENT)
     assert below.content is not None
     content = below.content
-    place = numbered([of("t", "ts"), of("t", "seq")], [of("w", name) for name in ("ts", "seq", *below.order)])
+    place = row_number(
+        [column_of("t", "ts"), column_of("t", "seq")], [column_of("w", name) for name in ("ts", "seq", *below.order)]
+    )
     terms = [term.copy() for term in order]
     for term in terms:
         term.set("this", content.value(term.this, "w"))
     place.set("order", exp.Order(expressions=[*terms, *place.args["order"].expressions]))
     columns = {
-        **{name: of("t", name) for name in MOMENT},
+        **{name: column_of("t", name) for name in MOMENT},
         "_place": place,
-        "_jump": of("t", "seq"),
+        "_jump": column_of("t", "seq"),
         **{name: content.value(column(name), "w") for name in below.names},
     }
     inside = [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True), *content.conditions_of("w")]
-    held = exp.select(*(named(value, name) for name, value in columns.items()))
+    held = exp.select(*(aliased(value, name) for name, value in columns.items()))
     held = held.from_(_moments(node, network).as_("t", quoted=True)).join(content.item("w"), on=exp.and_(*inside))
     rows = Selection.of(exp.Subquery(this=held), columns)
     jump = ("_jump",) if node.time is None else ()
@@ -73,13 +87,17 @@ def at_moments(operator: Operator, node: query.Aggregate, network: Network) -> e
     """The aggregate at each moment: of all rows, or of every group that has been by then."""
     assert isinstance(node.input, Snapshot)
     below = network.rewrite(node.input.input, Need.CONTENT)
-    moments = exp.select(*(of("t", name) for name in MOMENT)).from_(_moments(node.input, network).as_("t", quoted=True))
+    moments = exp.select(*(column_of("t", name) for name in MOMENT)).from_(
+        _moments(node.input, network).as_("t", quoted=True)
+    )
     if not node.group_by:
-        return told_at(node, below, network, moments.select(named(zero(), "_age")))
+        return told_at(node, below, network, moments.select(aliased(bigint_zero(), "_age")))
     groups = _groups(operator, node, network, below)
-    keys = [of("g", f"_key{place}") for place in range(len(node.group_by))]
+    keys = [column_of("g", f"_key{place}") for place in range(len(node.group_by))]
     come = not_later("g", "t", (), timed=True)
-    return told_at(node, below, network, moments.select(*keys, of("g", "_age")).join(called(groups, "g"), on=come))
+    return told_at(
+        node, below, network, moments.select(*keys, column_of("g", "_age")).join(aliased_table(groups, "g"), on=come)
+    )
 
 
 def _groups(operator: Operator, node: query.Aggregate, network: Network, below: Flow) -> str:
@@ -88,12 +106,16 @@ def _groups(operator: Operator, node: query.Aggregate, network: Network, below: 
     keys = keys_of(node)
     order = [column(name) for name in ("ts", "seq", *below.order)]
     own = {"ts": column("ts"), "seq": column("seq"), **keys}
-    rows = below.arrivals.project({**own, "_age": as_text(order), "_n": numbered(keys.values(), order)})
-    new = exp.select(*(of("a", name) for name in (*own, "_age")))
-    new = new.from_(derived(rows.select(), "a"))
+    rows = below.arrivals.project({**own, "_age": sortable_text(order), "_n": row_number(keys.values(), order)})
+    new = exp.select(*(column_of("a", name) for name in (*own, "_age")))
+    new = new.from_(derived_table(rows.select(), "a"))
     add_table(operator, known, new)
-    there = exp.select(number(1)).from_(called(known, "g")).where(*(same(of("g", key), of("a", key)) for key in keys))
-    first = exp.EQ(this=of("a", "_n"), expression=number(1))
+    there = (
+        exp.select(number(1))
+        .from_(aliased_table(known, "g"))
+        .where(*(null_safe_equal(column_of("g", key), column_of("a", key)) for key in keys))
+    )
+    first = exp.EQ(this=column_of("a", "_n"), expression=number(1))
     operator.steps.append(Insert(known, new.where(first, exp.Not(this=exp.Exists(this=there)))))
     return known
 
@@ -107,7 +129,7 @@ def _moments(node: Snapshot, network: Network) -> exp.Table:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
         name = network.name("moments", node)
-        add_table(operator, name, exp.select(*(named(zero(), column) for column in MOMENT)))
+        add_table(operator, name, exp.select(*(aliased(bigint_zero(), column) for column in MOMENT)))
         operator.inboxes.append(name)
         make = _by_count if node.time is None else _by_time
         make(operator, node, network, below, name)
@@ -118,7 +140,7 @@ def _moments(node: Snapshot, network: Network) -> exp.Table:
 
 def _by_time(operator: Operator, node: Snapshot, network: Network, below: Flow, name: str) -> None:
     assert node.time is not None
-    first = named(first_time(operator, node, network, below), "first")
+    first = aliased(first_time(operator, node, network, below), "first")
     asked = exp.select(first, column("before")).from_(table(CLOCK))
     text, quoted = network.database.render(asked), network.database.quoted(name)
     operator.steps.append(Ticking(name, text, quoted, node.time))
@@ -127,9 +149,9 @@ def _by_time(operator: Operator, node: Snapshot, network: Network, below: Flow, 
 def _by_count(operator: Operator, node: Snapshot, network: Network, below: Flow, name: str) -> None:
     raw = network.name("raw", node)
     number_rows(operator, raw, below, {}, 1)
-    last = exp.Mod(this=of("r", "_number"), expression=number(node.count or 1)).eq(0)
-    rows = exp.select(of("r", "ts"), of("r", "seq"), named(number(NEVER), "_expires"))
-    operator.steps.append(Insert(name, rows.from_(called(raw, "r")).where(last, arrived("r", below)).distinct()))
+    last = exp.Mod(this=column_of("r", "_number"), expression=number(node.count or 1)).eq(0)
+    rows = exp.select(column_of("r", "ts"), column_of("r", "seq"), aliased(number(NEVER), "_expires"))
+    operator.steps.append(Insert(name, rows.from_(aliased_table(raw, "r")).where(last, arrived("r", below)).distinct()))
 
 
 @dataclasses.dataclass

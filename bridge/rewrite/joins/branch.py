@@ -14,7 +14,16 @@ from bridge.rewrite.flow import INSERTED, OUT, Flow, Selection, not_later, seen,
 from bridge.rewrite.joins.equations import split
 from bridge.rewrite.windows.sliding import oldest_seen
 from windows.extents import NEVER
-from windows.sql import BY_VALUE, conjuncts, derived, named, number, of, qualified, whole
+from windows.sql import (
+    RELATION_ORDER_PREFIX,
+    aliased,
+    column_of,
+    conjuncts,
+    derived_table,
+    number,
+    parenthesized,
+    qualify_columns,
+)
 
 Outputs = dict[str, tuple[str, str]]
 """By their names, the columns given on: the part's alias and its column."""
@@ -56,7 +65,7 @@ class Part:
         """
         assert self.flow is not None and self.flow.size is not None
         length = 1 << (self.flow.size - 1).bit_length()
-        return exp.IntDiv(this=qualified(rows.columns["ts"].copy(), alias), expression=number(length))
+        return exp.IntDiv(this=qualify_columns(rows.columns["ts"].copy(), alias), expression=number(length))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,13 +176,13 @@ class Branch:
             *(replaced(part, self._value) for part, side in zip(self.asked, sides, strict=True) if side is None),
             *(self._is_last(part) for part in self.parts if part.alias in self._sought),
         ]
-        columns = [*self._own_columns(), *(named(self._value(name), name) for name in shown)]
+        columns = [*self._own_columns(), *(aliased(self._value(name), name) for name in shown)]
         return select.select(*columns).where(*conditions)
 
     def _value(self, name: str) -> exp.Expr:
         """An output as a column of what is joined."""
         alias, attribute = self.outputs[name]
-        return qualified(self.rows[alias].columns[attribute].copy(), alias)
+        return qualify_columns(self.rows[alias].columns[attribute].copy(), alias)
 
     def _of_trigger(self, side: exp.Expr) -> exp.Expr:
         return replaced(side, lambda name: self.trigger.source.columns[self.outputs[name][1]].copy())
@@ -211,9 +220,9 @@ class Branch:
         """Whether a row is one of the last ones, the oldest of which an index finds."""
         assert part.flow is not None
         alike = [exp.EQ(this=key, expression=replaced(its, self._value)) for key, its in self._sought[part.alias]]
-        at = qualified(self.rows[self.trigger.alias].columns["seq"].copy(), self.trigger.alias)
+        at = qualify_columns(self.rows[self.trigger.alias].columns["seq"].copy(), self.trigger.alias)
         oldest = oldest_seen(part.flow, at, alike, itself=False)
-        return exp.GTE(this=of(part.alias, "seq"), expression=oldest)
+        return exp.GTE(this=column_of(part.alias, "seq"), expression=oldest)
 
     def _bound(self, condition: exp.Expr, part: Part) -> exp.Expr:
         """The condition on `w` and `t` as one on the part's and the trigger's own columns."""
@@ -222,7 +231,7 @@ class Branch:
         def own(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Column):
                 name = alias[node.table]
-                return qualified(self.rows[name].columns[node.name].copy(), name)
+                return qualify_columns(self.rows[name].columns[node.name].copy(), name)
             return node
 
         bound = condition.transform(own)
@@ -233,10 +242,10 @@ class Branch:
         """The bridge's own columns of a combination: its time and end, and what orders it among others."""
 
         def own(part: Part, name: str, called: str) -> exp.Expr:
-            return named(qualified(self.rows[part.alias].columns[name].copy(), part.alias), called)
+            return aliased(qualify_columns(self.rows[part.alias].columns[name].copy(), part.alias), called)
 
         yield from (own(self.trigger, name, name) for name in ("ts", "seq"))
-        yield named(earliest(self.parts, self.rows), "_expires")
+        yield aliased(earliest(self.parts, self.rows), "_expires")
         yield from (own(part, own_name, called) for part in self.parts for called, own_name in keys_of(part))
         yield from (own(part, own_name, called) for part in self.parts for called, own_name in values_of(part))
 
@@ -248,7 +257,7 @@ def keys_of(part: Part) -> list[tuple[str, str]]:
 
 def values_of(part: Part) -> list[tuple[str, str]]:
     """The columns of a relation, which order its rows, likewise."""
-    return [] if part.flow else [(f"{BY_VALUE}{part.alias}_{name}", name) for name in part.source.columns]
+    return [] if part.flow else [(f"{RELATION_ORDER_PREFIX}{part.alias}_{name}", name) for name in part.source.columns]
 
 
 def equal_columns(asked: Sequence[exp.Expr], outputs: Outputs) -> Iterator[tuple[exp.Column, exp.Column]]:
@@ -264,7 +273,9 @@ def equal_columns(asked: Sequence[exp.Expr], outputs: Outputs) -> Iterator[tuple
 def earliest(parts: Sequence[Part], rows: dict[str, Selection]) -> exp.Expr:
     """W5: a combination is valid until the first of its parts expires."""
     times = [
-        qualified(rows[part.alias].columns["_expires"].copy(), part.alias) for part in parts if part.flow is not None
+        qualify_columns(rows[part.alias].columns["_expires"].copy(), part.alias)
+        for part in parts
+        if part.flow is not None
     ]
     times = [time for time in times if time.sql() != number(NEVER).sql()]
     if not times:
@@ -276,7 +287,7 @@ def replaced(condition: exp.Expr, value: Callable[[str], exp.Expr]) -> exp.Expr:
     """The condition with the value of each column in its place."""
 
     def own(node: exp.Expr) -> exp.Expr:
-        return whole(value(node.name)) if isinstance(node, exp.Column) else node
+        return parenthesized(value(node.name)) if isinstance(node, exp.Column) else node
 
     found = condition.transform(own)
     assert isinstance(found, exp.Expr)
@@ -285,7 +296,7 @@ def replaced(condition: exp.Expr, value: Callable[[str], exp.Expr]) -> exp.Expr:
 
 def _not_inserted(timed: bool) -> exp.Expr:
     """Whether a row is not one that the event inserts."""
-    changed = exp.LT(this=of("w", "_place"), expression=number(INSERTED))
+    changed = exp.LT(this=column_of("w", "_place"), expression=number(INSERTED))
     return exp.or_(changed, exp.not_(_of_one_event(timed, placed=False)))
 
 
@@ -295,10 +306,10 @@ def _of_one_event(timed: bool, placed: bool) -> exp.Expr:
     Not one that falls out as it comes (W9): that one meets others where it arrives, as the trigger.
     """
     names = ("ts", "seq") if timed else ("seq",)
-    together: list[exp.Expr] = [exp.EQ(this=of("w", name), expression=of("t", name)) for name in names]
+    together: list[exp.Expr] = [exp.EQ(this=column_of("w", name), expression=column_of("t", name)) for name in names]
     if placed:
         own = zip(("seq", "_place"), OUT[1:], strict=True)
-        together.append(exp.not_(exp.and_(*(of("w", mine).eq(of("w", out)) for mine, out in own))))
+        together.append(exp.not_(exp.and_(*(column_of("w", mine).eq(column_of("w", out)) for mine, out in own))))
     return exp.and_(*together)
 
 
@@ -311,15 +322,17 @@ def _in_steps(trigger: Part, other: Part, sides: Sequence[exp.Expr]) -> exp.Expr
     own = other.step(trigger.source, None)
     both = [own, exp.Sub(this=own.copy(), expression=number(1))]
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("s", quoted=True))
-    equal = [named(side, f"_side{place}") for place, side in enumerate(sides)]
+    equal = [aliased(side, f"_side{place}") for place, side in enumerate(sides)]
     selects = [
-        exp.select(every, named(step, "_step"), *(side.copy() for side in equal)).from_(trigger.source.item("s"))
+        exp.select(every, aliased(step, "_step"), *(side.copy() for side in equal)).from_(trigger.source.item("s"))
         for step in both
     ]
-    return derived(exp.union(*selects, distinct=False), trigger.alias)
+    return derived_table(exp.union(*selects, distinct=False), trigger.alias)
 
 
 def _in_step(trigger: Part, step: exp.Expr, sides: Sequence[exp.Expr]) -> list[exp.Expr]:
     """The equations by which the rows of a step are found."""
-    equal = [exp.EQ(this=of(trigger.alias, f"_side{place}"), expression=side) for place, side in enumerate(sides)]
-    return [exp.EQ(this=of(trigger.alias, "_step"), expression=step), *equal]
+    equal = [
+        exp.EQ(this=column_of(trigger.alias, f"_side{place}"), expression=side) for place, side in enumerate(sides)
+    ]
+    return [exp.EQ(this=column_of(trigger.alias, "_step"), expression=step), *equal]

@@ -19,7 +19,7 @@ from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator, Origin
 from windows.databases.base import table_of
 from windows.extents import NEVER
-from windows.sql import derived, named, number, of, qualified, zero
+from windows.sql import aliased, bigint_zero, column_of, derived_table, number, qualify_columns
 
 
 @rewrite.register
@@ -130,16 +130,16 @@ def _alone(branch: Branch) -> exp.Select:
     """The arrivals at one of two inputs that nothing of the other joins, that one's columns being NULL."""
     trigger = branch.trigger
     found = dataclasses.replace(branch, once=False).select({})
-    own = derived(trigger.source.select(), "o")
-    same_row = [exp.EQ(this=of("o", key), expression=of("j", called)) for called, key in keys_of(trigger)]
-    joined = exp.select(number(1)).from_(derived(found, "j")).where(*same_row)
-    columns: list[exp.Expr] = [of("o", name) for name in ("ts", "seq")]
-    columns.append(named(number(NEVER), "_expires"))
+    own = derived_table(trigger.source.select(), "o")
+    same_row = [exp.EQ(this=column_of("o", key), expression=column_of("j", called)) for called, key in keys_of(trigger)]
+    joined = exp.select(number(1)).from_(derived_table(found, "j")).where(*same_row)
+    columns: list[exp.Expr] = [column_of("o", name) for name in ("ts", "seq")]
+    columns.append(aliased(number(NEVER), "_expires"))
     for part in branch.parts:
         names = [*keys_of(part), *values_of(part)]
-        columns += [named(of("o", name) if part is trigger else exp.null(), shown) for shown, name in names]
+        columns += [aliased(column_of("o", name) if part is trigger else exp.null(), shown) for shown, name in names]
     for shown, (alias, name) in branch.outputs.items():
-        columns.append(named(of("o", name) if alias == trigger.alias else exp.null(), shown))
+        columns.append(aliased(column_of("o", name) if alias == trigger.alias else exp.null(), shown))
     return exp.select(*columns).from_(own).where(exp.Not(this=exp.Exists(this=joined)))
 
 
@@ -171,11 +171,13 @@ def present(node: query.Correlate, flows: list[Flow | None], network: Network) -
     select = exp.select().from_(parts[0].source.item(parts[0].alias))
     for part in parts[1:]:
         select = select.join(part.source.item(part.alias), join_type="cross")
-    times = [qualified(part.source.columns["ts"].copy(), part.alias) for part in parts if part.flow]
+    times = [qualify_columns(part.source.columns["ts"].copy(), part.alias) for part in parts if part.flow]
     newest = times[0] if len(times) == 1 else exp.Greatest(this=times[0], expressions=times[1:])
-    select = select.select(named(newest, "ts"), named(zero(), "seq"), named(earliest(parts, rows), "_expires"))
-    columns = {name: qualified(rows[alias].columns[own].copy(), alias) for name, (alias, own) in outputs.items()}
-    select = select.select(*(named(value.copy(), name) for name, value in columns.items()))
+    select = select.select(
+        aliased(newest, "ts"), aliased(bigint_zero(), "seq"), aliased(earliest(parts, rows), "_expires")
+    )
+    columns = {name: qualify_columns(rows[alias].columns[own].copy(), alias) for name, (alias, own) in outputs.items()}
+    select = select.select(*(aliased(value.copy(), name) for name, value in columns.items()))
     conditions = [condition for part in parts for condition in part.source.conditions_of(part.alias)]
     if node.condition is not None:
         conditions.append(replaced(node.condition, lambda name: columns[name].copy()))

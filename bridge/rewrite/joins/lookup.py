@@ -14,7 +14,7 @@ from bridge.rewrite.joins.correlate import related
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.windows.trailing import placed
-from windows.sql import column, derived, named, number, of, qualified, whole
+from windows.sql import aliased, column, column_of, derived_table, number, parenthesized, qualify_columns
 
 
 @rewrite.register
@@ -43,8 +43,8 @@ def _source(node: query.Node, network: Network) -> Flow | Selection:
 def with_column(name: str, below: Flow, found: exp.Expr) -> Flow:
     """The rows `t` with one column more."""
     own = list(below.arrivals.columns)
-    rows = derived(below.arrivals.select(), "t")
-    select = exp.select(*(of("t", name) for name in own), named(found, name)).from_(rows)
+    rows = derived_table(below.arrivals.select(), "t")
+    select = exp.select(*(column_of("t", name) for name in own), aliased(found, name)).from_(rows)
     return Flow(
         (*below.names, name),
         Selection.of(exp.Subquery(this=select), [*own, name]),
@@ -65,8 +65,8 @@ def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr
             if not isinstance(part, exp.Column):
                 return part
             if not part.name.startswith(prefix):
-                return of("t", part.name)
-            return whole(_computed(part.name.removeprefix(prefix), content))
+                return column_of("t", part.name)
+            return parenthesized(_computed(part.name.removeprefix(prefix), content))
 
         return expression.transform(own)
 
@@ -75,7 +75,7 @@ def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr
         inside = seen("w", "t", inner, below.timed or inner.timed)
     conditions = [*(_of_content(condition, content) for condition in inside), *content.conditions_of("w")]
     if node.condition is not None:
-        conditions.append(whole(meant(node.condition)))
+        conditions.append(parenthesized(meant(node.condition)))
     rows = exp.select().from_(content.item("w")).where(*conditions)
     if node.value is None:
         return exp.Exists(this=rows.select(number(1)))
@@ -86,7 +86,7 @@ def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr
     if node.name.startswith((CURRENT, EARLY)):
         return exp.Subquery(this=rows.select(value))
     if node.operand is not None:
-        return exp.In(this=whole(meant(node.operand)), query=exp.Subquery(this=rows.select(value)))
+        return exp.In(this=parenthesized(meant(node.operand)), query=exp.Subquery(this=rows.select(value)))
     if not value.find(exp.AggFunc):
         alone = exp.EQ(this=exp.Count(this=exp.Star()), expression=number(1))
         value = exp.Case().when(alone, exp.Min(this=value))
@@ -117,7 +117,7 @@ def _of_content(condition: exp.Expr, content: Selection) -> exp.Expr:
 
 
 def _computed(name: str, content: Selection) -> exp.Expr:
-    return qualified(content.columns[name].copy(), "w")
+    return qualify_columns(content.columns[name].copy(), "w")
 
 
 # Values that variables have before an event sets them: what a filter of its stream asks for (EPL)
@@ -148,7 +148,7 @@ def value(node: query.Lookup, network: Network) -> exp.Expr | None:
         _refuse_own(node, network)
         return None
     rows = network.rewrite(dataclasses.replace(node, input=below), Need.ARRIVALS).arrivals
-    same = exp.EQ(this=rows.value(column("seq"), "w"), expression=of("t", "seq"))
+    same = exp.EQ(this=rows.value(column("seq"), "w"), expression=column_of("t", "seq"))
     select = exp.select(rows.value(column(node.name), "w")).from_(rows.item("w")).where(same, *rows.conditions_of("w"))
     return exp.Subquery(this=select)
 

@@ -23,7 +23,18 @@ from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
-from windows.sql import called, column, derived, named, number, of, over, same, so_far, table
+from windows.sql import (
+    aliased,
+    aliased_table,
+    column,
+    column_of,
+    derived_table,
+    null_safe_equal,
+    number,
+    over,
+    running_frame,
+    table,
+)
 
 
 @rewrite.register
@@ -103,7 +114,7 @@ class Matching(Together):
 
     def _make_tables(self, growth: Growth) -> None:
         rows = self._arrivals()
-        symbols = rows.select().select(named(rows.columns["ts"].copy(), "_before"))
+        symbols = rows.select().select(aliased(rows.columns["ts"].copy(), "_before"))
         instants = exp.select(column("ts"), column("_before"), *map(column, self.keys)).from_(table(self.symbols))
         add_table(self.operator, self.symbols, symbols, (("_before",),))
         add_table(self.operator, self.instants, instants)
@@ -120,18 +131,18 @@ class Matching(Together):
         """Each arrival with `_before`: the instant (distinct ts, per key) before its own (P2)."""
         rows = self._arrivals()
         arrivals = rows.select()
-        earlier: exp.Expr = of("a", "_earlier")
+        earlier: exp.Expr = column_of("a", "_earlier")
         if not self.keys and as_inserted(self.node.input, self.network):
             arrivals = _by_place(arrivals)
         else:
-            keys = (of("a", key) for key in self.keys)
-            earlier = over(exp.Max(this=of("a", "ts")), keys, [of("a", "ts")], self._frame())
-        last = called(self.instants, "i")
+            keys = (column_of("a", key) for key in self.keys)
+            earlier = over(exp.Max(this=column_of("a", "ts")), keys, [column_of("a", "ts")], self._frame())
+        last = aliased_table(self.instants, "i")
         before = instant_before(earlier, "a", "i")
-        same_key = [same(of("i", key), of("a", key)) for key in self.keys]
+        same_key = [null_safe_equal(column_of("i", key), column_of("a", key)) for key in self.keys]
         return (
-            exp.select(*(of("a", name) for name in rows.columns), named(before, "_before"))
-            .from_(derived(arrivals, "a"))
+            exp.select(*(column_of("a", name) for name in rows.columns), aliased(before, "_before"))
+            .from_(derived_table(arrivals, "a"))
             .join(last, on=exp.and_(*same_key) if same_key else exp.true(), join_type="left")
         )
 
@@ -144,13 +155,18 @@ class Matching(Together):
 
     def _newest_instants(self) -> list[Insert | Purge]:
         """One row a key: its newest instant and the one before that, for events of the same ts still to come."""
-        newest = exp.select(exp.Max(this=of("m", "ts"))).from_(called(self.symbols, "m"))
-        newest = newest.where(*(same(of("m", key), of("s", key)) for key in self.keys))
-        select = exp.select(*(of("s", name) for name in ("ts", "_before", *self.keys))).distinct()
-        select = select.from_(called(self.symbols, "s"))
-        select = select.where(exp.EQ(this=of("s", "ts"), expression=exp.Subquery(this=newest)))
-        seen = exp.select(number(1)).from_(called(self.symbols, "m"))
-        seen = seen.where(*(same(of("m", key), exp.column(key, table=self.instants, quoted=True)) for key in self.keys))
+        newest = exp.select(exp.Max(this=column_of("m", "ts"))).from_(aliased_table(self.symbols, "m"))
+        newest = newest.where(*(null_safe_equal(column_of("m", key), column_of("s", key)) for key in self.keys))
+        select = exp.select(*(column_of("s", name) for name in ("ts", "_before", *self.keys))).distinct()
+        select = select.from_(aliased_table(self.symbols, "s"))
+        select = select.where(exp.EQ(this=column_of("s", "ts"), expression=exp.Subquery(this=newest)))
+        seen = exp.select(number(1)).from_(aliased_table(self.symbols, "m"))
+        seen = seen.where(
+            *(
+                null_safe_equal(column_of("m", key), exp.column(key, table=self.instants, quoted=True))
+                for key in self.keys
+            )
+        )
         return [Purge(self.instants, exp.Exists(this=seen)), Insert(self.instants, select)]
 
     # The runs -----------------------------------------------------------------------------------------------------
@@ -164,9 +180,11 @@ class Matching(Together):
     def _purge_runs(self) -> Purge:
         """Runs too old for WITHIN, and those that the newest instant of their key did not extend."""
         old = exp.LTE(this=column("_first"), expression=ago(self.within))
-        mine = [same(of("i", key), exp.column(key, table=self.runs, quoted=True)) for key in self.keys]
-        passed = exp.LT(this=exp.column("ts", table=self.runs, quoted=True), expression=of("i", "_before"))
-        later = exp.select(number(1)).from_(called(self.instants, "i")).where(passed, *mine)
+        mine = [
+            null_safe_equal(column_of("i", key), exp.column(key, table=self.runs, quoted=True)) for key in self.keys
+        ]
+        passed = exp.LT(this=exp.column("ts", table=self.runs, quoted=True), expression=column_of("i", "_before"))
+        later = exp.select(number(1)).from_(aliased_table(self.instants, "i")).where(passed, *mine)
         return Purge(self.runs, exp.or_(old, exp.Exists(this=later)))
 
     # The matches ------------------------------------------------------------------------------------------------------
@@ -184,8 +202,8 @@ def _by_place(arrivals: exp.Select) -> exp.Select:
     It is the newest time that was followed by another one: one pass, and no sort.
     """
     names = [column(name) for name in arrivals.named_selects]
-    each = exp.select(*names, named(exp.Window(this=exp.Lag(this=column("ts"))), "_last"))
-    each = each.from_(derived(arrivals, "b"))
+    each = exp.select(*names, aliased(exp.Window(this=exp.Lag(this=column("ts"))), "_last"))
+    each = each.from_(derived_table(arrivals, "b"))
     followed = exp.Case().when(exp.LT(this=column("_last"), expression=column("ts")), column("_last"))
-    earlier = exp.Window(this=exp.Max(this=followed), spec=so_far())
-    return exp.select(*names, named(earlier, "_earlier")).from_(derived(each, "c"))
+    earlier = exp.Window(this=exp.Max(this=followed), spec=running_frame())
+    return exp.select(*names, aliased(earlier, "_earlier")).from_(derived_table(each, "c"))

@@ -14,7 +14,7 @@ from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import Network, add_table
 from bridge.rewrite.optimize.constants import constants, covering, is_sought, kind_of, signature
 from bridge.rewrite.plan import Operator
-from windows.sql import called, column, named, number, of, table
+from windows.sql import aliased, aliased_table, column, column_of, number, table
 
 ALIAS = "_k"
 """What the table of constants is called."""
@@ -61,11 +61,11 @@ class Members:
 
     def shape(self) -> exp.Select:
         """A row, for the types of the columns."""
-        return exp.select(*(named(value, name) for name, value in self.of_none().items()))
+        return exp.select(*(aliased(value, name) for name, value in self.of_none().items()))
 
     def joined(self, rows: exp.Select) -> exp.Select:
         """Rows with the constants of each member."""
-        return rows if self.alone else rows.join(called(self.table, ALIAS), join_type="cross")
+        return rows if self.alone else rows.join(aliased_table(self.table, ALIAS), join_type="cross")
 
     def own(self) -> Row:
         """The constants of the one member, or those of the table."""
@@ -73,7 +73,7 @@ class Members:
 
     def of_table(self, alias: str) -> Row:
         """The constants as columns of a table that has them."""
-        return {name: of(alias, name) for name in self.names}
+        return {name: column_of(alias, name) for name in self.names}
 
     def of_none(self) -> Row:
         """What a run has that is the same for all members."""
@@ -159,8 +159,8 @@ class Together(abc.ABC):
 
 def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:
     """P2: the instant before a row's own: that of this push (`here`), else by what is known of the newest one before."""
-    known = exp.Case().when(exp.LT(this=of(last, "ts"), expression=of(row, "ts")), of(last, "ts"))
-    return exp.Coalesce(this=here, expressions=[known.else_(of(last, "_before"))])
+    known = exp.Case().when(exp.LT(this=column_of(last, "ts"), expression=column_of(row, "ts")), column_of(last, "ts"))
+    return exp.Coalesce(this=here, expressions=[known.else_(column_of(last, "_before"))])
 
 
 def shape(node: query.Match) -> tuple[object, ...]:
@@ -209,7 +209,7 @@ def _defined(node: query.Match) -> tuple[query.Definition, ...]:
     def with_columns(expression: exp.Expr) -> exp.Expr:
         result = expression.copy()
         for constant in list(constants(result)):
-            constant.replace(of(ALIAS, next(names)))
+            constant.replace(column_of(ALIAS, next(names)))
         return result
 
     return tuple(

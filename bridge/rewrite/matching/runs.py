@@ -16,7 +16,19 @@ from bridge import query
 from bridge.rewrite.matching.members import ALIAS, EVERY, Members, Row
 from bridge.rewrite.network import Network
 from nfa.automaton import Automaton, Transition
-from windows.sql import as_text, called, column, derived, headed, joined_text, named, number, of, same, table
+from windows.sql import (
+    aliased,
+    aliased_table,
+    column,
+    column_of,
+    concatenated,
+    cte_name,
+    derived_table,
+    null_safe_equal,
+    number,
+    sortable_text,
+    table,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +81,10 @@ class Growth:
 
     def shape(self) -> exp.Select:
         """A run of one event, for the types of the columns."""
-        move = derived(exp.select(named(number(0), "_to"), named(number(0), "_symbol")), "m")
+        move = derived_table(exp.select(aliased(number(0), "_to"), aliased(number(0), "_symbol")), "m")
         taking = Taking(None, self.members.own())
-        steps = self._step(taking).from_(called(self.symbols, "e")).join(move, join_type="cross")
-        return exp.select(*map(column, self.columns)).from_(derived(steps, "q"))
+        steps = self._step(taking).from_(aliased_table(self.symbols, "e")).join(move, join_type="cross")
+        return exp.select(*map(column, self.columns)).from_(derived_table(steps, "q"))
 
     def select(self) -> exp.Query:
         """The runs that this push made: those that are complete, and those that an event to come can extend."""
@@ -87,23 +99,23 @@ class Growth:
             made.append(self._made("_common"))
         select: exp.Query = exp.union(*made, distinct=False) if len(made) > 1 else made[0]
         for name, (columns, part) in parts.items():
-            select = select.with_(headed(name, columns), as_=part, recursive=True, copy=False)
+            select = select.with_(cte_name(name, columns), as_=part, recursive=True, copy=False)
         return select
 
     def _made(self, runs: str) -> exp.Select:
         """What this push made of `runs`. Databases that take many events at once leave out what nothing comes of."""
-        made = exp.select(*(of("r", name) for name in self.columns)).from_(called(runs, "r"))
-        made = made.where(exp.EQ(this=of("r", "_new"), expression=number(1)))
+        made = exp.select(*(column_of("r", name) for name in self.columns)).from_(aliased_table(runs, "r"))
+        made = made.where(exp.EQ(this=column_of("r", "_new"), expression=number(1)))
         if not self.network.database.bulk:
             return made
-        latest = exp.select(*map(column, self.keys), named(exp.Max(this=column("_before")), "_latest"))
+        latest = exp.select(*map(column, self.keys), aliased(exp.Max(this=column("_before")), "_latest"))
         latest = latest.from_(table(self.symbols)).group_by(*map(column, self.keys))
-        one_key = [same(of("l", key), of("r", key)) for key in self.keys]
-        made = made.join(derived(latest, "l"), on=exp.and_(*one_key) if one_key else exp.true())
+        one_key = [null_safe_equal(column_of("l", key), column_of("r", key)) for key in self.keys]
+        made = made.join(derived_table(latest, "l"), on=exp.and_(*one_key) if one_key else exp.true())
         complete = [number(state) for state in sorted(self.automaton.accepting)]
-        since = exp.Coalesce(this=of("l", "_latest"), expressions=[of("r", "ts")])
-        alive = exp.GTE(this=of("r", "ts"), expression=since)
-        return made.where(exp.or_(exp.In(this=of("r", "_state"), expressions=complete), alive))
+        since = exp.Coalesce(this=column_of("l", "_latest"), expressions=[column_of("r", "ts")])
+        alive = exp.GTE(this=column_of("r", "ts"), expression=since)
+        return made.where(exp.or_(exp.In(this=column_of("r", "_state"), expressions=complete), alive))
 
     # Those that are the same for all members ----------------------------------------------------------------------------
 
@@ -122,7 +134,7 @@ class Growth:
     def _common_begun(self) -> Iterator[exp.Select]:
         for transition in self._common:
             taking = Taking(None, self.members.of_none(), transition)
-            yield self._step(taking).from_(called(self.symbols, "e")).where(self._holds(taking))
+            yield self._step(taking).from_(aliased_table(self.symbols, "e")).where(self._holds(taking))
 
     def _apart(self) -> Iterator[exp.Select]:
         """The runs that an event extends which were the same for all members until now."""
@@ -131,7 +143,9 @@ class Growth:
             if transition[0] in states:
                 taking = Taking("r", self.members.of_table(ALIAS), transition)
                 grown = self.members.joined(self._next(taking, "_common"))
-                yield grown.where(of("r", "_state").eq(number(transition[0])), self._young(taking), self._holds(taking))
+                yield grown.where(
+                    column_of("r", "_state").eq(number(transition[0])), self._young(taking), self._holds(taking)
+                )
 
     # Those of each member -----------------------------------------------------------------------------------------------
 
@@ -146,30 +160,38 @@ class Growth:
 
     def _alive(self, common: bool) -> exp.Select:
         """The runs of pushes before that can grow yet."""
-        alive = exp.select(*(of("r", name) for name in self.columns), named(number(0), "_new"))
-        alive = alive.from_(called(self.runs, "r"))
+        alive = exp.select(*(column_of("r", name) for name in self.columns), aliased(number(0), "_new"))
+        alive = alive.from_(aliased_table(self.runs, "r"))
         first = exp.select(exp.Min(this=column("_before"))).from_(table(self.symbols))
-        alive = alive.where(exp.GTE(this=of("r", "ts"), expression=exp.Subquery(this=first)))
+        alive = alive.where(exp.GTE(this=column_of("r", "ts"), expression=exp.Subquery(this=first)))
         if self._common:
             kind: type[exp.Binary] = exp.EQ if common else exp.NEQ
-            alive = alive.where(kind(this=of("r", "_member"), expression=number(EVERY)))
+            alive = alive.where(kind(this=column_of("r", "_member"), expression=number(EVERY)))
         return alive
 
     def _begun(self, common: Sequence[str]) -> exp.Select:
         """The runs that begin with an event, for each member; `common` are the symbols that begin one for all."""
         taking = Taking(None, self.members.own())
-        begun = self._step(taking).from_(called(self.symbols, "e")).join(called("_move", "m"), join_type="cross")
+        begun = (
+            self._step(taking)
+            .from_(aliased_table(self.symbols, "e"))
+            .join(aliased_table("_move", "m"), join_type="cross")
+        )
         begun = self.members.joined(begun).where(
-            exp.EQ(this=of("m", "_from"), expression=number(0)), self._holds(taking)
+            exp.EQ(this=column_of("m", "_from"), expression=number(0)), self._holds(taking)
         )
         others = [number(self._number(symbol)) for symbol in common]
-        return begun.where(exp.Not(this=exp.In(this=of("m", "_symbol"), expressions=others))) if others else begun
+        return (
+            begun.where(exp.Not(this=exp.In(this=column_of("m", "_symbol"), expressions=others))) if others else begun
+        )
 
     def _growth(self) -> exp.Select:
         """The runs that an event of the next instant extends."""
         taking = Taking("r", self.members.of_table("r"))
         grown = self._next(taking, "_run")
-        grown = grown.join(called("_move", "m"), on=exp.EQ(this=of("m", "_from"), expression=of("r", "_state")))
+        grown = grown.join(
+            aliased_table("_move", "m"), on=exp.EQ(this=column_of("m", "_from"), expression=column_of("r", "_state"))
+        )
         return grown.where(self._young(taking), self._holds(taking))
 
     # A step -------------------------------------------------------------------------------------------------------------
@@ -177,14 +199,18 @@ class Growth:
     def _next(self, taking: Taking, runs: str) -> exp.Select:
         """Runs with the events of the instant after their last."""
         following = [
-            exp.EQ(this=of("e", "_before"), expression=of("r", "ts")),
-            *(same(of("e", key), of("r", key)) for key in self.keys),
+            exp.EQ(this=column_of("e", "_before"), expression=column_of("r", "ts")),
+            *(null_safe_equal(column_of("e", key), column_of("r", key)) for key in self.keys),
         ]
-        return self._step(taking).from_(called(runs, "r")).join(called(self.symbols, "e"), on=exp.and_(*following))
+        return (
+            self._step(taking)
+            .from_(aliased_table(runs, "r"))
+            .join(aliased_table(self.symbols, "e"), on=exp.and_(*following))
+        )
 
     def _young(self, taking: Taking) -> exp.Expr:
         """P4: WITHIN is not over."""
-        age = exp.Sub(this=of("e", "ts"), expression=of("r", "_first"))
+        age = exp.Sub(this=column_of("e", "ts"), expression=column_of("r", "_first"))
         return exp.LT(this=age, expression=taking.constants["_within"].copy())
 
     def _moves(self) -> exp.Expr:
@@ -197,32 +223,35 @@ class Growth:
 
     def _step(self, taking: Taking) -> exp.Select:
         """The columns of a run after it took the event; a run that begins has none before."""
-        event = as_text(of("e", name) for name in self.key)
-        symbol = of("m", "_symbol") if taking.transition is None else number(self._number(taking.transition[1]))
+        event = sortable_text(column_of("e", name) for name in self.key)
+        symbol = column_of("m", "_symbol") if taking.transition is None else number(self._number(taking.transition[1]))
         letter: exp.Expr = exp.cast(exp.Add(this=symbol, expression=number(100)), "VARCHAR")
         run = taking.run
         if run is None and not self.spells_first:
             event = exp.cast(exp.Literal.string(""), "VARCHAR")
         if run is not None:
-            event, letter = joined_text([of(run, "_path"), event]), joined_text([of(run, "_letters"), letter])
+            event, letter = (
+                concatenated([column_of(run, "_path"), event]),
+                concatenated([column_of(run, "_letters"), letter]),
+            )
         columns = [
-            *(named(value.copy(), name) for name, value in taking.constants.items()),
-            named(of("e", "ts") if run is None else of(run, "_first"), "_first"),
-            named(of("e", "seq") if run is None else of(run, "_first_seq"), "_first_seq"),
-            *(of("e", name) for name in ("ts", "seq", *self.order)),
-            named(of("m", "_to") if taking.transition is None else number(taking.transition[2]), "_state"),
-            named(event, "_path"),
-            named(letter, "_letters"),
-            *(of("e", key) for key in self.keys),
-            *(named(self._variable(name, taking), name) for name in self.variables),
-            named(number(1), "_new"),
+            *(aliased(value.copy(), name) for name, value in taking.constants.items()),
+            aliased(column_of("e", "ts") if run is None else column_of(run, "_first"), "_first"),
+            aliased(column_of("e", "seq") if run is None else column_of(run, "_first_seq"), "_first_seq"),
+            *(column_of("e", name) for name in ("ts", "seq", *self.order)),
+            aliased(column_of("m", "_to") if taking.transition is None else number(taking.transition[2]), "_state"),
+            aliased(event, "_path"),
+            aliased(letter, "_letters"),
+            *(column_of("e", key) for key in self.keys),
+            *(aliased(self._variable(name, taking), name) for name in self.variables),
+            aliased(number(1), "_new"),
         ]
         return exp.select(*columns)
 
     def _variable(self, name: str, taking: Taking) -> exp.Expr:
         """P3: the value that the taken symbol assigns, else the one before; all assignments see the values before."""
         kind = exp.DataType.build(self._column_type(name), dialect=self._dialect)
-        before: exp.Expr = exp.cast(exp.null(), kind) if taking.run is None else of(taking.run, name)
+        before: exp.Expr = exp.cast(exp.null(), kind) if taking.run is None else column_of(taking.run, name)
         assigned = {
             definition.symbol: exp.cast(self._value(value, taking), kind)
             for definition in self.members.define
@@ -246,7 +275,7 @@ class Growth:
             return values.get(taking.transition[1], otherwise)
         cases = exp.Case()
         for symbol, value in values.items():
-            cases = cases.when(exp.EQ(this=of("m", "_symbol"), expression=number(self._number(symbol))), value)
+            cases = cases.when(exp.EQ(this=column_of("m", "_symbol"), expression=number(self._number(symbol))), value)
         return cases.else_(otherwise) if values else otherwise
 
     def _number(self, symbol: str) -> int:
@@ -261,9 +290,9 @@ class Growth:
             if node.table:
                 return taking.constants[node.name].copy()
             if node.name not in self.variables:
-                return of("e", node.name)
+                return column_of("e", node.name)
             if taking.run is not None:
-                return of(taking.run, node.name)
+                return column_of(taking.run, node.name)
             return exp.cast(exp.null(), exp.DataType.build(self._column_type(node.name), dialect=self._dialect))
 
         replaced = expression.transform(own)

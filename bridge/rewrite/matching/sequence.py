@@ -22,20 +22,20 @@ from bridge.rewrite.network import add_table, ago, as_inserted
 from bridge.rewrite.plan import Insert, Purge
 from nfa.automaton import Automaton
 from windows.sql import (
-    as_text,
-    called,
+    aliased,
+    aliased_table,
+    bigint_zero,
     column,
+    column_of,
     conjuncts,
-    derived,
+    derived_table,
     identifier,
-    named,
+    null_safe_equal,
     number,
-    of,
     over,
-    same,
-    so_far,
+    running_frame,
+    sortable_text,
     table,
-    zero,
 )
 
 LONGEST = 8
@@ -124,10 +124,12 @@ class Chain(Together):
         self.values = {name: f"_e{place}" for place, name in enumerate(self.read)}
         self.columns = [*self.moment, *self.keys, *self.values.values()]
         self.is_plain = _is_plain(self.node)
-        shape = exp.select(*map(column, self.columns), named(zero(), "_before")).from_(derived(self._arrivals(), "a"))
+        shape = exp.select(*map(column, self.columns), aliased(bigint_zero(), "_before")).from_(
+            derived_table(self._arrivals(), "a")
+        )
         add_table(self.operator, self.events, shape, ((*self.keys, "ts"),))
         own = Members.of({1: self.node})
-        add_table(self.operator, self.matches, self._by_place(own, derived(self._rows(), "r")))
+        add_table(self.operator, self.matches, self._by_place(own, derived_table(self._rows(), "r")))
         self.operator.inboxes.append(self.matches)
 
     def result(self, node: query.Match, member: int) -> Flow:
@@ -164,34 +166,40 @@ class Chain(Together):
         mine = [column(name) for name in self.columns]
         backs = [("ts", back) for back in range(1, count + 1)]
         backs += [(name, back) for name in self.values.values() for back in range(1, count)]
-        before = [named(self._in_order(_lag(name, back)), f"{name}_{back}") for name, back in backs]
-        rows = exp.select(*mine, *before).from_(derived(self._arrivals(), "a"))
+        before = [aliased(self._in_order(_lag(name, back)), f"{name}_{back}") for name, back in backs]
+        rows = exp.select(*mine, *before).from_(derived_table(self._arrivals(), "a"))
         times = [column("ts"), *(column(f"ts_{back}") for back in range(1, count + 1))]
         rising = exp.and_(*(exp.GT(this=time, expression=last) for time, last in itertools.pairwise(times)))
         alone = exp.Coalesce(this=rising, expressions=[exp.false()])
         names = [column(f"{name}_{back}") for name, back in backs]
-        rows = exp.select(*mine, *names, named(alone, "_alone")).from_(derived(rows, "b"))
+        rows = exp.select(*mine, *names, aliased(alone, "_alone")).from_(derived_table(rows, "b"))
         after = self._in_order(exp.Lead(this=column("_alone"), offset=number(count)))
-        return exp.select(*mine, *names, column("_alone"), named(after, "_next")).from_(derived(rows, "c"))
+        return exp.select(*mine, *names, column("_alone"), aliased(after, "_next")).from_(derived_table(rows, "c"))
 
     def _near(self) -> exp.Select:
         """The events that are not alone, or that matches of such or to come may take, each with the instant before it.
 
         Among them are all of each key's first instant and its last ones.
         """
-        new = exp.Case().when(exp.LT(this=of("r", "ts_1"), expression=of("r", "ts")), of("r", "ts_1"))
-        keys = [of("r", key) for key in self.keys]
-        mine = over(exp.Max(this=new), keys, [of("r", name) for name in self.below.key], so_far())
+        new = exp.Case().when(
+            exp.LT(this=column_of("r", "ts_1"), expression=column_of("r", "ts")), column_of("r", "ts_1")
+        )
+        keys = [column_of("r", key) for key in self.keys]
+        mine = over(exp.Max(this=new), keys, [column_of("r", name) for name in self.below.key], running_frame())
         before = instant_before(mine, "r", "l")
-        is_last = exp.LTE(this=_from_the_last(keys, of("r", "ts")), expression=number(len(self.word)))
-        names = [of("r", name) for name in (*self.columns, "_alone")]
-        rows = exp.select(*names, named(before, "_before"), named(is_last, "_kept")).from_(called("_row", "r"))
-        newest = [named(exp.Max(this=column(name)), name) for name in ("ts", "_before")]
+        is_last = exp.LTE(this=_from_the_last(keys, column_of("r", "ts")), expression=number(len(self.word)))
+        names = [column_of("r", name) for name in (*self.columns, "_alone")]
+        rows = exp.select(*names, aliased(before, "_before"), aliased(is_last, "_kept")).from_(
+            aliased_table("_row", "r")
+        )
+        newest = [aliased(exp.Max(this=column(name)), name) for name in ("ts", "_before")]
         latest = (
             exp.select(*map(column, self.keys), *newest).from_(table(self.events)).group_by(*map(column, self.keys))
         )
-        rows = rows.join(derived(latest, "l"), on=self._one_key("l", "r"), join_type="left")
-        apart = exp.and_(of("r", "_alone"), exp.Coalesce(this=of("r", "_next"), expressions=[exp.false()]))
+        rows = rows.join(derived_table(latest, "l"), on=self._one_key("l", "r"), join_type="left")
+        apart = exp.and_(
+            column_of("r", "_alone"), exp.Coalesce(this=column_of("r", "_next"), expressions=[exp.false()])
+        )
         return rows.where(exp.Not(this=exp.paren(apart)))
 
     def _all(self) -> exp.Query:
@@ -208,15 +216,15 @@ class Chain(Together):
 
     def _one_key(self, left: str, right: str, *others: exp.Expr) -> exp.Expr:
         """Whether rows are of one key, and what else is to hold."""
-        conditions = [*others, *(same(of(left, key), of(right, key)) for key in self.keys)]
+        conditions = [*others, *(null_safe_equal(column_of(left, key), column_of(right, key)) for key in self.keys)]
         return exp.and_(*conditions) if conditions else exp.true()
 
     # The matches ----------------------------------------------------------------------------------------------------------
 
     def _select(self, nodes: Mapping[int, query.Match]) -> exp.Query:
         members = self._members_of(nodes)
-        others = exp.Not(this=of(f"e{len(self.word)}", "_alone"))
-        by_place = self._by_place(members, called("_row", "r"))
+        others = exp.Not(this=column_of(f"e{len(self.word)}", "_alone"))
+        by_place = self._by_place(members, aliased_table("_row", "r"))
         by_instant = self._by_instant(members, table("_near"), table("_all"), others)
         select = exp.union(by_place, by_instant, self._last_instants(), distinct=False)
         parts = {"_row": self._rows(), "_near": self._near(), "_all": self._all()}
@@ -233,34 +241,38 @@ class Chain(Together):
 
     def _newest(self) -> exp.Select:
         """This push's events, all of one instant, each with the instant before it."""
-        before = exp.select(exp.Max(this=of("l", "ts"))).from_(called(self.events, "l"))
-        before = before.where(self._one_key("l", "r", exp.LT(this=of("l", "ts"), expression=of("r", "ts"))))
-        names = [of("r", name) for name in self.columns]
-        return exp.select(*names, named(exp.Subquery(this=before), "_before")).from_(derived(self._arrivals(), "r"))
+        before = exp.select(exp.Max(this=column_of("l", "ts"))).from_(aliased_table(self.events, "l"))
+        before = before.where(
+            self._one_key("l", "r", exp.LT(this=column_of("l", "ts"), expression=column_of("r", "ts")))
+        )
+        names = [column_of("r", name) for name in self.columns]
+        return exp.select(*names, aliased(exp.Subquery(this=before), "_before")).from_(
+            derived_table(self._arrivals(), "r")
+        )
 
     def _by_place(self, members: Members, rows: exp.Expr) -> exp.Select:
         """Those of events that are alone at their instants, all of this push."""
 
         def at(place: int, name: str) -> exp.Expr:
             back = len(self.word) - place
-            return of("r", f"{name}_{back}" if back else name)
+            return column_of("r", f"{name}_{back}" if back else name)
 
         path = exp.cast(exp.Literal.string(""), "VARCHAR")
-        return self._matches(exp.select().from_(rows), members, at, path, of("r", "_alone"))
+        return self._matches(exp.select().from_(rows), members, at, path, column_of("r", "_alone"))
 
     def _by_instant(self, members: Members, new: exp.Expr, known: exp.Expr, *conditions: exp.Expr) -> exp.Select:
         """Those of other events, the `new` ones: at each instant before any of its events, which are `known`."""
 
         def at(place: int, name: str) -> exp.Expr:
-            return of(f"e{place}", name)
+            return column_of(f"e{place}", name)
 
         final = len(self.word)
         rows = exp.select().from_(exp.alias_(new, f"e{final}", table=True, quoted=True))
         for place in range(final - 1, 0, -1):
             mine, its = f"e{place}", f"e{place + 1}"
-            on = self._one_key(mine, its, of(mine, "ts").eq(of(its, "_before")))
+            on = self._one_key(mine, its, column_of(mine, "ts").eq(column_of(its, "_before")))
             rows = rows.join(exp.alias_(known, mine, table=True, quoted=True), on=on)
-        path = as_text(at(place, name) for place in range(1, final + 1) for name in self.below.key)
+        path = sortable_text(at(place, name) for place in range(1, final + 1) for name in self.below.key)
         return self._matches(rows, members, at, path, *conditions)
 
     def _matches(self, rows: exp.Select, members: Members, at: At, path: exp.Expr, *conditions: exp.Expr) -> exp.Select:
@@ -270,12 +282,12 @@ class Chain(Together):
         age = exp.paren(exp.Sub(this=at(final, "ts"), expression=at(1, "ts")))
         young = exp.LT(this=age, expression=constants["_within"].copy())
         rows = members.joined(rows).select(
-            named(constants["_member"].copy(), "_member"),
-            named(at(1, "ts"), "_first"),
+            aliased(constants["_member"].copy(), "_member"),
+            aliased(at(1, "ts"), "_first"),
             *(at(final, name) for name in self.columns),
-            named(exp.cast(exp.null(), "BIGINT"), "_before"),
-            named(path, "_path"),
-            *(named(value, name) for name, value in variables.items()),
+            aliased(exp.cast(exp.null(), "BIGINT"), "_before"),
+            aliased(path, "_path"),
+            *(aliased(value, name) for name, value in variables.items()),
         )
         conditions = (*conditions, young, *held)
         return rows.where(*conditions) if self.is_plain else rows.where(_one_after_the_other(conditions))
@@ -311,9 +323,9 @@ class Chain(Together):
 
     def _last_instants(self) -> exp.Select:
         """This push's events that matches to come can begin with."""
-        nothing = [named(exp.null(), name) for name in ("_member", "_first")]
+        nothing = [aliased(exp.null(), name) for name in ("_member", "_first")]
         rows = exp.select(*nothing, *map(column, [*self.columns, "_before"]))
-        rows = rows.select(*(named(exp.null(), name) for name in ("_path", *self.variables)))
+        rows = rows.select(*(aliased(exp.null(), name) for name in ("_path", *self.variables)))
         return rows.from_(table("_near")).where(column("_kept"))
 
 

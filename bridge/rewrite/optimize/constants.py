@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from windows.sql import called, items, named, number, of
+from windows.sql import aliased, aliased_table, column_of, from_items, number
 
 QUERY = "_query"
 """The column that tells the members of a family apart."""
@@ -161,7 +161,7 @@ class Lift:
         select = _select(statement)
         if not self.query(select):
             _join(select, self._table(), exp.true())
-            _give(select, of(_ALIAS, QUERY))
+            _give(select, column_of(_ALIAS, QUERY))
         *given, member = select.expressions
         select.set("expressions", [member, *given])
         order = select.args.get("order")
@@ -178,21 +178,21 @@ class Lift:
         lifted = [self.query(side) for side in sides]
         for side in (side for side, done in zip(sides, lifted, strict=True) if any(lifted) and not done):
             _join(_select(side), self._table(), exp.true())
-            _give(_select(side), of(_ALIAS, QUERY))
+            _give(_select(side), column_of(_ALIAS, QUERY))
         return any(lifted)
 
     def _lift(self, select: exp.Select) -> bool:
-        below = [item for item in items(select) if isinstance(item, exp.Subquery) and self.query(item.this)]
+        below = [item for item in from_items(select) if isinstance(item, exp.Subquery) and self.query(item.this)]
         own = [found for found in _nested(select) if id(found) in self.marks]
         if not below and not own:
             return False
         if any(select.args.get(clause) for clause in ("with_", "limit", "offset", "qualify")):
             raise NotAlike("a SELECT with a clause that is for all rows together")
         self._bound(select)
-        member = of(_ALIAS, QUERY) if own else of(below[0].alias, QUERY)
+        member = column_of(_ALIAS, QUERY) if own else column_of(below[0].alias, QUERY)
         self._pair(select, below, member)
         for constant in own:
-            constant.replace(of(_ALIAS, self.marks.pop(id(constant))))
+            constant.replace(column_of(_ALIAS, self.marks.pop(id(constant))))
         _keep_apart(select, member)
         _give(select, member)
         return True
@@ -203,7 +203,7 @@ class Lift:
         for item in below:
             if item.alias == member.table:
                 continue
-            same = exp.EQ(this=of(item.alias, QUERY), expression=member.copy())
+            same = exp.EQ(this=column_of(item.alias, QUERY), expression=member.copy())
             if isinstance(item.parent, exp.Join):
                 _narrow(item.parent, same)
             else:
@@ -212,7 +212,7 @@ class Lift:
             _join(select, self._table(), on)
 
     def _table(self) -> exp.Expr:
-        return called(self.name, _ALIAS)
+        return aliased_table(self.name, _ALIAS)
 
     def _bound(self, select: exp.Select) -> None:
         """Bands of differing width also get the widest one's bound, which an index can use before the member is known."""
@@ -246,7 +246,7 @@ def _select(query: exp.Expr) -> exp.Select:
 
 def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
     """What stands in the SELECT itself, in no item of its FROM and no sub-query."""
-    within = {id(item) for item in items(select)}
+    within = {id(item) for item in from_items(select)}
     for clause in select.iter_expressions():
         for node in clause.walk(prune=lambda node: isinstance(node, exp.Query)):
             if id(node) not in within:
@@ -265,7 +265,7 @@ def _nested(select: exp.Select) -> Iterator[exp.Expr]:
 
 def _join(select: exp.Select, item: exp.Expr, on: exp.Expr) -> None:
     """Joins an item right behind the first one."""
-    if not items(select):
+    if not from_items(select):
         raise NotAlike("a SELECT without FROM")
     select.set("joins", [exp.Join(this=item, on=on, kind="INNER"), *(select.args.get("joins") or [])])
 
@@ -293,4 +293,4 @@ def _keep_apart(select: exp.Select, member: exp.Column) -> None:
 
 
 def _give(select: exp.Select, value: exp.Column) -> None:
-    select.append("expressions", named(value.copy(), QUERY))
+    select.append("expressions", aliased(value.copy(), QUERY))

@@ -13,7 +13,7 @@ from typing import cast
 from sqlglot import exp
 
 from bridge.rewrite.flow import PLAIN
-from windows.sql import items, named, number, whole
+from windows.sql import aliased, from_items, number, parenthesized
 
 _ROW_ONLY = {"expressions", "where", "kind", "hint", "operation_modifiers"}
 """The parts that the SELECT of a row may have."""
@@ -43,7 +43,7 @@ def inlined(statement: exp.Expr) -> exp.Expr:
     SELECT 7 AS "ts", MAX(w.a) AS a FROM w WHERE w.ts > 7 - 5 HAVING COUNT(*) > 0
     """
     for select in reversed(list(statement.find_all(exp.Select))):  # those within first
-        for item in items(select):
+        for item in from_items(select):
             values = _values(item)
             columns = None if values is None else _columns(select, item, values)
             if values is None or columns is None or not _can_go(select, item) or not _fit(values, columns):
@@ -74,7 +74,7 @@ def _can_move(value: exp.Expr) -> bool:
     """Whether it means the same in another place; sub-queries do whose columns all are of what they read."""
     if not isinstance(value, exp.Subquery) or not isinstance(value.this, exp.Select):
         return _is_simple(value)
-    read = {item.alias_or_name for item in items(value.this)}
+    read = {item.alias_or_name for item in from_items(value.this)}
     return all(column.table in read for column in value.find_all(exp.Column))
 
 
@@ -132,11 +132,11 @@ def _fit(values: Mapping[str, exp.Expr], columns: Sequence[exp.Column]) -> bool:
 def _columns(select: exp.Select, item: exp.Expr, values: Mapping[str, exp.Expr]) -> list[exp.Column] | None:
     """What names the item's columns; None where that is not plain to see."""
     found = []
-    derived = set(map(id, items(select)))
+    derived = set(map(id, from_items(select)))
     for node in select.walk(prune=lambda node: id(node) in derived):
         if not isinstance(node, exp.Column) or node.table not in ("", item.alias):
             continue
-        names = [inner.alias_or_name for scope in _scopes(node, select) for inner in items(scope)]
+        names = [inner.alias_or_name for scope in _scopes(node, select) for inner in from_items(scope)]
         if node.table not in names if node.table else not names:
             found.append(node)
         elif not node.table and node.name in values:  # of the sub-query it stands in, or of the item
@@ -174,7 +174,7 @@ def _remove(select: exp.Select, item: exp.Expr) -> None:
 
 def _replace(column: exp.Column, value: exp.Expr, select: exp.Select) -> None:
     told = column.parent is select and column.arg_key == "expressions"
-    column.replace(named(value.copy(), column.name) if told else whole(value.copy()))
+    column.replace(aliased(value.copy(), column.name) if told else parenthesized(value.copy()))
 
 
 def _without_values(select: exp.Select) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
-from windows.sql import items
+from windows.sql import from_items
 
 
 def prune(select: exp.Select) -> exp.Select:
@@ -45,7 +45,7 @@ def _selects(query: exp.Expr) -> Iterator[exp.Select]:
 
 
 def _sub_queries(select: exp.Select) -> list[exp.Subquery]:
-    return [item for item in items(select) if isinstance(item, exp.Subquery) and list(_selects(item.this))]
+    return [item for item in from_items(select) if isinstance(item, exp.Subquery) and list(_selects(item.this))]
 
 
 def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
@@ -94,7 +94,7 @@ def _of_union(union: exp.Union, empty: Collection[str]) -> exp.Expr | None:
 
 def _of_select(select: exp.Select, empty: Collection[str]) -> exp.Select | None:
     gone = False
-    for item in items(select):
+    for item in from_items(select):
         join = item.parent if isinstance(item.parent, exp.Join) else None
         outer = join is not None and bool(join.side)
         if outer and join is not None and join.side != "LEFT":

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bridge.rewrite.flow import AT_LEAST
 from bridge.rewrite.optimize.constants import NotAlike
-from windows.sql import items, named
+from windows.sql import aliased, from_items
 
 _CLAUSES = {"expressions", "from_", "where", "order"}
 
@@ -94,7 +94,7 @@ class _Merged:
                 raise NotAlike("columns of other names")
             named_own.add(name)
             for member, each in enumerate(several):
-                select.append("expressions", named(_of_member(each.unalias(), member, own), _name(name, member)))
+                select.append("expressions", aliased(_of_member(each.unalias(), member, own), _name(name, member)))
             places.append(tuple(range(told, told + len(several))))
             told += len(several)
         if len({name.lower() for name in select.named_selects}) < told:
@@ -107,7 +107,7 @@ def _select(query: exp.Expr, order: exp.Expr | None) -> exp.Select:
     if not isinstance(query, exp.Select):
         raise NotAlike(f"{type(query).__name__} is no SELECT")
     given = {clause for clause, value in query.args.items() if value}
-    if given - _CLAUSES or query.args.get("order") != order or len(items(query)) != 1:
+    if given - _CLAUSES or query.args.get("order") != order or len(from_items(query)) != 1:
         raise NotAlike("a SELECT with more than rows, columns and conditions")
     if any(isinstance(call, exp.AggFunc) and not isinstance(call.parent, exp.Window) for call in _shown(query)):
         raise NotAlike("an aggregate of all rows")

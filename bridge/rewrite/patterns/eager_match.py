@@ -19,7 +19,19 @@ from nfa.errors import BudgetError
 from nfa.pattern import groups
 from nfa.program import compile_program
 from windows.extents import Extent, Unbounded
-from windows.sql import before, called, column, derived, named, number, of, over, same, table, zero
+from windows.sql import (
+    aliased,
+    aliased_table,
+    bigint_zero,
+    column,
+    column_of,
+    derived_table,
+    lexicographically_before,
+    null_safe_equal,
+    number,
+    over,
+    table,
+)
 
 ROWS = ("_part", "_index", *MOMENT, "_number")
 """The rows that open matches hold, as the machine last noted them: partition, index in it, moment, number of all rows.
@@ -112,7 +124,7 @@ class _Writing:
                 return node
             name = f"_{node.table}.{node.name}"
             self.single[name] = (node.table, node.name)
-            return of(over, name)
+            return column_of(over, name)
 
         return measure.transform(renamed)
 
@@ -135,7 +147,7 @@ class _Writing:
     def _keep_rows(self) -> None:
         moment = [column("ts"), column("seq"), placed(self.below)]
         arrivals = exp.select(*moment, *map(column, self.below.names))
-        arrivals = arrivals.from_(derived(self.below.arrivals.select(), "a"))
+        arrivals = arrivals.from_(derived_table(self.below.arrivals.select(), "a"))
         shifts = [-by for e in self.values for node in e.walk() if (by := shift_of(node)) is not None]
         looked_at = self._logged(arrivals, max(shifts)) if shifts else arrivals
         select = self._known(looked_at)
@@ -144,15 +156,17 @@ class _Writing:
 
     def _known(self, rows: exp.Select) -> exp.Select:
         """For each row its partition, moment, letter, and the values that conditions and measures read."""
-        keys = [named(column(key), f"_k{place}") for place, key in enumerate(self.keys)]
-        values = [named(self._windows(value), f"_e{place}") for place, value in enumerate(self.values)]
-        known = exp.select(*keys, *map(column, MOMENT), *values).from_(derived(rows, "r"))
+        keys = [aliased(column(key), f"_k{place}") for place, key in enumerate(self.keys)]
+        values = [aliased(self._windows(value), f"_e{place}") for place, value in enumerate(self.values)]
+        known = exp.select(*keys, *map(column, MOMENT), *values).from_(derived_table(rows, "r"))
         if not any(shift_of(node) is not None for value in self.values for node in value.walk()):
             return known
-        arrived = exp.select(number(1)).from_(derived(self.below.arrivals.select(), "n"))
-        new = arrived.where(*(exp.EQ(this=of("n", name), expression=of("q", name)) for name in ("ts", "seq")))
-        rows = exp.select(*(of("q", name) for name in known.named_selects))
-        return rows.from_(derived(known, "q")).where(exp.Exists(this=new))
+        arrived = exp.select(number(1)).from_(derived_table(self.below.arrivals.select(), "n"))
+        new = arrived.where(
+            *(exp.EQ(this=column_of("n", name), expression=column_of("q", name)) for name in ("ts", "seq"))
+        )
+        rows = exp.select(*(column_of("q", name) for name in known.named_selects))
+        return rows.from_(derived_table(known, "q")).where(exp.Exists(this=new))
 
     def _logged(self, arrivals: exp.Select, behind: int) -> exp.Select:
         """The rows of the partitions that have new ones; only so many of each are kept as prev looks back."""
@@ -160,17 +174,21 @@ class _Writing:
         self.operator.steps.append(Insert(self.log, arrivals))
         back = exp.Order(expressions=[exp.Ordered(this=column(name), desc=True) for name in MOMENT])
         newest = exp.Window(this=exp.RowNumber(), partition_by=[column(k) for k in self.keys] or None, order=back)
-        ranked = exp.select(*map(column, MOMENT), named(newest, "_n")).from_(table(self.log))
-        old = exp.select(number(1)).from_(derived(ranked, "o"))
+        ranked = exp.select(*map(column, MOMENT), aliased(newest, "_n")).from_(table(self.log))
+        old = exp.select(number(1)).from_(derived_table(ranked, "o"))
         old = old.where(
-            exp.GT(this=of("o", "_n"), expression=number(behind)),
-            *(exp.EQ(this=of("o", name), expression=of(self.log, name)) for name in MOMENT),
+            exp.GT(this=column_of("o", "_n"), expression=number(behind)),
+            *(exp.EQ(this=column_of("o", name), expression=column_of(self.log, name)) for name in MOMENT),
         )
         self.operator.purges.append(Purge(self.log, exp.Exists(this=old)))
         names = ("ts", "seq", "_place", *self.below.names)
-        rows = exp.select(*(of("l", name) for name in names)).from_(called(self.log, "l"))
-        touched = exp.select(number(1)).from_(derived(self.below.arrivals.select(), "t"))
-        return rows.where(exp.Exists(this=touched.where(*(same(of("t", key), of("l", key)) for key in self.keys))))
+        rows = exp.select(*(column_of("l", name) for name in names)).from_(aliased_table(self.log, "l"))
+        touched = exp.select(number(1)).from_(derived_table(self.below.arrivals.select(), "t"))
+        return rows.where(
+            exp.Exists(
+                this=touched.where(*(null_safe_equal(column_of("t", key), column_of("l", key)) for key in self.keys))
+            )
+        )
 
     def _windows(self, expression: exp.Expr) -> exp.Expr:
         def window(node: exp.Expr) -> exp.Expr:
@@ -183,14 +201,16 @@ class _Writing:
 
     def _keep_state(self) -> None:
         for name, columns in ((self.rows, ROWS), (self.ways, WAYS)):
-            shape = exp.select(*(named(zero(), c) for c in columns)).from_(table(self.seen))
+            shape = exp.select(*(aliased(bigint_zero(), c) for c in columns)).from_(table(self.seen))
             add_table(self.operator, name, shape)
         if isinstance(self.window, Unbounded):
             return
-        passed = before([(of(self.seen, name), of("s", name)) for name in MOMENT])
-        noted = exp.select(number(1)).from_(called(self.rows, "s"))
-        upto = noted.where(exp.EQ(this=of("s", "_part"), expression=number(-1)), passed)
-        inside = noted.where(*(exp.EQ(this=of("s", name), expression=of(self.seen, name)) for name in MOMENT))
+        passed = lexicographically_before([(column_of(self.seen, name), column_of("s", name)) for name in MOMENT])
+        noted = exp.select(number(1)).from_(aliased_table(self.rows, "s"))
+        upto = noted.where(exp.EQ(this=column_of("s", "_part"), expression=number(-1)), passed)
+        inside = noted.where(
+            *(exp.EQ(this=column_of("s", name), expression=column_of(self.seen, name)) for name in MOMENT)
+        )
         condition = exp.and_(exp.Exists(this=upto), exp.Not(this=exp.Exists(this=inside)))
         self.operator.purges.append(Purge(self.seen, condition))
 
@@ -209,9 +229,11 @@ class _Writing:
         if not self.deletions:
             return
         for place, (deletion, flow) in enumerate(zip(self.deletions, self.triggers, strict=True)):
-            rows, events = called(self.seen, "r"), exp.Subquery(this=flow.arrivals.select())
-            listed = [named(of("b", name), f"_{name}") for name in ("ts", "seq")] + [of("r", name) for name in MOMENT]
-            older = before([(of("r", name), of("b", name)) for name in ("ts", "seq")])
+            rows, events = aliased_table(self.seen, "r"), exp.Subquery(this=flow.arrivals.select())
+            listed = [aliased(column_of("b", name), f"_{name}") for name in ("ts", "seq")] + [
+                column_of("r", name) for name in MOMENT
+            ]
+            older = lexicographically_before([(column_of("r", name), column_of("b", name)) for name in ("ts", "seq")])
             select = exp.select(*listed).from_(events.as_("b", quoted=True)).join(rows, on=older)
             if deletion.condition is not None:
                 select = select.where(self._over_both(deletion))
@@ -222,10 +244,12 @@ class _Writing:
     def _gone_in_this_push(self) -> exp.Select:
         conditions = []
         for flow in self.triggers:
-            events = exp.select(number(1)).from_(derived(flow.arrivals.select(), "b"))
-            same_event = (exp.EQ(this=of("b", name), expression=of("g", f"_{name}")) for name in ("ts", "seq"))
+            events = exp.select(number(1)).from_(derived_table(flow.arrivals.select(), "b"))
+            same_event = (
+                exp.EQ(this=column_of("b", name), expression=column_of("g", f"_{name}")) for name in ("ts", "seq")
+            )
             conditions.append(exp.Exists(this=events.where(*same_event)))
-        return exp.select(exp.Star()).from_(called(self.gone, "g")).where(exp.or_(*conditions))
+        return exp.select(exp.Star()).from_(aliased_table(self.gone, "g")).where(exp.or_(*conditions))
 
     def _over_both(self, deletion: query.Deletion) -> exp.Expr:
         """A deletion's condition over what is known of a row, and the event."""
@@ -236,21 +260,21 @@ class _Writing:
                 return node
             name = self._of_row(deletion, node)
             if name is None:
-                return of("b", node.name.partition(".")[2])
-            return of("r", f"_e{1 + self.expressions.index(column(name))}")
+                return column_of("b", node.name.partition(".")[2])
+            return column_of("r", f"_e{1 + self.expressions.index(column(name))}")
 
         return deletion.condition.transform(known)
 
     def _make_found(self) -> None:
         shapes = {m.alias: typed(m.this) for m in self.clause.measures}
-        system = {name: zero() for name in ("ts", "seq", "_expires", "_place")}
+        system = {name: bigint_zero() for name in ("ts", "seq", "_expires", "_place")}
         fields = exp.select(*map(column, (*self.below.names, "ts")))
-        fields = fields.from_(derived(self.below.arrivals.select(), "a"))
-        listed = [named(value, name) for name, value in {**system, **shapes}.items()]
-        shape = exp.select(*listed).from_(derived(fields, "f"))
+        fields = fields.from_(derived_table(self.below.arrivals.select(), "a"))
+        listed = [aliased(value, name) for name, value in {**system, **shapes}.items()]
+        shape = exp.select(*listed).from_(derived_table(fields, "f"))
         add_table(self.operator, self.found, shape)
         add_table(self.operator, self.present, shape)
-        self.operator.probes += probes(self.clause, derived(fields, "f"))
+        self.operator.probes += probes(self.clause, derived_table(fields, "f"))
         self.operator.inboxes.append(self.found)
         names = ["ts", "seq", "_expires", "_place", *shapes]
         timed = self.node.interval is not None
@@ -283,11 +307,11 @@ class _Writing:
         self.operator.steps.append(live)
 
     def _all_seen(self) -> exp.Select:
-        return exp.select(exp.Star()).from_(called(self.seen, "r")).order_by(*_moment("r"))
+        return exp.select(exp.Star()).from_(aliased_table(self.seen, "r")).order_by(*_moment("r"))
 
     def _of_this_push(self) -> exp.Select:
-        new = exp.select(number(1)).from_(derived(self.below.arrivals.select(), "a"))
-        new = new.where(*(exp.EQ(this=of("a", name), expression=of("r", name)) for name in ("ts", "seq")))
+        new = exp.select(number(1)).from_(derived_table(self.below.arrivals.select(), "a"))
+        new = new.where(*(exp.EQ(this=column_of("a", name), expression=column_of("r", name)) for name in ("ts", "seq")))
         return self._all_seen().where(exp.Exists(this=new))
 
 
@@ -313,4 +337,4 @@ def present(node: query.EagerMatch, operators: Sequence[Operator], network: Netw
 
 
 def _moment(alias: str) -> Sequence[exp.Expr]:
-    return [of(alias, name) for name in MOMENT]
+    return [column_of(alias, name) for name in MOMENT]

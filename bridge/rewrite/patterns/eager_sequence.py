@@ -21,7 +21,7 @@ from bridge.rewrite.rows.previous import Before, all_but_newest, with_rows_befor
 from nfa.pattern import Concatenation, Symbol
 from nfa.skip import After
 from windows.nested import is_list, is_object
-from windows.sql import called, column, never, number, of, table
+from windows.sql import aliased_table, bigint_never, column, column_of, number, table
 
 LONGEST = 16
 """Variables up to which a pattern is told so: each is a window function more."""
@@ -121,7 +121,7 @@ class SequenceOf:
         return below.where(exp.and_(*self.conditions)) if self.conditions else below
 
     def _told(self, matches: Flow) -> Flow:
-        return matches.change(tuple(self.measures), {"_expires": never(), **self.measures})
+        return matches.change(tuple(self.measures), {"_expires": bigint_never(), **self.measures})
 
     def _read(self, expression: exp.Expr, here: int) -> exp.Expr:
         """A condition on the row at a place, or a measure, which is of the last one, over columns of what it reads."""
@@ -155,15 +155,17 @@ class SequenceOf:
 
         found, told, last = (self.network.name(kind, self.node) for kind in ("found", "told", "last"))
         keys = {f"_part{place}": key for place, key in enumerate(self.node.pattern.partition_by)}
-        system = {"ts": column("ts"), "seq": column("seq"), "_expires": never()}
+        system = {"ts": column("ts"), "seq": column("seq"), "_expires": bigint_never()}
 
         def matches(rows: Selection) -> exp.Select:
             return rows.project({**system, **keys, "_first": first, **self.measures}).select()
 
         def chosen(names: Iterable[str]) -> exp.Select:
-            on = exp.EQ(this=of("t", "seq"), expression=of("f", "seq"))
+            on = exp.EQ(this=column_of("t", "seq"), expression=column_of("f", "seq"))
             return (
-                exp.select(*(of("f", name) for name in names)).from_(called(found, "f")).join(called(told, "t"), on=on)
+                exp.select(*(column_of("f", name) for name in names))
+                .from_(aliased_table(found, "f"))
+                .join(aliased_table(told, "t"), on=on)
             )
 
         completed, newest = matches(flow.arrivals), chosen([*keys, "seq"])

@@ -19,7 +19,20 @@ from bridge.rewrite.plan import Insert, Operator, Purge
 from nfa.errors import BudgetError
 from nfa.program import AnchorStart, Program, compile_program
 from windows.nested import is_list
-from windows.sql import before, called, column, derived, named, number, numbered, of, over, same, table, zero
+from windows.sql import (
+    aliased,
+    aliased_table,
+    bigint_zero,
+    column,
+    column_of,
+    derived_table,
+    lexicographically_before,
+    null_safe_equal,
+    number,
+    over,
+    row_number,
+    table,
+)
 
 MOMENT = ("ts", "seq", "_place")
 """The columns that order the rows of a stream."""
@@ -49,8 +62,8 @@ def placed(below: Flow) -> exp.Expr:
     """`_place`: where each row of a flow stands among those of its event."""
     places = [column(name) for name in below.order]
     if len(places) == 1:
-        return named(places[0], "_place")
-    return named(numbered(map(column, ("ts", "seq")), places) if places else zero(), "_place")
+        return aliased(places[0], "_place")
+    return aliased(row_number(map(column, ("ts", "seq")), places) if places else bigint_zero(), "_place")
 
 
 @dataclasses.dataclass
@@ -100,7 +113,7 @@ class Recognition:
     def _keep_rows(self) -> None:
         arrivals = self.below.arrivals
         select = exp.select(*map(column, ("ts", "seq")), placed(self.below), *map(column, self.below.names))
-        select = select.from_(derived(arrivals.select(), "a"))
+        select = select.from_(derived_table(arrivals.select(), "a"))
         add_table(self.operator, self.rows, select, ((*self.keys, "ts"),))
         self.operator.steps.append(Insert(self.rows, select))
 
@@ -109,19 +122,21 @@ class Recognition:
         shape = exp.select(*map(column, self.keys), *integers).from_(table(self.rows))
         add_table(self.operator, self.stands, shape)
         seen = self._newer_than(self.stands)
-        stands_before = exp.paren(before([(of("s", name), of(self.rows, name)) for name in MOMENT]))
+        stands_before = exp.paren(
+            lexicographically_before([(column_of("s", name), column_of(self.rows, name)) for name in MOMENT])
+        )
         passed = self._same_key("s", self.rows, exp.Not(this=stands_before))
-        behind = exp.select(number(1)).from_(called(self.stands, "s")).where(*passed)
+        behind = exp.select(number(1)).from_(aliased_table(self.stands, "s")).where(*passed)
         self.operator.purges += [Purge(self.stands, exp.Exists(this=seen)), Purge(self.rows, exp.Exists(this=behind))]
 
     def _same_key(self, alias: str, name: str, *more: exp.Expr) -> list[exp.Expr]:
-        return [*(same(of(alias, key), of(name, key)) for key in self.keys), *more]
+        return [*(null_safe_equal(column_of(alias, key), column_of(name, key)) for key in self.keys), *more]
 
     def _newer_than(self, stand: str) -> exp.Select:
         """The lines of a partition that have come after the one of this alias."""
-        later = exp.GT(this=of("m", "_version"), expression=of(stand, "_version"))
+        later = exp.GT(this=column_of("m", "_version"), expression=column_of(stand, "_version"))
         newer = self._same_key("m", stand, later)
-        return exp.select(number(1)).from_(called(self.stands, "m")).where(*newer)
+        return exp.select(number(1)).from_(aliased_table(self.stands, "m")).where(*newer)
 
     # The machine --------------------------------------------------------------------------------------------------------
 
@@ -173,7 +188,7 @@ class Recognition:
         if numbers or first or behind or ahead:
             return False
         same_key = self._same_key("r", self.stands)
-        kept = exp.select(number(1)).from_(called(self.rows, "r")).where(*same_key)
+        kept = exp.select(number(1)).from_(aliased_table(self.rows, "r")).where(*same_key)
         self.operator.purges.append(Purge(self.stands, exp.Not(this=exp.Exists(this=kept))))
         return True
 
@@ -197,24 +212,30 @@ class Recognition:
         arrivals = exp.Subquery(this=self.below.arrivals.select())
         columns = [*map(column, self.keys), *map(column, MOMENT)]
         values = [letter(self.conditions), *expressions]
-        listed = [named(self._windows(value), f"_e{place}") for place, value in enumerate(values)]
+        listed = [aliased(self._windows(value), f"_e{place}") for place, value in enumerate(values)]
         if ahead:
-            listed.append(named(self._left(), "_left"))
-        inner = exp.select(*columns, *listed).from_(called(self.rows, "r"))
+            listed.append(aliased(self._left(), "_left"))
+        inner = exp.select(*columns, *listed).from_(aliased_table(self.rows, "r"))
         if not arrived:
             return inner
         touched = exp.select(number(1)).from_(arrivals.as_("a", quoted=True))
         if shifted and self.keys:
             inner = inner.where(
-                exp.Exists(this=touched.where(*(same(of("a", key), of("r", key)) for key in self.keys)))
+                exp.Exists(
+                    this=touched.where(
+                        *(null_safe_equal(column_of("a", key), column_of("r", key)) for key in self.keys)
+                    )
+                )
             )
         if ahead:
             return inner
         alias = "r" if not shifted else "q"
-        new = touched.where(*(exp.EQ(this=of("a", name), expression=of(alias, name)) for name in ("ts", "seq")))
+        new = touched.where(
+            *(exp.EQ(this=column_of("a", name), expression=column_of(alias, name)) for name in ("ts", "seq"))
+        )
         if not shifted:
             return inner.where(exp.Exists(this=new))
-        return exp.select(exp.Star()).from_(derived(inner, "q")).where(exp.Exists(this=new))
+        return exp.select(exp.Star()).from_(derived_table(inner, "q")).where(exp.Exists(this=new))
 
     def _left(self) -> exp.Expr:
         """How many rows of the partition there are from a row on."""
@@ -231,9 +252,9 @@ class Recognition:
         return expression.transform(window)
 
     def _newest_stands(self) -> exp.Expr:
-        select = exp.select(*(of("p", name) for name in (*self.keys, *STAND)))
+        select = exp.select(*(column_of("p", name) for name in (*self.keys, *STAND)))
         newest = exp.Not(this=exp.Exists(this=self._newer_than("p")))
-        return select.from_(called(self.stands, "p")).where(newest)
+        return select.from_(aliased_table(self.stands, "p")).where(newest)
 
     # Results ------------------------------------------------------------------------------------------------------------
 
@@ -245,7 +266,7 @@ class Recognition:
             resolved += [name for name in self.below.names if name not in self.keys]
             shapes |= {name: column(name) for name in self.below.names if name not in self.keys}
         system = {name: exp.cast(number(0), "BIGINT") for name in ("ts", "seq", "_expires", "_place")}
-        listed = [named(value, name) for name, value in {**system, **shapes}.items()]
+        listed = [aliased(value, name) for name, value in {**system, **shapes}.items()]
         shape = exp.select(*listed).from_(table(self.rows))
         add_table(self.operator, self.found, shape)
         self.operator.inboxes.append(self.found)
@@ -262,7 +283,7 @@ class Recognition:
 def probes(clause: RowPattern, rows: exp.Expr) -> list[exp.Query]:
     """What shows whether the database knows all functions in DEFINE, which stand for themselves in no statement."""
     values = [typed(condition) for _, condition in clause.define]
-    listed = [named(value, f"c{place}") for place, value in enumerate(values)]
+    listed = [aliased(value, f"c{place}") for place, value in enumerate(values)]
     return [exp.select(*listed).from_(rows.copy()).where(exp.false())] if listed else []
 
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check import temporal as events
-from bridge.check.paths import column_of
+from bridge.check.paths import column_of_path
 from bridge.patterns.conditions import conjoined
 from bridge.patterns.values import Place, Value, Valued
 from bridge.query.elements import COUNT, Told
@@ -20,7 +20,18 @@ from bridge.rewrite.patterns.match_recognize import MOMENT, placed
 from bridge.rewrite.plan import Insert, Operator, Purge
 from nfa.temporal.tree import is_timed
 from windows.nested import kind_of, object_of, typed
-from windows.sql import before, called, column, conjuncts, derived, named, number, of, table, zero
+from windows.sql import (
+    aliased,
+    aliased_table,
+    bigint_zero,
+    column,
+    column_of,
+    conjuncts,
+    derived_table,
+    lexicographically_before,
+    number,
+    table,
+)
 from windows.types import List
 
 NOTED = ("_source", "_index", *MOMENT)
@@ -67,12 +78,12 @@ class _Writing:
             keys = self.node.events[numbers[0]].keys
             seen, arrived = self._keep(flow, numbers, (*parts, *keys))
             render = self.network.database.render
-            every = exp.select(exp.Star()).from_(called(seen, "r")).order_by(*_moment("r"))
+            every = exp.select(exp.Star()).from_(aliased_table(seen, "r")).order_by(*_moment("r"))
             new = render(every.where(exp.Exists(this=arrived)))
             inputs.append(Input(new, render(every), flow.names, tuple(numbers), parts, len(keys)))
             self._purge(place, seen)
         for name, columns, indexes in ((self.noted, NOTED, (("_source", "ts", "seq"),)), (self.state, STATE, ())):
-            add_table(self.operator, name, exp.select(*(named(zero(), c) for c in columns)), indexes)
+            add_table(self.operator, name, exp.select(*(aliased(bigint_zero(), c) for c in columns)), indexes)
         self._make_found()
         quoted = self.network.database.quoted
         texts = Texts(quoted(self.noted), quoted(self.state), quoted(self.found))
@@ -125,7 +136,7 @@ class _Writing:
         atoms: dict[Value, str] = {}
 
         def valued(node: exp.Expr) -> exp.Expr:
-            whole = node if isinstance(node, exp.Column) else column_of(node)
+            whole = node if isinstance(node, exp.Column) else column_of_path(node)
             if whole is None:
                 return node
             atom = self._other(whole.name) or Value(Place((str(place),)), column(whole.name))
@@ -141,19 +152,21 @@ class _Writing:
     def _keep(self, flow: Flow, numbers: Sequence[int], parts: Sequence[exp.Expr]) -> tuple[str, exp.Expr]:
         """The table of an input's events, with a bit for each event they can be; and what finds those of this push."""
         seen = self.network.name("seen", self.node)
-        letter = named(self._letter(numbers), "_letter")
+        letter = aliased(self._letter(numbers), "_letter")
         kept = [*map(column, flow.names), *(part.copy() for part in parts)]
-        columns = [named(value, f"_c{at}") for at, value in enumerate(kept)]
+        columns = [aliased(value, f"_c{at}") for at, value in enumerate(kept)]
         arrivals = exp.Subquery(this=flow.arrivals.select())
         select = exp.select(column("ts"), column("seq"), placed(flow), letter, *columns)
         select = select.from_(arrivals.as_("a", quoted=True))
         add_table(self.operator, seen, select, (("ts", "seq"),))
         self.operator.steps.append(Insert(seen, select))
         new = exp.select(number(1)).from_(arrivals.copy().as_("a", quoted=True))
-        return seen, new.where(*(exp.EQ(this=of("a", name), expression=of("r", name)) for name in ("ts", "seq")))
+        return seen, new.where(
+            *(exp.EQ(this=column_of("a", name), expression=column_of("r", name)) for name in ("ts", "seq"))
+        )
 
     def _letter(self, numbers: Sequence[int]) -> exp.Expr:
-        total = zero()
+        total = bigint_zero()
         for bit, place in enumerate(numbers):
             alone, _ = self._split(place)
             value = number(1 << bit)
@@ -163,25 +176,27 @@ class _Writing:
 
     def _purge(self, place: int, seen: str) -> None:
         """Events that have been noted and are not held."""
-        noted = exp.select(number(1)).from_(called(self.noted, "s"))
-        passed = before([(of(seen, name), of("s", name)) for name in MOMENT])
-        upto = noted.where(exp.EQ(this=of("s", "_source"), expression=number(-1)), passed)
-        same = (exp.EQ(this=of("s", name), expression=of(seen, name)) for name in MOMENT)
-        held = noted.where(exp.EQ(this=of("s", "_source"), expression=number(place)), *same)
+        noted = exp.select(number(1)).from_(aliased_table(self.noted, "s"))
+        passed = lexicographically_before([(column_of(seen, name), column_of("s", name)) for name in MOMENT])
+        upto = noted.where(exp.EQ(this=column_of("s", "_source"), expression=number(-1)), passed)
+        same = (exp.EQ(this=column_of("s", name), expression=column_of(seen, name)) for name in MOMENT)
+        held = noted.where(exp.EQ(this=column_of("s", "_source"), expression=number(place)), *same)
         gone = exp.and_(exp.Exists(this=upto), exp.Not(this=exp.Exists(this=held)))
         self.operator.purges.append(Purge(seen, gone))
 
     def _make_found(self) -> None:
-        system = {name: zero() for name in ("ts", "seq", "_expires", "_place")}
-        sources = exp.select(*(named(value, name) for name, value in system.items()))
+        system = {name: bigint_zero() for name in ("ts", "seq", "_expires", "_place")}
+        sources = exp.select(*(aliased(value, name) for name, value in system.items()))
         names: list[str] = []
         for at, told in enumerate(self.node.told):
             alias, flow = f"e{at}", self.flows[self.node.events[told.number].input]
-            arrivals = derived(flow.arrivals.select(), alias)
+            arrivals = derived_table(flow.arrivals.select(), alias)
             sources = sources.join(arrivals, join_type="CROSS") if names else sources.from_(arrivals)
-            one = zero() if told.is_count else self._no_event(told) if told.is_whole else None
-            columns = {f"{told.prefix}_{n}": of(alias, n) for n in flow.names} if one is None else {told.prefix: one}
-            sources = sources.select(*(named(value, name) for name, value in columns.items()))
+            one = bigint_zero() if told.is_count else self._no_event(told) if told.is_whole else None
+            columns = (
+                {f"{told.prefix}_{n}": column_of(alias, n) for n in flow.names} if one is None else {told.prefix: one}
+            )
+            sources = sources.select(*(aliased(value, name) for name, value in columns.items()))
             names += columns
         add_table(self.operator, self.found, sources)
         self.operator.inboxes.append(self.found)
@@ -198,4 +213,4 @@ def _parts(asked: Sequence[Valued | None], numbers: Sequence[int]) -> tuple[exp.
 
 
 def _moment(alias: str) -> Sequence[exp.Expr]:
-    return [of(alias, name) for name in MOMENT]
+    return [column_of(alias, name) for name in MOMENT]

@@ -14,7 +14,18 @@ from bridge.rewrite.network import Network, add_table, ago, arrived, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.windows.jumping import first_time, number_rows
 from windows.databases import Database
-from windows.sql import called, column, derived, floor, named, number, numbered, of, over, table
+from windows.sql import (
+    aliased,
+    aliased_table,
+    column,
+    column_of,
+    derived_table,
+    floor_to_multiple,
+    number,
+    over,
+    row_number,
+    table,
+)
 
 MOMENT = ("ts", "seq")
 
@@ -32,8 +43,8 @@ def _(node: query.Arrange, network: Network, need: Need) -> Flow:
 def _arranged(node: query.Arrange, below: Flow) -> Selection:
     own = [*MOMENT, "_expires", *below.names]
     rows = below.arrivals.select(dict.fromkeys([*own, *below.order]))
-    place = numbered(map(column, MOMENT), map(column, below.order or ("seq",)))
-    select = exp.select(*map(column, own), named(place, "_place")).from_(derived(rows, "a"))
+    place = row_number(map(column, MOMENT), map(column, below.order or ("seq",)))
+    select = exp.select(*map(column, own), aliased(place, "_place")).from_(derived_table(rows, "a"))
     if node.distinct:
         seen = [name for name in below.names if name not in below.hidden]
         select = _first_of(select, own, map(column, seen), [column("_place")])
@@ -45,8 +56,8 @@ def _arranged(node: query.Arrange, below: Flow) -> Selection:
         partition_by=[column(name) for name in MOMENT],
         order=exp.Order(expressions=[*terms, exp.Ordered(this=column("_place"))]),
     )
-    select = exp.select(*map(column, own), named(ranked, "_rank")).from_(derived(select, "r"))
-    told = exp.select(*map(column, own), named(column("_rank"), "_place")).from_(derived(select, "t"))
+    select = exp.select(*map(column, own), aliased(ranked, "_rank")).from_(derived_table(select, "r"))
+    told = exp.select(*map(column, own), aliased(column("_rank"), "_place")).from_(derived_table(select, "t"))
     if node.offset:
         told = told.where(exp.GT(this=column("_rank"), expression=number(node.offset)))
     if node.limit is not None:
@@ -59,8 +70,8 @@ def _first_of(
 ) -> exp.Select:
     """Of the rows of one moment that are equal in the keys the first."""
     number_of = over(exp.RowNumber(), [*map(column, MOMENT), *keys], order)
-    counted = exp.select(*map(column, (*own, "_place")), named(number_of, "_n")).from_(derived(select, "d"))
-    first = exp.select(*map(column, (*own, "_place"))).from_(derived(counted, "f"))
+    counted = exp.select(*map(column, (*own, "_place")), aliased(number_of, "_n")).from_(derived_table(select, "d"))
+    first = exp.select(*map(column, (*own, "_place"))).from_(derived_table(counted, "f"))
     return first.where(exp.EQ(this=column("_n"), expression=number(1)))
 
 
@@ -70,8 +81,8 @@ def _last_of(select: exp.Select, own: Sequence[str], keys: Sequence[exp.Expr]) -
     begins = over(exp.Min(this=column("_place")), groups, [])
     ends = over(exp.Max(this=column("_place")), groups, [])
     names = map(column, (*own, "_place"))
-    both = exp.select(*names, named(begins, "_first"), named(ends, "_last")).from_(derived(select, "g"))
-    last = exp.select(*map(column, own), named(column("_first"), "_place")).from_(derived(both, "l"))
+    both = exp.select(*names, aliased(begins, "_first"), aliased(ends, "_last")).from_(derived_table(select, "g"))
+    last = exp.select(*map(column, own), aliased(column("_first"), "_place")).from_(derived_table(both, "l"))
     return last.where(exp.EQ(this=column("_place"), expression=column("_last")))
 
 
@@ -100,9 +111,9 @@ def _by_count(operator: Operator, node: query.Throttle, network: Network, below:
     raw = network.name("raw", node)
     number_rows(operator, raw, below, {f"_key{place}": key for place, key in enumerate(node.partition_by)}, 1)
     names = [*below.system, *below.names]
-    before = exp.paren(exp.Sub(this=of("t", "_number"), expression=number(1)))
+    before = exp.paren(exp.Sub(this=column_of("t", "_number"), expression=number(1)))
     first = exp.EQ(this=exp.Mod(this=before, expression=number(node.count)), expression=number(0))
-    rows = exp.select(*(of("t", name) for name in names)).from_(called(raw, "t"))
+    rows = exp.select(*(column_of("t", name) for name in names)).from_(aliased_table(raw, "t"))
     return Selection.of(exp.Subquery(this=rows.where(arrived("t", below), first)), names)
 
 
@@ -111,32 +122,34 @@ def _by_time(operator: Operator, node: query.Throttle, network: Network, below: 
     assert node.time is not None
     origin = first_time(operator, node, network, below)
     told, moment = network.name("told", node), (*MOMENT, *below.order)
-    period = floor(exp.paren(exp.Sub(this=of("a", "ts"), expression=origin)), node.time)
-    rows = exp.select(*(of("a", name) for name in moment), named(period, "_step")).from_(
-        derived(below.arrivals.select(), "a")
+    period = floor_to_multiple(exp.paren(exp.Sub(this=column_of("a", "ts"), expression=origin)), node.time)
+    rows = exp.select(*(column_of("a", name) for name in moment), aliased(period, "_step")).from_(
+        derived_table(below.arrivals.select(), "a")
     )
-    place = numbered([column("_step")], map(column, below.key))
-    ranked = exp.select(*map(column, (*moment, "_step")), named(place, "_n")).from_(derived(rows, "r"))
-    known = exp.select(number(1)).from_(called(told, "k"))
-    known = known.where(exp.EQ(this=of("k", "_step"), expression=of("f", "_step")))
-    first = exp.select(*(of("f", name) for name in (*moment, "_step"))).from_(derived(ranked, "f"))
-    first = first.where(exp.EQ(this=of("f", "_n"), expression=number(1)), exp.Not(this=exp.Exists(this=known)))
+    place = row_number([column("_step")], map(column, below.key))
+    ranked = exp.select(*map(column, (*moment, "_step")), aliased(place, "_n")).from_(derived_table(rows, "r"))
+    known = exp.select(number(1)).from_(aliased_table(told, "k"))
+    known = known.where(exp.EQ(this=column_of("k", "_step"), expression=column_of("f", "_step")))
+    first = exp.select(*(column_of("f", name) for name in (*moment, "_step"))).from_(derived_table(ranked, "f"))
+    first = first.where(exp.EQ(this=column_of("f", "_n"), expression=number(1)), exp.Not(this=exp.Exists(this=known)))
     add_table(operator, told, rows)
     operator.steps.append(Insert(told, first))
     operator.purges.append(Purge(told, _older(told)))
-    itself = [exp.EQ(this=of("k", name), expression=of("a", name)) for name in moment]
-    is_told = exp.Exists(this=exp.select(number(1)).from_(called(told, "k")).where(*itself))
+    itself = [exp.EQ(this=column_of("k", name), expression=column_of("a", name)) for name in moment]
+    is_told = exp.Exists(this=exp.select(number(1)).from_(aliased_table(told, "k")).where(*itself))
     names = [*below.system, *below.names]
     result = (
-        exp.select(*(of("a", name) for name in names)).from_(derived(below.arrivals.select(names), "a")).where(is_told)
+        exp.select(*(column_of("a", name) for name in names))
+        .from_(derived_table(below.arrivals.select(names), "a"))
+        .where(is_told)
     )
     return Selection.of(exp.Subquery(this=result), names)
 
 
 def _older(told: str) -> exp.Expr:
     """Whether a line is not the one of the newest period."""
-    newest = exp.select(named(exp.Max(this=column("_step")), "_step")).from_(table(told))
-    wrapped = exp.select(column("_step")).from_(derived(newest, "m"))
+    newest = exp.select(aliased(exp.Max(this=column("_step")), "_step")).from_(table(told))
+    wrapped = exp.select(column("_step")).from_(derived_table(newest, "m"))
     return exp.LT(this=column("_step"), expression=exp.Subquery(this=wrapped))
 
 
@@ -154,25 +167,25 @@ def after_pauses(operator: Operator, node: query.Throttle, network: Network, bel
     add_table(operator, last, rows.select())
     operator.inboxes.append(told)
 
-    newest = exp.select(*map(column, keys), named(exp.Max(this=column("ts")), "_ts")).from_(table(last))
-    listed = exp.select(*map(column, (*moment, *keys))).from_(derived(rows.select(), "a"))
+    newest = exp.select(*map(column, keys), aliased(exp.Max(this=column("ts")), "_ts")).from_(table(last))
+    listed = exp.select(*map(column, (*moment, *keys))).from_(derived_table(rows.select(), "a"))
     database = network.database
     newest, listed = newest.group_by(*map(column, keys)), listed.order_by(*map(column, below.key))
     asked = Asked(database.render(newest), database.render(listed), database.quoted(told))
     operator.steps.append(Pausing(told, asked, node.time, len(moment)))
-    kept = exp.select(*(of("a", name) for name in rows.columns))
-    kept = kept.from_(derived(rows.select(), "a")).where(_is_told(told, moment))
+    kept = exp.select(*(column_of("a", name) for name in rows.columns))
+    kept = kept.from_(derived_table(rows.select(), "a")).where(_is_told(told, moment))
     operator.steps.append(Insert(last, kept))
     operator.purges.append(Purge(last, exp.LTE(this=column("ts"), expression=ago(node.time))))
     names = [*below.system, *below.names]
-    found = exp.select(*(of("a", name) for name in names))
-    found = found.from_(derived(below.arrivals.select(names), "a"))
+    found = exp.select(*(column_of("a", name) for name in names))
+    found = found.from_(derived_table(below.arrivals.select(names), "a"))
     return Selection.of(exp.Subquery(this=found.where(_is_told(told, moment))), names)
 
 
 def _is_told(told: str, moment: tuple[str, ...]) -> exp.Expr:
-    same = [exp.EQ(this=of("k", name), expression=of("a", name)) for name in moment]
-    return exp.Exists(this=exp.select(exp.Literal.number(1)).from_(called(told, "k")).where(*same))
+    same = [exp.EQ(this=column_of("k", name), expression=column_of("a", name)) for name in moment]
+    return exp.Exists(this=exp.select(exp.Literal.number(1)).from_(aliased_table(told, "k")).where(*same))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.joins.lookup import with_column
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
-from windows.sql import number, of
+from windows.sql import column_of, number
 from windows.types import List, shape
 
 _AGGREGATES = {"SUM": exp.Sum, "AVG": exp.Avg, "MIN": exp.Min, "MAX": exp.Max}
@@ -68,6 +68,6 @@ def _over(expression: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
     def own(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
-        return known[node.name].copy() if node.name in known else of("t", node.name)
+        return known[node.name].copy() if node.name in known else column_of("t", node.name)
 
     return expression.transform(own)

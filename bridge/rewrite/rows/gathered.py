@@ -13,7 +13,18 @@ from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_col
 from bridge.rewrite.plan import Insert, Operator, Purge
 from windows.databases import Database
 from windows.extents import NEVER
-from windows.sql import before, called, column, derived, named, number, numbered, of, table, zero
+from windows.sql import (
+    aliased,
+    aliased_table,
+    bigint_zero,
+    column,
+    column_of,
+    derived_table,
+    lexicographically_before,
+    number,
+    row_number,
+    table,
+)
 
 _TOLD = ("ts", "seq", "_at_ts", "_at_seq")
 """The moment of rows, and that at which they are told."""
@@ -32,38 +43,41 @@ def _gathered(operator: Operator, node: Gathered, network: Network) -> Flow:
     raw, ends, told = (network.name(kind, node) for kind in ("raw", "ends", "told"))
     rows = below.arrivals.project(row_columns(below, number(NEVER))).select()
     add_table(operator, raw, rows)
-    add_table(operator, ends, exp.select(*(named(zero(), name) for name in _TOLD[:2])))
-    add_table(operator, told, exp.select(*(named(zero(), name) for name in _TOLD)))
+    add_table(operator, ends, exp.select(*(aliased(bigint_zero(), name) for name in _TOLD[:2])))
+    add_table(operator, told, exp.select(*(aliased(bigint_zero(), name) for name in _TOLD)))
     operator.inboxes.append(told)
-    done = exp.select(number(1)).from_(called(ends, "e")).where(_not_after(raw, "e"))
+    done = exp.select(number(1)).from_(aliased_table(ends, "e")).where(_not_after(raw, "e"))
     operator.steps += [Purge(raw, exp.Exists(this=done)), Insert(raw, rows)]
     counted = exp.select(column("ts"), column("seq"), exp.Count(this=exp.Star())).from_(table(raw))
     counted = counted.group_by(column("ts"), column("seq")).order_by(column("ts"), column("seq"))
     database = network.database
     quoted = database.quoted(ends), database.quoted(told)
     operator.steps.append(Counting(told, database.render(counted), *quoted, node.count, node.first))
-    newest = exp.select(named(exp.Max(this=column("ts")), "ts")).from_(table(ends))
-    newest = exp.select(column("ts")).from_(derived(newest, "m"))
+    newest = exp.select(aliased(exp.Max(this=column("ts")), "ts")).from_(table(ends))
+    newest = exp.select(column("ts")).from_(derived_table(newest, "m"))
     operator.purges.append(Purge(ends, exp.LT(this=column("ts"), expression=exp.Subquery(this=newest))))
     return _result(below, raw, told, node.first)
 
 
 def _not_after(row: str, end: str) -> exp.Expr:
     """Whether a row came with the event at which others were told, or before."""
-    return before(
-        [(of(row, "ts"), of(end, "ts")), (of(row, "seq"), exp.Add(this=of(end, "seq"), expression=number(1)))]
+    return lexicographically_before(
+        [
+            (column_of(row, "ts"), column_of(end, "ts")),
+            (column_of(row, "seq"), exp.Add(this=column_of(end, "seq"), expression=number(1))),
+        ]
     )
 
 
 def _result(below: Flow, raw: str, told: str, first: bool) -> Flow:
     """The rows with the moment at which they are told; the `first` ones are of this push, and else were told before."""
-    order = [of("r", name) for name in ("ts", "seq", *below.order)]
-    at = [of("t", name) for name in _TOLD[2:]]
-    place = numbered(at, order)
-    columns = [named(at[0], "ts"), named(at[1], "seq"), of("r", "_expires"), named(place, "_place")]
-    select = exp.select(*columns, *(of("r", name) for name in below.names))
-    pairs = [exp.EQ(this=of("r", name), expression=of("t", name)) for name in ("ts", "seq")]
-    select = select.from_(called(raw, "r")).join(called(told, "t"), on=exp.and_(*pairs))
+    order = [column_of("r", name) for name in ("ts", "seq", *below.order)]
+    at = [column_of("t", name) for name in _TOLD[2:]]
+    place = row_number(at, order)
+    columns = [aliased(at[0], "ts"), aliased(at[1], "seq"), column_of("r", "_expires"), aliased(place, "_place")]
+    select = exp.select(*columns, *(column_of("r", name) for name in below.names))
+    pairs = [exp.EQ(this=column_of("r", name), expression=column_of("t", name)) for name in ("ts", "seq")]
+    select = select.from_(aliased_table(raw, "r")).join(aliased_table(told, "t"), on=exp.and_(*pairs))
     select = select.where(arrived("r", below)) if first else select
     names = ("ts", "seq", "_expires", "_place", *below.names)
     found = Selection.of(exp.Subquery(this=select), names)

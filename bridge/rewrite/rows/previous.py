@@ -12,7 +12,7 @@ from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, arrived, order_columns, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
-from windows.sql import called, column, derived, named, number, of, over, same, table
+from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
 
 
 class Before(NamedTuple):
@@ -61,15 +61,15 @@ def with_rows_before(
 
     def selected(at: Callable[[str, int], exp.Expr]) -> exp.Select:
         found = {name: _value(before, kept[before.value], at) for name, before in values.items()}
-        return exp.select(*map(column, own), *(named(value, name) for name, value in found.items()))
+        return exp.select(*map(column, own), *(aliased(value, name) for name, value in found.items()))
 
     def all_in_order() -> Selection:
-        known = derived(selected(newest.in_order).from_(table(raw)), "k")
+        known = derived_table(selected(newest.in_order).from_(table(raw)), "k")
         select = exp.select(*map(column, (*own, *values))).from_(known).where(arrived("k", below))
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
     def each_sought() -> Selection:
-        select = selected(newest.sought).from_(called(raw, "k")).where(arrived("k", below))
+        select = selected(newest.sought).from_(aliased_table(raw, "k")).where(arrived("k", below))
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
     return Flow(
@@ -95,10 +95,10 @@ class _Newest:
 
     def sought(self, value: str, back: int) -> exp.Expr:
         """By an index, before a row `k`."""
-        alike = [same(of("o", key), of("k", key)) for key in self.keys]
-        older = exp.LT(this=of("o", "seq"), expression=of("k", "seq"))
-        found = exp.select(of("o", value)).from_(called(self.name, "o")).where(*alike, older)
-        last = exp.Ordered(this=of("o", "seq"), desc=True)
+        alike = [null_safe_equal(column_of("o", key), column_of("k", key)) for key in self.keys]
+        older = exp.LT(this=column_of("o", "seq"), expression=column_of("k", "seq"))
+        found = exp.select(column_of("o", value)).from_(aliased_table(self.name, "o")).where(*alike, older)
+        last = exp.Ordered(this=column_of("o", "seq"), desc=True)
         return exp.Subquery(this=found.order_by(last).limit(1).offset(back - 1))
 
 

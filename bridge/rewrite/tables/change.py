@@ -16,7 +16,7 @@ from bridge.rewrite.plan import Operator
 from windows.databases import Database
 from windows.databases.base import PARAMETER
 from windows.extents import NEVER
-from windows.sql import called, column, named, number, of, table, zero
+from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, number, table
 
 EVENT, ROW = "e", "r"
 """The aliases of the one event at hand, and of the rows that it may change."""
@@ -53,7 +53,7 @@ def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operato
     )
     told = below
     if not node.change.always:
-        shape = exp.select(*(named(zero(), name) for name in ("ts", "seq", "_expires", "_place")))
+        shape = exp.select(*(aliased(bigint_zero(), name) for name in ("ts", "seq", "_expires", "_place")))
         add_table(operator, changed, shape.select(*map(column, names)).from_(table(state.name)))
         operator.inboxes.append(changed)
         columns = ["ts", "seq", "_expires", "_place", *names]
@@ -68,9 +68,9 @@ def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operato
 def arrived(below: Flow) -> exp.Select:
     """The events in their order: ts, seq and place, then their columns."""
     order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
-    place = order[2].copy() if below.order else zero()
-    select = below.arrivals.select(["ts", "seq"]).select(named(place, "_place"))
-    return select.select(*(named(below.arrivals.columns[name].copy(), name) for name in below.names)).order_by(*order)
+    place = order[2].copy() if below.order else bigint_zero()
+    select = below.arrivals.select(["ts", "seq"]).select(aliased(place, "_place"))
+    return select.select(*(aliased(below.arrivals.columns[name].copy(), name) for name in below.names)).order_by(*order)
 
 
 def add_cause(operator: Operator, cause: str, events: exp.Select) -> None:
@@ -93,10 +93,10 @@ def found(
         return _meant(value, change, rows)
 
     which = _which([action.condition and meant(action.condition) for action in change.matched])
-    old = [named(rows.value(column(name), ROW), f"_old_{name}") for name in identity or names]
-    new = [named(_new(change.matched, name, rows, meant), f"_new_{name}") for name in names]
-    event = called(cause, EVENT)
-    select = exp.select(named(which, "_which"), *old, *new).from_(event)
+    old = [aliased(rows.value(column(name), ROW), f"_old_{name}") for name in identity or names]
+    new = [aliased(_new(change.matched, name, rows, meant), f"_new_{name}") for name in names]
+    event = aliased_table(cause, EVENT)
+    select = exp.select(aliased(which, "_which"), *old, *new).from_(event)
     conditions = [*rows.conditions_of(ROW), *([] if change.condition is None else [meant(change.condition)])]
     on = exp.and_(*conditions) if conditions else None
     select = select.join(rows.item(ROW), on=on, join_type="inner" if conditions else "cross")
@@ -111,8 +111,8 @@ def unmatched(change: Change, names: Sequence[str], cause: str) -> exp.Select:
         return _meant(value, change, None)
 
     which = _which([action.condition and meant(action.condition) for action in change.unmatched])
-    row = [named(_new(change.unmatched, name, None, meant), f"_new_{name}") for name in names]
-    return exp.select(named(which, "_which"), *row).from_(called(cause, EVENT))
+    row = [aliased(_new(change.unmatched, name, None, meant), f"_new_{name}") for name in names]
+    return exp.select(aliased(which, "_which"), *row).from_(aliased_table(cause, EVENT))
 
 
 def _which(conditions: Sequence[exp.Expr | None]) -> exp.Expr:
@@ -149,7 +149,7 @@ def _meant(value: exp.Expr, change: Change, rows: Selection | None) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
         if node.name.startswith(f"{change.alias}."):
-            return of(EVENT, node.name.removeprefix(f"{change.alias}."))
+            return column_of(EVENT, node.name.removeprefix(f"{change.alias}."))
         assert rows is not None
         return rows.value(column(node.name.removeprefix(f"{change.row}.")), ROW)
 

@@ -16,7 +16,7 @@ from bridge.rewrite.plan import Operator, Purge
 from bridge.rewrite.tables.change import add_cause, arrived, equations, found, unmatched
 from windows.databases import Database
 from windows.extents import NEVER
-from windows.sql import column, derived, named, number, table, zero
+from windows.sql import aliased, bigint_zero, column, derived_table, number, table
 
 IDENTITY = ("ts", "seq", "_place")
 """What tells the versions of rows apart, and orders them."""
@@ -37,11 +37,11 @@ def _(node: Changing, network: Network, need: Need) -> Flow:
 def _built(node: Changing, rows: Flow, triggers: list[Flow], network: Network, operator: Operator) -> Flow:
     database = network.database
     window, inbox = network.name("window", node), network.name("inbox", node)
-    shape = exp.select(*(named(zero(), name) for name in (*IDENTITY, "_expires")))
+    shape = exp.select(*(aliased(bigint_zero(), name) for name in (*IDENTITY, "_expires")))
     bare = rows.arrivals.select(rows.names)
-    shape = shape.select(*map(column, rows.names)).from_(derived(bare, "q"))
+    shape = shape.select(*map(column, rows.names)).from_(derived_table(bare, "q"))
     add_table(operator, inbox, shape)
-    add_table(operator, window, shape.select(*(named(zero(), name) for name in OUT)), (IDENTITY,))
+    add_table(operator, window, shape.select(*(aliased(bigint_zero(), name) for name in OUT)), (IDENTITY,))
     operator.inboxes.append(inbox)
     names = (*IDENTITY, "_expires", *rows.names)
     every = Selection.of(table(window), (*names, *OUT))

@@ -16,7 +16,7 @@ from bridge.stores.check import RESULT_ID
 from bridge.stores.write import made
 from windows.databases.base import PARAMETER
 from windows.extents import NEVER
-from windows.sql import BY_VALUE, named, never, number, of, table
+from windows.sql import RELATION_ORDER_PREFIX, aliased, bigint_never, column_of, number, table
 
 
 @rewrite.register
@@ -58,7 +58,7 @@ def _(node: IntoTable, network: Network, need: Need) -> Flow:
         below = network.rewrite(node.input, Need.ARRIVALS)
         names = made(node.table, {"ts": "BIGINT", **network.types(node.input)}, network.database)
         columns = {name.lower(): column for name, column in below.arrivals.columns.items()}
-        listed = [named(columns[name.lower()].copy(), name) for name in names]
+        listed = [aliased(columns[name.lower()].copy(), name) for name in names]
         rows = Selection(below.arrivals.source, below.arrivals.columns, below.arrivals.conditions).select([])
         order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
         operator.steps.append(Insert(node.table, rows.select(*listed).order_by(*order), tuple(names)))
@@ -81,18 +81,18 @@ def _joined(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network) ->
     wanted = [name for name, _ in node.typed]
     select = statement.joined(sql, wanted, item, "a", network.database, node.left)
     read = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
-    system = [named(of("a", name), name) for name in ("ts", "seq", *below.order)]
+    system = [aliased(column_of("a", name), name) for name in ("ts", "seq", *below.order)]
     names = _names(node, below)
     one = statement.gives_one(sql, network.database)
-    orders = {} if one else {f"{BY_VALUE}{place}": value for place, value in enumerate(read)}
+    orders = {} if one else {f"{RELATION_ORDER_PREFIX}{place}": value for place, value in enumerate(read)}
     select.set(
         "expressions",
         [
             *system,
-            named(number(NEVER), "_expires"),
-            *(of("a", name) for name in below.names),
-            *(named(value.copy(), name) for value, name in zip(read, names[len(below.names) :], strict=True)),
-            *(named(value.copy(), name) for name, value in orders.items()),
+            aliased(number(NEVER), "_expires"),
+            *(column_of("a", name) for name in below.names),
+            *(aliased(value.copy(), name) for value, name in zip(read, names[len(below.names) :], strict=True)),
+            *(aliased(value.copy(), name) for name, value in orders.items()),
         ],
     )
     order = (*below.order, *orders)
@@ -114,11 +114,11 @@ def _rows(node: ReadSQL | UpdateSQL, below: Flow) -> exp.Select:
     """What a call reads: ts, seq and place of the arrivals, their columns, then the parameters."""
     order = [below.arrivals.columns[name].copy() for name in ("ts", "seq", *below.order)]
     place = order[2].copy() if below.order else exp.cast(number(0), "BIGINT")
-    select = below.arrivals.select(["ts", "seq"]).select(named(place, "_place"))
-    select = select.select(*(named(below.arrivals.columns[name].copy(), name) for name in below.names))
+    select = below.arrivals.select(["ts", "seq"]).select(aliased(place, "_place"))
+    select = select.select(*(aliased(below.arrivals.columns[name].copy(), name) for name in below.names))
     for position, parameter in enumerate(node.parameters):
         value = exp.null() if _is_id(parameter, below) else below.arrivals.value(parameter)
-        select = select.select(named(value, f"{PARAMETER}{position}"))
+        select = select.select(aliased(value, f"{PARAMETER}{position}"))
     return select.order_by(*order)
 
 
@@ -194,7 +194,7 @@ def _updated(node: UpdateSQL, below: Flow, network: Network, operator: Operator)
         shape.set("expressions", shape.expressions[: 3 + len(below.names)])
         shape = shape.select(exp.alias_(exp.cast(number(0), "BIGINT"), node.changed, quoted=True))
         shape.set("order", None)
-        shape = shape.select(exp.alias_(never(), "_expires", quoted=True))
+        shape = shape.select(exp.alias_(bigint_never(), "_expires", quoted=True))
         add_table(operator, counted, shape)
         operator.inboxes.append(counted)
         names = (*below.names, node.changed)

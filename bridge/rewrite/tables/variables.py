@@ -16,7 +16,7 @@ from bridge.rewrite.plan import Operator
 from bridge.rewrite.tables.change import EVENT, Marked, add_cause, arrived, equations, run_bound
 from windows.databases import Database
 from windows.extents import NEVER
-from windows.sql import called, column, named, of, table, zero
+from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, table
 
 
 @rewrite.register
@@ -40,10 +40,10 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
     settings = []
     for name, value in node.settings:
         update = exp.Update(this=table(name), expressions=equations([name], 0))
-        text = database.render(exp.select(_meant(value)).from_(called(cause, EVENT)))
+        text = database.render(exp.select(_meant(value)).from_(aliased_table(cause, EVENT)))
         settings.append(Setting(names.index(name), text, database.marked(update, 1)))
-    shape = exp.select(*(named(zero(), name) for name in ("ts", "seq", "_expires", "_place")))
-    values = [named(_value(name), name) for name in names]
+    shape = exp.select(*(aliased(bigint_zero(), name) for name in ("ts", "seq", "_expires", "_place")))
+    values = [aliased(_value(name), name) for name in names]
     add_table(operator, changed, shape.select(*values))
     operator.inboxes.append(changed)
     columns = ["ts", "seq", "_expires", "_place", *names]
@@ -74,7 +74,7 @@ def _meant(value: exp.Expr) -> exp.Expr:
             return node
         if node.name.startswith(CURRENT):
             return _value(node.name.removeprefix(CURRENT))
-        return of(EVENT, node.name)
+        return column_of(EVENT, node.name)
 
     return value.transform(own)
 

@@ -17,7 +17,19 @@ from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.rewrite.plan import Insert, Operator, Purge
 from windows.databases.base import IN_TURN
 from windows.extents import NEVER, Batch
-from windows.sql import called, column, derived, identifier, named, number, of, over, same, table, with_columns
+from windows.sql import (
+    aliased,
+    aliased_table,
+    column,
+    column_of,
+    derived_table,
+    identifier,
+    null_safe_equal,
+    number,
+    over,
+    table,
+    with_columns,
+)
 
 
 def by_condition(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:
@@ -36,11 +48,13 @@ def by_condition(operator: Operator, node: query.Window, network: Network, below
 
 def _stopped(raw: str, rows: exp.Select, keys: Sequence[str]) -> exp.Select:
     """The rows kept of the keys for which an arrival stops a batch: of others nothing is told, and none need be read."""
-    names: list[exp.Expr] = [of("a", key) for key in keys] or [named(number(1), "_stopped")]
-    stopping = exp.select(*names).distinct().from_(derived(rows.copy(), "a")).where(of("a", "_stops").eq(1))
-    alike = [same(of("w", key), of("a", key)) for key in keys]
-    kept = exp.select(exp.Column(this=exp.Star(), table=identifier("w"))).from_(derived(stopping, "a"))
-    kept = kept.join(called(raw, "w"), on=exp.and_(*alike) if alike else exp.true())
+    names: list[exp.Expr] = [column_of("a", key) for key in keys] or [aliased(number(1), "_stopped")]
+    stopping = (
+        exp.select(*names).distinct().from_(derived_table(rows.copy(), "a")).where(column_of("a", "_stops").eq(1))
+    )
+    alike = [null_safe_equal(column_of("w", key), column_of("a", key)) for key in keys]
+    kept = exp.select(exp.Column(this=exp.Star(), table=identifier("w"))).from_(derived_table(stopping, "a"))
+    kept = kept.join(aliased_table(raw, "w"), on=exp.and_(*alike) if alike else exp.true())
     kept.args["joins"][-1].meta[IN_TURN] = True
     return kept
 
@@ -81,17 +95,17 @@ def _states(kept: exp.Select, keys: Sequence[str], below: Flow) -> exp.Select:
 
 def _batches(states: exp.Select, keys: Mapping[str, exp.Expr], below: Flow) -> Flow:
     """Each row that closes a batch joined with the rows of the batch."""
-    system = [named(of("t", name), name) for name in ("ts", "seq", "_expires")]
-    order = [named(of("t", name), f"_t{name}") for name in below.order]
-    rows = [of("r", name) for name in ("_number", *keys, *below.names)]
-    inside = exp.or_(of("r", "_before").eq(1), of("r", "_starts").eq(1))
-    of_the_batch: list[exp.Expr] = [exp.EQ(this=of("r", "_batch"), expression=of("t", "_batch")), inside]
-    of_the_batch += [same(of("r", key), of("t", key)) for key in keys]
+    system = [aliased(column_of("t", name), name) for name in ("ts", "seq", "_expires")]
+    order = [aliased(column_of("t", name), f"_t{name}") for name in below.order]
+    rows = [column_of("r", name) for name in ("_number", *keys, *below.names)]
+    inside = exp.or_(column_of("r", "_before").eq(1), column_of("r", "_starts").eq(1))
+    of_the_batch: list[exp.Expr] = [exp.EQ(this=column_of("r", "_batch"), expression=column_of("t", "_batch")), inside]
+    of_the_batch += [null_safe_equal(column_of("r", key), column_of("t", key)) for key in keys]
     joined = (
-        exp.select(*system, *order, named(of("t", "_batch"), "_jump"), *rows)
-        .from_(derived(states.copy(), "t"))
-        .join(derived(states.copy(), "r"), on=exp.and_(*of_the_batch))
-        .where(of("t", "_before").eq(1), of("t", "_stops").eq(1), arrived("t", below))
+        exp.select(*system, *order, aliased(column_of("t", "_batch"), "_jump"), *rows)
+        .from_(derived_table(states.copy(), "t"))
+        .join(derived_table(states.copy(), "r"), on=exp.and_(*of_the_batch))
+        .where(column_of("t", "_before").eq(1), column_of("t", "_stops").eq(1), arrived("t", below))
     )
     orders = (*(f"_t{name}" for name in below.order), "_number")
     names = ["ts", "seq", "_expires", *orders, "_jump", *keys, *below.names]
@@ -111,7 +125,7 @@ def _purge(raw: str, states: exp.Select, keys: Sequence[str], below: Flow) -> Pu
     last = over(exp.Max(this=closed), map(column, keys), [])
     told = with_columns(states.copy(), _last=last)
     row = [column(key) for key in below.key]
-    gone = exp.select(*(key.copy() for key in row)).from_(derived(told, "s"))
+    gone = exp.select(*(key.copy() for key in row)).from_(derived_table(told, "s"))
     gone = gone.where(exp.LTE(this=column("_number"), expression=column("_last")))
     sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
     return Purge(raw, exp.In(this=sought, query=exp.Subquery(this=gone)))

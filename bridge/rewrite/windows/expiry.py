@@ -12,7 +12,7 @@ from bridge.query.nodes import Node
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, clock
 from windows.extents import NEVER
-from windows.sql import number, of, qualified
+from windows.sql import column_of, number, qualify_columns
 
 
 def expired_now(below: Flow) -> list[exp.Expr]:
@@ -36,8 +36,8 @@ def put_out_by(content: Selection, pushers: Sequence[Node], network: Network) ->
     """Whether rows of this push, of these nodes, have put a row out."""
     selects = [network.rewrite(one, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for one in pushers]
     arrived = exp.Subquery(this=selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False))
-    outs = [qualified(content.columns[name].copy(), "q") for name in OUT[:2]]
-    pairs = [exp.EQ(this=of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)]
+    outs = [qualify_columns(content.columns[name].copy(), "q") for name in OUT[:2]]
+    pairs = [exp.EQ(this=column_of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)]
     return exp.Exists(this=exp.select(number(1)).from_(arrived.as_("p", quoted=True)).where(*pairs))
 
 

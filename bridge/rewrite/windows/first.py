@@ -9,7 +9,7 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, clock, row_columns
 from bridge.rewrite.plan import Insert, Operator
 from windows.extents import NEVER, FirstRange, FirstRows
-from windows.sql import called, column, derived, named, number, of, over, same, table
+from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
 
 __all__ = ["rewrite_first"]
 
@@ -33,23 +33,23 @@ def _by_count(operator: Operator, node: query.Window, network: Network, below: F
     entered = network.name("entered", node)
     keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
-    arrivals = derived(rows.select(), "a")
-    place = over(exp.RowNumber(), (of("a", key) for key in keys), (of("a", name) for name in below.key))
-    known = exp.select(exp.Count(this=exp.Star())).from_(called(entered, "p"))
-    known = known.where(*(same(of("p", key), of("a", key)) for key in keys))
-    columns = [of("a", name) for name in rows.columns]
-    moments = [of("a", name) for name in dict.fromkeys(("ts", "seq", *below.order, *keys))]
-    numbered = exp.select(*columns, named(place, "_number"), named(exp.Subquery(this=known), "_n")).from_(arrivals)
+    arrivals = derived_table(rows.select(), "a")
+    place = over(exp.RowNumber(), (column_of("a", key) for key in keys), (column_of("a", name) for name in below.key))
+    known = exp.select(exp.Count(this=exp.Star())).from_(aliased_table(entered, "p"))
+    known = known.where(*(null_safe_equal(column_of("p", key), column_of("a", key)) for key in keys))
+    columns = [column_of("a", name) for name in rows.columns]
+    moments = [column_of("a", name) for name in dict.fromkeys(("ts", "seq", *below.order, *keys))]
+    numbered = exp.select(*columns, aliased(place, "_number"), aliased(exp.Subquery(this=known), "_n")).from_(arrivals)
     shape = exp.select(*moments).from_(arrivals.copy())
     add_table(operator, entered, shape, ((*keys,),) if keys else ())
     total = exp.Add(this=column("_number"), expression=column("_n"))
     within = exp.LTE(this=total, expression=number(node.extent.count))
-    first = exp.select(*map(column, rows.columns)).from_(derived(numbered, "f")).where(within)
+    first = exp.select(*map(column, rows.columns)).from_(derived_table(numbered, "f")).where(within)
     noted = exp.select(*(column(moment.name) for moment in moments))
-    operator.steps.append(Insert(entered, noted.from_(derived(first, "e"))))
-    mine = [exp.EQ(this=of("e", name), expression=of("a", name)) for name in ("ts", "seq", *below.order)]
-    is_in = exp.Exists(this=exp.select(number(1)).from_(called(entered, "e")).where(*mine))
-    listed = exp.select(*(of("a", name) for name in rows.columns)).from_(arrivals.copy()).where(is_in)
+    operator.steps.append(Insert(entered, noted.from_(derived_table(first, "e"))))
+    mine = [exp.EQ(this=column_of("e", name), expression=column_of("a", name)) for name in ("ts", "seq", *below.order)]
+    is_in = exp.Exists(this=exp.select(number(1)).from_(aliased_table(entered, "e")).where(*mine))
+    listed = exp.select(*(column_of("a", name) for name in rows.columns)).from_(arrivals.copy()).where(is_in)
     return Selection.of(exp.Subquery(this=listed), rows.columns)
 
 
@@ -57,7 +57,7 @@ def _by_time(operator: Operator, node: query.Window, network: Network, below: Fl
     """The rows that come within `size` of the time at which the query began."""
     assert isinstance(node.extent, FirstRange)
     begun = network.name("begun", node)
-    beginning = exp.select(named(clock("before"), "ts"))
+    beginning = exp.select(aliased(clock("before"), "ts"))
     add_table(operator, begun, beginning)
     unknown = exp.Not(this=exp.Exists(this=exp.select(number(1)).from_(table(begun))))
     operator.steps.append(Insert(begun, beginning.copy().where(unknown)))

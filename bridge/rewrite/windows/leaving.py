@@ -10,7 +10,7 @@ from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.windows.expiry import expired_now, is_put_out_first, pushers, put_out_by
 from windows.extents import NEVER
-from windows.sql import column, derived, named, number, numbered, zero
+from windows.sql import aliased, bigint_zero, column, derived_table, number, row_number
 
 _ORDER = ("_in_ts", "_in_seq", "_in_place")
 
@@ -27,22 +27,24 @@ def _left(node: Leaving, network: Network) -> Flow:
     """The rows that have left since the push before, in the order in which they came."""
     below = network.rewrite(node.input, Need.CONTENT)
     assert below.content is not None
-    expired = _told(below, {"ts": column("_expires"), "seq": zero()}).where(*expired_now(below))
+    expired = _told(below, {"ts": column("_expires"), "seq": bigint_zero()}).where(*expired_now(below))
     left: exp.Query = expired
     if below.counted:
         first = is_put_out_first(below.content)
         gone = put_out_by(below.content, pushers(node), network)
         pushed_out = _told(below, {"ts": column("_out_ts"), "seq": column("_out")}).where(gone, first)
         left = exp.union(expired.where(exp.Not(this=exp.paren(first.copy()))), pushed_out, distinct=False)
-    place = numbered(map(column, ("ts", "seq")), map(column, _ORDER))
+    place = row_number(map(column, ("ts", "seq")), map(column, _ORDER))
     names = ("ts", "seq", *below.names)
-    rows = exp.select(*map(column, names), named(number(NEVER), "_expires"), named(place, "_place"))
-    rows = rows.from_(derived(left, "l"))
+    rows = exp.select(*map(column, names), aliased(number(NEVER), "_expires"), aliased(place, "_place"))
+    rows = rows.from_(derived_table(left, "l"))
     found = Selection.of(exp.Subquery(this=rows), ("ts", "seq", "_expires", "_place", *below.names))
     return Flow(below.names, found, order=("_place",), timed=True)
 
 
 def _told(below: Flow, moment: dict[str, exp.Expr]) -> exp.Select:
     assert below.content is not None
-    came = dict(zip(_ORDER, (column("ts"), column("seq"), column("_place") if below.order else zero()), strict=True))
+    came = dict(
+        zip(_ORDER, (column("ts"), column("seq"), column("_place") if below.order else bigint_zero()), strict=True)
+    )
     return below.content.project({**moment, **came, **{name: column(name) for name in below.names}}).select()

@@ -25,7 +25,7 @@ from bridge.rewrite.windows.first import rewrite_first
 from bridge.rewrite.windows.jumping import rewrite_jumping
 from bridge.rewrite.windows.trailing import fallen_out, in_sessions, trailed
 from windows.extents import NEVER, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
-from windows.sql import column, floor, named, number, numbered, of, over, table, zero
+from windows.sql import aliased, bigint_zero, column, column_of, floor_to_multiple, number, over, row_number, table
 
 
 @rewrite.register
@@ -76,7 +76,7 @@ def expiry(node: query.Window) -> exp.Expr:
     size = size_of(node)
     if isinstance(node.extent, Range) and node.extent.step is not None:
         step = node.extent.step
-        return floor(exp.Add(this=column("ts"), expression=number(node.extent.size + step - 1)), step)
+        return floor_to_multiple(exp.Add(this=column("ts"), expression=number(node.extent.size + step - 1)), step)
     return number(NEVER) if size is None or size == NEVER else exp.Add(this=column("ts"), expression=number(size))
 
 
@@ -139,7 +139,7 @@ def _kept(node: query.Window, network: Network, below: Flow) -> str:
 
     def build(operator: Operator) -> None:
         name = network.name("window", node)
-        rows = below.arrivals.select([name for name in row_columns(below, zero()) if name != "_expires"])
+        rows = below.arrivals.select([name for name in row_columns(below, bigint_zero()) if name != "_expires"])
         add_table(operator, name, rows, indexed_by("ts", rows, network))
         operator.steps.append(Insert(name, rows))
 
@@ -161,9 +161,9 @@ def pushed_out(content: Selection, flow: Flow, count: int, keys: list[exp.Expr],
         "_out_ts": later("ts"),
         "_out": later("seq"),
         "_out_place": later("_place") if flow.order else number(NEVER),
-        **({NTH: numbered(keys, order)} if numbers else {}),
+        **({NTH: row_number(keys, order)} if numbers else {}),
     }
-    select = content.select().select(*(named(value, name) for name, value in extra.items()))
+    select = content.select().select(*(aliased(value, name) for name, value in extra.items()))
     return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
 
 
@@ -176,9 +176,9 @@ def oldest_seen(flow: Flow, at: exp.Expr, alike: Sequence[exp.Expr] = (), itself
     size, _, kept = flow.last
     if size == 1 and itself:
         return at
-    before = (exp.LT if itself else exp.LTE)(this=of("o", "seq"), expression=at)
-    older = exp.select(of("o", "seq")).from_(kept.item("o")).where(*alike, before)
-    older = older.order_by(exp.Ordered(this=of("o", "seq"), desc=True)).limit(1).offset(size - 1 - itself)
+    before = (exp.LT if itself else exp.LTE)(this=column_of("o", "seq"), expression=at)
+    older = exp.select(column_of("o", "seq")).from_(kept.item("o")).where(*alike, before)
+    older = older.order_by(exp.Ordered(this=column_of("o", "seq"), desc=True)).limit(1).offset(size - 1 - itself)
     return exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
 
 

@@ -17,7 +17,7 @@ from bridge.rewrite.network import Network, add_table
 from bridge.rewrite.plan import Call, Operator, Purge
 from windows.databases import Database
 from windows.extents import NEVER, Top, Trailing
-from windows.sql import called, column, derived, named, number, of, over, zero
+from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, derived_table, number, over
 
 
 def in_sessions(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:
@@ -30,13 +30,13 @@ def in_sessions(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Exp
     before = over(exp.Lag(this=column("ts"), offset=number(1)), keys, order)
     away = exp.GTE(this=exp.Sub(this=column("ts"), expression=before), expression=number(gap))
     begins = exp.Case().when(away, number(1)).else_(number(0))
-    inner = content.select().select(named(begins, "_starts"))
+    inner = content.select().select(aliased(begins, "_starts"))
     segment = over(exp.Sum(this=column("_starts")), keys, order)
-    middle = exp.select("*", named(segment, "_segment")).from_(derived(inner, "i"))
+    middle = exp.select("*", aliased(segment, "_segment")).from_(derived_table(inner, "i"))
     newest = over(exp.Max(this=column("ts")), [*keys, column("_segment")], [])
     names = [name for name in content.columns if name != "_expires"]
-    ends = named(exp.Add(this=newest, expression=number(gap)), "_expires")
-    outer = exp.select(*map(column, names), ends).from_(derived(middle, "m"))
+    ends = aliased(exp.Add(this=newest, expression=number(gap)), "_expires")
+    outer = exp.select(*map(column, names), ends).from_(derived_table(middle, "m"))
     return Selection.of(exp.Subquery(this=outer), content.columns)
 
 
@@ -89,22 +89,22 @@ def _noted(
     """The content with the row that put each one out, as a step over these `values` notes them in a table of their own."""
     outs = network.name("outs", node)
     moment = ("ts", "seq", *flow.order)
-    shape = exp.select(*(named(zero(), name) for name in (*moment, *OUT)))
+    shape = exp.select(*(aliased(bigint_zero(), name) for name in (*moment, *OUT)))
     add_table(operator, outs, shape, (("seq",),))
-    joined = exp.and_(*(exp.EQ(this=of("o", name), expression=of("w", name)) for name in moment))
-    rows = exp.select(*(of("w", name) for name in content.columns)).from_(content.item("w"))
-    rows = rows.join(called(outs, "o"), on=joined, join_type="left")
-    never = [exp.Coalesce(this=of("o", name), expressions=[number(NEVER)]) for name in OUT]
-    left = rows.select(*(named(value, name) for value, name in zip(never, OUT, strict=True)))
-    listed = exp.select(*map(column, moment), *(named(value.copy(), f"_e{at}") for at, value in enumerate(values)))
+    joined = exp.and_(*(exp.EQ(this=column_of("o", name), expression=column_of("w", name)) for name in moment))
+    rows = exp.select(*(column_of("w", name) for name in content.columns)).from_(content.item("w"))
+    rows = rows.join(aliased_table(outs, "o"), on=joined, join_type="left")
+    never = [exp.Coalesce(this=column_of("o", name), expressions=[number(NEVER)]) for name in OUT]
+    left = rows.select(*(aliased(value, name) for value, name in zip(never, OUT, strict=True)))
+    listed = exp.select(*map(column, moment), *(aliased(value.copy(), f"_e{at}") for at, value in enumerate(values)))
     here = exp.EQ(this=column(OUT[1]), expression=number(NEVER))
-    present = listed.from_(derived(left, "q")).where(here).order_by(*map(column, moment))
+    present = listed.from_(derived_table(left, "q")).where(here).order_by(*map(column, moment))
     text, quoted = network.database.render(present), network.database.quoted(outs)
     operator.steps.append(step(outs, text, quoted))
     kept = (
         exp.select(number(1))
         .from_(content.item("w"))
-        .where(*(exp.EQ(this=of("w", name), expression=of(outs, name)) for name in moment))
+        .where(*(exp.EQ(this=column_of("w", name), expression=column_of(outs, name)) for name in moment))
     )
     operator.purges.append(Purge(outs, exp.Not(this=exp.Exists(this=kept))))
     return Selection.of(exp.Subquery(this=left), [*content.columns, *OUT])

@@ -15,7 +15,18 @@ from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.rewrite.plan import Insert, Operator, Purge
 from windows.extents import NEVER, Tumbling
-from windows.sql import called, column, derived, floor, named, number, of, over, same, with_columns
+from windows.sql import (
+    aliased,
+    aliased_table,
+    column,
+    column_of,
+    derived_table,
+    floor_to_multiple,
+    null_safe_equal,
+    number,
+    over,
+    with_columns,
+)
 
 _AT = "_at"
 
@@ -43,13 +54,17 @@ def _first(operator: Operator, node: query.Window, network: Network, rows: Selec
     come = rows.select([*names, *below.key])
     place = over(exp.RowNumber(), map(column, names[1:]), map(column, below.key))
     numbered = with_columns(come, _first=place)
-    first = exp.select(*(of("a", name) for name in names)).from_(derived(numbered, "a"))
-    known = exp.select(number(1)).from_(called(begun, "b"))
-    known = known.where(*(same(of("b", name), of("a", name)) for name in names[1:]))
+    first = exp.select(*(column_of("a", name) for name in names)).from_(derived_table(numbered, "a"))
+    known = exp.select(number(1)).from_(aliased_table(begun, "b"))
+    known = known.where(*(null_safe_equal(column_of("b", name), column_of("a", name)) for name in names[1:]))
     add_table(operator, begun, first)
-    operator.steps.append(Insert(begun, first.where(of("a", "_first").eq(1), exp.Not(this=exp.Exists(this=known)))))
-    found = exp.select(of("b", _AT)).from_(called(begun, "b"))
-    return exp.Subquery(this=found.where(*(same(of("b", name), of("r", name)) for name in names[1:])))
+    operator.steps.append(
+        Insert(begun, first.where(column_of("a", "_first").eq(1), exp.Not(this=exp.Exists(this=known))))
+    )
+    found = exp.select(column_of("b", _AT)).from_(aliased_table(begun, "b"))
+    return exp.Subquery(
+        this=found.where(*(null_safe_equal(column_of("b", name), column_of("r", name)) for name in names[1:]))
+    )
 
 
 def _states(raw: str, keys: Sequence[str], below: Flow, size: int, origin: exp.Expr) -> exp.Select:
@@ -58,8 +73,8 @@ def _states(raw: str, keys: Sequence[str], below: Flow, size: int, origin: exp.E
     def running(function: exp.Expr) -> exp.Expr:
         return over(function, map(column, keys), map(column, below.key))
 
-    since = exp.paren(exp.Sub(this=of("r", _AT), expression=origin))
-    stretched = with_columns(called(raw, "r"), _stretch=floor(since, size))
+    since = exp.paren(exp.Sub(this=column_of("r", _AT), expression=origin))
+    stretched = with_columns(aliased_table(raw, "r"), _stretch=floor_to_multiple(since, size))
     batched = with_columns(
         stretched,
         _batch=exp.cast(running(exp.Max(this=column("_stretch"))), "BIGINT"),
@@ -70,16 +85,16 @@ def _states(raw: str, keys: Sequence[str], below: Flow, size: int, origin: exp.E
 
 def _batches(states: exp.Select, keys: Sequence[str], below: Flow) -> Flow:
     """Each row that lies beyond a batch joined with the rows of the batch."""
-    system = [named(of("t", name), name) for name in ("ts", "seq", "_expires")]
-    order = [named(of("t", name), f"_t{name}") for name in below.order]
-    rows = [of("r", name) for name in ("_number", *keys, *below.names)]
-    of_the_batch: list[exp.Expr] = [exp.EQ(this=of("r", "_batch"), expression=of("t", "_before"))]
-    of_the_batch += [same(of("r", key), of("t", key)) for key in keys]
+    system = [aliased(column_of("t", name), name) for name in ("ts", "seq", "_expires")]
+    order = [aliased(column_of("t", name), f"_t{name}") for name in below.order]
+    rows = [column_of("r", name) for name in ("_number", *keys, *below.names)]
+    of_the_batch: list[exp.Expr] = [exp.EQ(this=column_of("r", "_batch"), expression=column_of("t", "_before"))]
+    of_the_batch += [null_safe_equal(column_of("r", key), column_of("t", key)) for key in keys]
     joined = (
-        exp.select(*system, *order, named(of("t", "_batch"), "_jump"), *rows)
-        .from_(derived(states.copy(), "t"))
-        .join(derived(states.copy(), "r"), on=exp.and_(*of_the_batch))
-        .where(exp.GT(this=of("t", "_batch"), expression=of("t", "_before")), arrived("t", below))
+        exp.select(*system, *order, aliased(column_of("t", "_batch"), "_jump"), *rows)
+        .from_(derived_table(states.copy(), "t"))
+        .join(derived_table(states.copy(), "r"), on=exp.and_(*of_the_batch))
+        .where(exp.GT(this=column_of("t", "_batch"), expression=column_of("t", "_before")), arrived("t", below))
     )
     orders = (*(f"_t{name}" for name in below.order), "_number")
     names = ["ts", "seq", "_expires", *orders, "_jump", *keys, *below.names]
@@ -92,7 +107,7 @@ def _purge(raw: str, states: exp.Select, keys: Sequence[str], below: Flow) -> Pu
     last = over(exp.Max(this=column("_batch")), map(column, keys), [])
     row = [column(key) for key in below.key]
     gone = exp.select(*(key.copy() for key in row))
-    gone = gone.from_(derived(with_columns(states.copy(), _last=last), "s"))
+    gone = gone.from_(derived_table(with_columns(states.copy(), _last=last), "s"))
     gone = gone.where(exp.LT(this=column("_batch"), expression=column("_last")))
     sought = exp.Tuple(expressions=row) if len(row) > 1 else row[0]
     return Purge(raw, exp.In(this=sought, query=exp.Subquery(this=gone)))

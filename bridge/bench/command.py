@@ -120,7 +120,7 @@ def _peer(text: str) -> Peer:
     return Peer(name, tuple(shlex.split(command)))
 
 
-def names(_: object, option: click.Parameter, texts: Sequence[str]) -> tuple[str, ...]:
+def operators(_: object, option: click.Parameter, texts: Sequence[str]) -> tuple[str, ...]:
     """`sigma,rho`, or several of these."""
     known = Settings().operators
     found = tuple(dict.fromkeys(word.strip() for text in texts for word in text.split(",")))

@@ -3,15 +3,22 @@
 import click
 
 import bridge
-from bridge.cli import bench, demo, explain, replay, run, why
+from bridge.cli import bench, demo, explain, options, replay, run, why
 
 COMMANDS = [run.run, replay.replay, explain.explain, why.why, demo.demo, bench.bench]
 
 
-@click.group(commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=options.epilog("cepbridge demo", "README.md and docs/"),
+)
 @click.version_option(bridge.__version__, prog_name="cepbridge")
 def main() -> None:
-    """Complex event processing on the database you already have."""
+    """Complex event processing on the database you already have.
+
+    Each command has its own help: cepbridge COMMAND --help.
+    """
 
 
 __all__ = ["main"]

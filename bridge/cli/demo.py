@@ -1,4 +1,4 @@
-"""The demonstration: a made-up stock exchange, four queries over it, and what they find as it comes."""
+"""`cepbridge demo`: four queries over a simulated stock exchange, with their results as they are reported."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 import click
 
 import bridge
+from bridge.cli import options
 from bridge.cli.errors import exit_on_error
 
 SYMBOLS = {"ACME": 100.0, "GLOBEX": 60.0, "INITECH": 30.0}
-"""The shares and the prices they start with."""
+"""The initial price of each share."""
 
 STEP = 100
-"""Milliseconds between two events; every share trades once in `STEP * len(SYMBOLS)`."""
+"""Milliseconds between two trades. Each share trades once in `STEP * len(SYMBOLS)`."""
 
 SCRIPT = """
 CREATE STREAM trades (symbol VARCHAR, price DOUBLE, volume INTEGER);
@@ -45,7 +46,7 @@ CREATE QUERY dip AS
            u AS price > bottom * 1.02 DO half = price,
            v AS price > half * 1.02 DO back = price);
 """
-"""A filter, an average over a window, a correlation of two streams, and a pattern: two steps down, two up."""
+"""A filter, an average over a window, a correlation of two streams, and a pattern: two falls, then two rises."""
 
 _COLORS = {"block": "cyan", "swing": "yellow", "reaction": "magenta", "dip": "bold green"}
 _DIP = (0.965, 0.965, 1.035, 1.035)
@@ -53,7 +54,7 @@ _HEADLINES = ("misses its forecast", "recalls a product", "loses a lawsuit", "ch
 
 
 def exchange(seed: int, trades: int) -> Iterator[tuple[str, dict[str, Any], int]]:
-    """(stream, payload, timestamp) of a random walk with news now and then, each followed by a V-shaped dip.
+    """(stream, payload, timestamp) of random walks of prices. Some shares have news, followed by a V-shaped dip.
 
     >>> list(exchange(seed=1, trades=1))[0][0]
     'trades'
@@ -71,53 +72,57 @@ def exchange(seed: int, trades: int) -> Iterator[tuple[str, dict[str, Any], int]
         yield "trades", {"symbol": symbol, "price": round(prices[symbol], 2), "volume": volume}, ts
 
 
-@click.command()
-@click.option("--seed", default=7, show_default=True, help="The same seed, the same events.")
-@click.option("--events", default=400, show_default=True, type=click.IntRange(1), help="How many trades.")
-@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0), help="2: twice as fast; 0: at once.")
-@click.option("--db", default="sqlite://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
+@click.command(epilog=options.epilog("cepbridge demo --seed 8 --speed 0", "README.md (Command line)"))
+@click.option("--seed", default=7, show_default=True, metavar="NUMBER", help="The same seed gives the same events.")
+@click.option("--events", default=400, show_default=True, type=click.IntRange(1), metavar="NUMBER",
+              help="The number of trades.")  # fmt: skip
+@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0), metavar="FACTOR",
+              help="2 is twice as fast; 0 does not wait between events.")  # fmt: skip
+@options.db_option("The database that computes the results: duckdb://, or any SQLAlchemy URL.", "sqlite://")
 def demo(seed: int, events: int, speed: float, db: str) -> None:
-    """Watch four queries over a made-up stock exchange, for some eight seconds.
+    """Watch four queries over a simulated stock exchange.
 
-    SQLite is the fastest database for events one at a time; --db duckdb:// gives the same results.
+    It takes about eight seconds. SQLite is the fastest database for single events; with --db duckdb:// the results are the same.
     """
     with exit_on_error():
         show(seed, events, speed, db)
 
 
 def show(seed: int, trades: int, speed: float, database: str) -> None:
-    """Runs it: prints each result as it comes, then the numbers, and how to go on."""
+    """Runs the queries over `trades` trades. Prints each result on arrival, then the number of results per query."""
     from bridge.history.script import Script
 
     script = Script.of(SCRIPT)
-    tell, counts = _teller(), dict.fromkeys(script.queries, 0)
+    write, counts = _writer(), dict.fromkeys(script.queries, 0)
     with bridge.connect(database) as cep:
         script.install(cep, {})
         for name in script.queries:
-            cep.add_output_processor(name, _counted(name, counts, tell))
-        tell(None, f"{', '.join(SYMBOLS)}: {trades} trades; the queries are {', '.join(script.queries)}")
+            cep.add_output_processor(name, _printer(name, counts, write))
+        write(None, f"{', '.join(SYMBOLS)}: {trades} trades; the queries are {', '.join(script.queries)}")
         events = _paced(exchange(seed, trades), speed)
         pushed = sum(1 for event in events if cep.push_event(*event) is None)
-    found = ", ".join(f"{name} {count}" for name, count in counts.items())
-    tell(None, f"{pushed} events, results: {found}")
-    tell(None, _MORE)
+    results = ", ".join(f"{name} {count}" for name, count in counts.items())
+    write(None, f"{pushed} events, results: {results}")
+    write(None, _MORE)
 
 
-def _counted(name: str, counts: dict[str, int], tell: Callable[[str | None, str], None]) -> Callable[[Any], None]:
-    def take(event: bridge.Event) -> None:
+def _printer(name: str, counts: dict[str, int], write: Callable[[str | None, str], None]) -> Callable[[Any], None]:
+    """A processor that counts and prints the results of a query."""
+
+    def process(event: bridge.Event) -> None:
         counts[name] += 1
-        values = "  ".join(f"{key} {_shown(value)}" for key, value in event.payload.items())
-        tell(name, f"{event.timestamp / 1000:6.1f} s  {name:<8}  {values}")
+        values = "  ".join(f"{key} {_text(value)}" for key, value in event.payload.items())
+        write(name, f"{event.timestamp / 1000:6.1f} s  {name:<8}  {values}")
 
-    return take
+    return process
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def _paced(events: Iterator[Any], speed: float) -> Iterator[Any]:
-    """The events at their times, `speed` × 5 as fast as their timestamps say; at once for 0."""
+    """The events, each at its time: 5 × `speed` times as fast as their timestamps; without waiting if `speed` is 0."""
     started = time.monotonic()
     for event in events:
         wait = started + event[2] / 1000 / (5 * speed) - time.monotonic() if speed else 0
@@ -126,8 +131,8 @@ def _paced(events: Iterator[Any], speed: float) -> Iterator[Any]:
         yield event
 
 
-def _teller() -> Callable[[str | None, str], None]:
-    """Prints lines: plain, or colored by query on a terminal."""
+def _writer() -> Callable[[str | None, str], None]:
+    """A function that prints a line for a query, on a terminal in the query's colour."""
     if not sys.stdout.isatty():
         return lambda _, line: click.echo(line)
     from rich.console import Console
@@ -137,7 +142,7 @@ def _teller() -> Callable[[str | None, str], None]:
 
 
 _MORE = """
-Another day, at once:            cepbridge demo --seed 8 --speed 0
+Other events, without waiting:   cepbridge demo --seed 8 --speed 0
 Your queries over your events:   cepbridge run queries.sql --events trades.csv
-These queries:                   python -c "import bridge.cli.demo; print(bridge.cli.demo.SCRIPT)"
+The queries of this demo:        python -c "import bridge.cli.demo; print(bridge.cli.demo.SCRIPT)"
 """

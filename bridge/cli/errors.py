@@ -1,4 +1,4 @@
-"""How a command ends: errors as one line on standard error, and the exit code."""
+"""How a command ends: an error as a message on standard error, and the exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from bridge.errors import BridgeError, ProcessorError
 
 @contextlib.contextmanager
 def exit_on_error() -> Iterator[None]:
-    """Errors are told, not traced: exit code 1; warnings are notes; Ctrl-C ends with 130; a reader that left is no error."""
+    """Prints errors without a traceback, and warnings as notes.
+
+    The exit code is 1 after an error, 130 after Ctrl-C, and 0 when the reader of standard output has left.
+    """
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *place, **options: note(str(message))
@@ -33,7 +36,7 @@ def exit_on_error() -> Iterator[None]:
 
 def _fail(error: BaseException) -> NoReturn:
     if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has nobody to read it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes standard output once more at exit
         sys.exit(0)
     notes = [f"\n  ({note})" for note in getattr(error, "__notes__", [])]
     click.echo(f"error: {error}{''.join(notes)}", err=True)
@@ -41,4 +44,5 @@ def _fail(error: BaseException) -> NoReturn:
 
 
 def note(text: str) -> None:
+    """Prints a note on standard error."""
     click.echo(f"note: {text}", err=True)

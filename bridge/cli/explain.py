@@ -1,4 +1,4 @@
-"""`cepbridge explain`: what becomes of the queries, and their patterns as pictures."""
+"""`cepbridge explain`: prints the plan of each query, and draws its patterns."""
 
 from __future__ import annotations
 
@@ -8,44 +8,47 @@ from typing import TYPE_CHECKING
 import click
 
 import bridge
+from bridge.cli import options
 from bridge.cli.errors import exit_on_error
-from bridge.cli.options import DATASTORE_HELP, LANGUAGE_HELP, LANGUAGES, language_of, pairs_of, script_of, text_of
 from bridge.errors import QueryError, SourceError
 
 if TYPE_CHECKING:
     from bridge.history.script import Script
     from nfa.graph import Graph
 
+EXAMPLE = "cepbridge explain queries.sql --db sqlite:// --graph patterns.svg"
 
-@click.command()
-@click.argument("queries", type=click.Path(dir_okay=False))
-@click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
-@click.option("--schema", type=click.Path(dir_okay=False), help="A file of CREATE STREAM statements.")
+
+@click.command(epilog=options.epilog(EXAMPLE, "docs/how-it-works.md"))
+@options.queries_argument
+@options.db_option("The database that the SQL is for: duckdb://, or any SQLAlchemy URL.")
+@click.option("--schema", type=click.Path(dir_okay=False), metavar="FILE",
+              help="A file of CREATE STREAM statements for the streams that QUERIES does not declare.")  # fmt: skip
 @click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Draw patterns, or a script's operators, into FILE as well: .svg, or .dot or .gv for Graphviz.")  # fmt: skip
-@click.option("--datastore", multiple=True, metavar="NAME=URL", help=DATASTORE_HELP)
-@click.option("--language", type=click.Choice(LANGUAGES), help=LANGUAGE_HELP)
+              help="Draw the patterns, or the operators of a CPL script, into a .svg, .dot or .gv file.")  # fmt: skip
+@options.datastore_option
+@options.language_option
 def explain(
     queries: str, db: str, schema: str | None, graph: str | None, datastore: tuple[str, ...], language: str | None
 ) -> None:
-    """Show what becomes of the queries: tree, operators, SQL, automata.
+    """Show the operators, the SQL and the automata of queries.
 
-    A SELECT … MATCH_RECOGNIZE without a name is a question on demand, whose tables must be in the database, unless it
-    reads a stream that the script or --schema declares.
+    A SELECT with MATCH_RECOGNIZE that is not part of a CREATE QUERY is explained as an on-demand query: its tables must
+    be in the database. If it reads a stream that QUERIES or --schema declares, it is a continuous query.
     """
     with exit_on_error():
         from bridge.history.script import Script
         from bridge.query.notation import notation
 
-        language = language_of(queries, language)
-        text, asked = text_of(queries), list[str]()
+        language = options.language_of(queries, language)
+        text, asked = options.text_of(queries), list[str]()
         if language == "sql":
-            text, asked = _with_question(queries, text_of(schema) if schema else "")
-        script = Script({}, {}) if asked and not _says_something(text) else script_of(queries, text, language)
+            text, asked = _with_question(queries, options.text_of(schema) if schema else "")
+        script = Script({}, {}) if asked and not _says_something(text) else options.script_of(queries, text, language)
         if schema is not None:
-            script.streams.update(script_of(schema).streams)
+            script.streams.update(options.script_of(schema).streams)
         with bridge.connect(db) as cep:
-            for name, url in pairs_of("datastore", datastore, "NAME=URL").items():
+            for name, url in options.pairs_of("datastore", datastore, "NAME=URL").items():
                 cep.register_datastore(name, url)
             script.install(cep, {})
             names = [*script.queries, *asked]
@@ -61,7 +64,7 @@ def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
     """The text of a script with blanks for its question on demand, and this; one that reads a stream is a query."""
     from bridge.engine.on_demand import question
 
-    text = text_of(path)
+    text = options.text_of(path)
     start, end = question(text)
     if start == end or _streams(text + ";" + schema) & _words(text[start:end]):
         return text, []

@@ -1,7 +1,8 @@
-"""Options that several commands have, and what their values stand for."""
+"""Options that several commands share, and the values that they stand for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,28 +14,60 @@ from bridge.errors import SourceError
 if TYPE_CHECKING:
     from bridge.history.script import Script
 
-EVENTS_HELP = """Events of a stream: STREAM=FILE, or FILE alone where the queries read one stream. FILE is CSV, NDJSON
-or Parquet (CSV and NDJSON also gz-compressed), a pattern such as 'logs/*.csv', or - for standard input."""
 LANGUAGES = ("sql", "epl", "cpl")
-LANGUAGE_HELP = "The language of QUERIES [by the ending .epl or .cpl, else sql]."
-RELATION_HELP = "A table that queries join with: CSV, NDJSON or Parquet; may be repeated."
-DATASTORE_HELP = "A data store that a script of CPL reads or writes, any SQLAlchemy URL; may be repeated."
-OUT_HELP = "Write one file a query into this directory."
+FORMATS = ("ndjson", "csv", "parquet")
+
+Decorator = Callable[[Any], Any]
+"""Adds an argument or an option to a command."""
+
+queries_argument: Decorator = click.argument("queries", type=click.Path(dir_okay=False))
+datastore_option: Decorator = click.option(
+    "--datastore", multiple=True, metavar="NAME=URL",
+    help="A data store that a CPL script reads or writes, as a SQLAlchemy URL. Repeatable.",
+)  # fmt: skip
+language_option: Decorator = click.option(
+    "--language", type=click.Choice(LANGUAGES),
+    help="The language of QUERIES. Default: by the ending, .epl or .cpl; sql for any other.",
+)  # fmt: skip
+relation_option: Decorator = click.option(
+    "--relation", multiple=True, metavar="NAME=FILE",
+    help="A table that queries join with, from a CSV, NDJSON or Parquet file. Repeatable.",
+)  # fmt: skip
+timestamp_option: Decorator = click.option(
+    "--timestamp", multiple=True, metavar="[STREAM=]COLUMN",
+    help="The column with the timestamps. Default: guessed by its name or type. Times without a zone are UTC. Repeatable.",
+)  # fmt: skip
+until_option: Decorator = click.option(
+    "--until", metavar="TIME",
+    help="Read events up to and including TIME, then advance time to it. Milliseconds since 1970, or ISO 8601.",
+)  # fmt: skip
+
+
+def db_option(text: str, default: str = "duckdb://", *names: str) -> Decorator:
+    """The option --db, with further `names` for it."""
+    return click.option("--db", *names, default=default, show_default=True, metavar="URL", help=text)
+
+
+def epilog(example: str, page: str) -> str:
+    """The end of a command's help: an example and the page of the documentation."""
+    return f"\b\nExample:\n  {example}\n\n\b\nDocumentation:\n  {page} in the source repository of cep-bridge"
 
 
 def script_of(path: str, text: str | None = None, language: str | None = None) -> Script:
-    """The queries of a file; a bare SELECT is named after it."""
+    """The script in a file, or in `text` if the file was read already; a single SELECT is named after the file."""
     from bridge.history.script import Script
 
     return Script.of(text_of(path) if text is None else text, Path(path).stem, language_of(path, language))
 
 
-def language_of(path: str, said: str | None) -> str:
+def language_of(path: str, option: str | None) -> str:
+    """The language of a script: the option --language, else by the file's ending."""
     ending = Path(path).suffix.lower().removeprefix(".")
-    return said or (ending if ending in LANGUAGES else "sql")
+    return option or (ending if ending in LANGUAGES else "sql")
 
 
 def text_of(path: str) -> str:
+    """The text of a UTF-8 file. Raises SourceError if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -43,25 +76,35 @@ def text_of(path: str) -> str:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def events_by_stream(events: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[str, str]:
-    """Files by stream."""
-    named: dict[str, str] = {}
-    for option in events:
-        name, mark, path = option.partition("=")
-        if not mark or Path(option).exists():
+def events_by_stream(options: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[str, str]:
+    """The path of each stream's events, from the options --events."""
+    paths: dict[str, str] = {}
+    for option in options:
+        name, equals, path = option.partition("=")
+        if not equals or Path(option).exists():
             name, path = _only_stream(option, script, cep), option
-        if name in named:
+        if name in paths:
             raise click.UsageError(
-                f"--events {option}: {name} has events already ({named[name]}); 'a*.csv' takes several files"
+                f"--events {option}: the stream {name} has events already, from {paths[name]}; "
+                "name several files by one pattern, such as 'logs/*.csv'"
             )
-        named[name] = path
-    if list(named.values()).count("-") > 1:
-        raise click.UsageError("standard input can be only one stream's events")
-    return named
+        paths[name] = path
+    if list(paths.values()).count("-") > 1:
+        raise click.UsageError("--events: standard input (-) holds the events of one stream; give the others as files")
+    return paths
+
+
+def _only_stream(path: str, script: Script, cep: bridge.Bridge) -> str:
+    declared = {name.lower() for name in script.declared}
+    streams = [name for name in script.reads if name.lower() in declared or cep.database.relation(name) is None]
+    if len(streams) != 1:
+        names = f"the streams {', '.join(streams)}" if streams else "no stream"
+        raise click.UsageError(f"--events {path}: which stream? The queries read {names}; write STREAM={path}")
+    return streams[0]
 
 
 def relations_of(options: tuple[str, ...]) -> dict[str, Any]:
-    """Tables by name."""
+    """The Arrow table of each relation, from the options --relation."""
     pairs = pairs_of("relation", options, "NAME=FILE")
     if not pairs:
         return {}
@@ -70,42 +113,35 @@ def relations_of(options: tuple[str, ...]) -> dict[str, Any]:
     return {name: read_relation(name, path) for name, path in pairs.items()}
 
 
-def pairs_of(option: str, texts: tuple[str, ...], wanted: str) -> dict[str, str]:
-    """What an option that may be repeated says, by name."""
-    found: dict[str, str] = {}
+def pairs_of(option: str, texts: tuple[str, ...], form: str) -> dict[str, str]:
+    """The values of a repeatable option, by name; `form` is how each is written, for messages."""
+    values: dict[str, str] = {}
     for text in texts:
-        name, mark, value = text.partition("=")
-        if not (name and mark and value):
-            raise click.UsageError(f"--{option} {text}: {wanted} is wanted")
-        if name in found:
-            raise click.UsageError(f"--{option} {text}: {name} is {found[name]} already")
-        found[name] = value
-    return found
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise click.UsageError(f"--{option} {text}: expected {form}")
+        if name in values:
+            raise click.UsageError(f"--{option} {text}: {name} is already {values[name]}; use another name")
+        values[name] = value
+    return values
 
 
-def _only_stream(path: str, script: Script, cep: bridge.Bridge) -> str:
-    declared = {name.lower() for name in script.declared}
-    reads = [name for name in script.reads if name.lower() in declared or cep.database.relation(name) is None]
-    if len(reads) != 1:
-        there = ", ".join(reads) or "none"
-        raise click.UsageError(f"--events {path}: which stream? The queries read {there}: STREAM={path}")
-    return reads[0]
-
-
-def timestamps_of(options: tuple[str, ...], named: dict[str, str]) -> dict[str, str]:
-    """Timestamp columns by stream; a column alone is that of all streams."""
-    stamps: dict[str, str] = {}
+def timestamps_of(options: tuple[str, ...], paths: dict[str, str]) -> dict[str, str]:
+    """The timestamp column of each stream in `paths`; a column without a stream is that of all streams."""
+    columns: dict[str, str] = {}
     for option in options:
-        stream, mark, column = option.partition("=")
-        found = [name for name in named if name.lower() == stream.lower()] if mark else list(named)
-        if not found:
-            raise click.UsageError(f"--timestamp {option}: --events names no stream {stream}")
-        stamps |= dict.fromkeys(found, column if mark else option)
-    return stamps
+        stream, equals, column = option.partition("=")
+        streams = [name for name in paths if name.lower() == stream.lower()] if equals else list(paths)
+        if not streams:
+            raise click.UsageError(
+                f"--timestamp {option}: --events does not name a stream {stream}; it names {', '.join(paths)}"
+            )
+        columns |= dict.fromkeys(streams, column if equals else option)
+    return columns
 
 
 def milliseconds_of(text: str) -> int:
-    """Milliseconds, or an ISO date with a time (UTC where no zone is given)."""
+    """Milliseconds since 1970 of the option --until: a whole number, or an ISO 8601 time, in UTC without a zone."""
     import pyarrow as pa
 
     from bridge.sources.convert import Unfit, to_times
@@ -113,4 +149,6 @@ def milliseconds_of(text: str) -> int:
     try:
         return int(to_times(pa.array([text]))[0].as_py())
     except (Unfit, pa.ArrowException):
-        raise click.BadParameter(f"{text!r} is neither milliseconds nor an ISO time", param_hint="--until") from None
+        raise click.BadParameter(
+            f"{text!r} is neither milliseconds nor an ISO 8601 time such as 2024-12-31T23:59:59Z", param_hint="--until"
+        ) from None

@@ -1,4 +1,4 @@
-"""`cepbridge replay`: a history through queries, here or on Spark, into Parquet files."""
+"""`cepbridge replay`: runs queries over a history, here or on Spark, and writes the results as Parquet."""
 
 from __future__ import annotations
 
@@ -7,67 +7,65 @@ from typing import Any
 import click
 
 import bridge
+from bridge.cli import options
 from bridge.cli.errors import exit_on_error
-from bridge.cli.options import (
-    DATASTORE_HELP,
-    RELATION_HELP,
-    events_by_stream,
-    milliseconds_of,
-    pairs_of,
-    relations_of,
-    script_of,
-    timestamps_of,
-)  # fmt: skip
+
+EXAMPLE = "cepbridge replay queries.sql --events trades='trades/*.parquet' --engine spark --out results"
 
 
-@click.command()
-@click.argument("queries", type=click.Path(dir_okay=False))
+@click.command(epilog=options.epilog(EXAMPLE, "docs/spark.md"))
+@options.queries_argument
 @click.option("-e", "--events", multiple=True, required=True, metavar="[STREAM=]SOURCE",
-              help="Events of a stream: a file, a directory or pattern of Parquet files, or a table of Spark.")  # fmt: skip
-@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
-@click.option("--out", type=click.Path(file_okay=False), help="Write the results of each query as Parquet in there.")
-@click.option("--timestamp", multiple=True, metavar="[STREAM=]COLUMN", help="The column of the timestamps [guessed].")
-@click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
-@click.option("--relation", multiple=True, metavar="NAME=FILE", help=RELATION_HELP)
-@click.option("--datastore", multiple=True, metavar="NAME=URL", help=DATASTORE_HELP)
-@click.option(
-    "--db", default="duckdb://", show_default=True, help="The database whose tables a script reads and writes."
-)
-@click.option("--pieces", type=click.IntRange(1), help="Cut the history into so many pieces, on Spark.")
-@click.option(
-    "--run", "run_name", metavar="NAME", help="What this run writes, on Spark, is written once under this name."
-)
-@click.option("--explain", "told", is_flag=True, help="Show how Spark would compute the queries; compute nothing.")
+              help="The events of a stream: a file, a pattern, or with --engine spark a directory of Parquet files or a "
+                   "table of Spark. STREAM= may be left out if the queries read one stream only. Repeatable.")  # fmt: skip
+@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True,
+              help="Where the queries run: on this machine, or on Spark.")  # fmt: skip
+@click.option("--out", type=click.Path(file_okay=False),
+              help="The directory of the results: Parquet, per query. Required unless --explain is given.")  # fmt: skip
+@options.timestamp_option
+@options.until_option
+@options.relation_option
+@options.datastore_option
+@options.db_option("The database whose tables a script reads and writes: duckdb://, or any SQLAlchemy URL.")
+@click.option("--pieces", type=click.IntRange(1), metavar="NUMBER",
+              help="The number of pieces the history is cut into, on Spark. Default: by its size.")  # fmt: skip
+@click.option("--run", "run_name", metavar="NAME",
+              help="A name for this run, on Spark: under one name, tables and data stores are written once, "
+                   "even if the run is repeated.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Show how Spark would compute the queries, without computing them.")
 def replay(
     queries: str, events: tuple[str, ...], engine: str, out: str | None, timestamp: tuple[str, ...], until: str | None,
-    relation: tuple[str, ...], datastore: tuple[str, ...], db: str, pieces: int | None, run_name: str | None, told: bool,
+    relation: tuple[str, ...], datastore: tuple[str, ...], db: str, pieces: int | None, run_name: str | None, explain: bool,
 ) -> None:  # fmt: skip
-    """Replay a history through the queries of a file, here or on Spark; the results are Parquet files by query.
+    """Run queries over a history, here or on Spark.
 
-    The rows are those of `run`. On Spark (pip install 'cep-bridge[spark]', and Java) the history is cut into slices of
-    time or by key, which all cores work on.
+    The results of each query are written as Parquet; they are those of `cepbridge run`. With --engine spark, which needs
+    Java and the extra 'cep-bridge[spark]', the history is cut into pieces by time or by key, and all cores work on them.
     """
-    if out is None and not told:
+    if out is None and not explain:
         raise click.UsageError("name the directory of the results with --out")
-    if engine != "spark" and (pieces or told or run_name):
-        raise click.UsageError("--pieces, --run and --explain are about --engine spark")
+    if engine != "spark" and (pieces or explain or run_name):
+        raise click.UsageError("--pieces, --run and --explain need --engine spark")
     with exit_on_error():
         from bridge.history.replay import with_relations
 
-        script = script_of(queries)
-        relations, stores = relations_of(relation), pairs_of("datastore", datastore, "NAME=URL")
+        script = options.script_of(queries)
+        relations, stores = options.relations_of(relation), options.pairs_of("datastore", datastore, "NAME=URL")
         with bridge.connect(db) as cep, with_relations(cep, relations):
-            named = events_by_stream(events, script, cep)
-        stamps = timestamps_of(timestamp, named)
-        end = None if until is None else milliseconds_of(until)
-        options: dict[str, Any] = {
-            "timestamp": stamps, "end": end, "relations": relations, "stores": stores, "database": db,
+            paths = options.events_by_stream(events, script, cep)
+        arguments: dict[str, Any] = {
+            "timestamp": options.timestamps_of(timestamp, paths), "relations": relations, "stores": stores, "database": db,
+            "end": None if until is None else options.milliseconds_of(until),
         }  # fmt: skip
         if engine == "spark":
-            from bridge.cli.spark import run_on_spark
+            from bridge.cli.spark import explain_on_spark, replay_on_spark
 
-            run_on_spark(named, script, out, told, run_name, pieces=pieces, **options)
+            if explain or out is None:
+                explain_on_spark(paths, script, pieces=pieces, **arguments)
+            else:
+                replay_on_spark(paths, script, out, run_name, pieces=pieces, **arguments)
         else:
-            found = bridge.replay(named, script, out=out, **options)
-            counted = ", ".join(f"{name} {table.num_rows:,}" for name, table in found.items())
-            click.echo(f"results: {counted}", err=True)
+            tables = bridge.replay(paths, script, out=out, **arguments)
+            click.echo(
+                f"results: {', '.join(f'{name} {table.num_rows:,}' for name, table in tables.items())}", err=True
+            )

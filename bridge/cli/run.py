@@ -1,4 +1,4 @@
-"""`cepbridge run`: files of events through queries; results as lines or as files."""
+"""`cepbridge run`: runs queries over files of events, and prints the results or writes them to files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import bridge
+from bridge.cli import options
 from bridge.cli.errors import exit_on_error, note
-from bridge.cli.options import (
-    DATASTORE_HELP,
-    EVENTS_HELP,
-    LANGUAGE_HELP,
-    LANGUAGES,
-    RELATION_HELP,
-    events_by_stream,
-    milliseconds_of,
-    pairs_of,
-    relations_of,
-    script_of,
-    timestamps_of,
-)  # fmt: skip
 from bridge.errors import SourceError
 
 if TYPE_CHECKING:
@@ -34,74 +22,72 @@ if TYPE_CHECKING:
     from bridge.sources.block import Rejects
     from bridge.sources.source import Source
 
+EVENTS_HELP = """The events of a stream. FILE is CSV, NDJSON or Parquet, or gz-compressed CSV or NDJSON; a pattern such as
+'logs/*.csv'; or - for standard input. STREAM= may be left out if the queries read one stream only. Repeatable."""
+EXAMPLE = "cepbridge run queries.sql --events trades=trades.csv --out results --format csv"
 
-@click.command()
-@click.argument("queries", type=click.Path(dir_okay=False))
+
+@click.command(epilog=options.epilog(EXAMPLE, "README.md (Command line) and docs/language.md"))
+@options.queries_argument
 @click.option("-e", "--events", multiple=True, required=True, metavar="[STREAM=]FILE", help=EVENTS_HELP)
-@click.option("--db", default="duckdb://", show_default=True, help="The database: duckdb://, or any SQLAlchemy URL.")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Write one file a query into this directory."
-)
-@click.option(
-    "--format", "out_format", type=click.Choice(["ndjson", "csv", "parquet"]), help="Format of these files [parquet]."
-)
-@click.option(
-    "--input-format", type=click.Choice(["csv", "ndjson", "parquet"]), help="Format of the events [by the file]."
-)
-@click.option(
-    "--timestamp",
-    multiple=True,
-    metavar="[STREAM=]COLUMN",
-    help="The column of the timestamps [guessed]; times without a zone are UTC.",
-)
+@options.db_option("The database that computes the results: duckdb://, or any SQLAlchemy URL.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path),
+              help="Write one file per query into this directory. Default: NDJSON on standard output.")  # fmt: skip
+@click.option("--format", "out_format", type=click.Choice(options.FORMATS),
+              help="The format of the files in --out. Default: parquet.")  # fmt: skip
+@click.option("--input-format", type=click.Choice(["csv", "ndjson", "parquet"]),
+              help="The format of the events. Default: by the file's ending, or by its first bytes.")  # fmt: skip
+@options.timestamp_option
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
-              help="At a wrong line: stop, or keep it in a file of rejects and go on.")  # fmt: skip
-@click.option("--until", metavar="TIME", help="Read events up to this time (ms or ISO), and let time pass to it.")
-@click.option("--relation", multiple=True, metavar="NAME=FILE", help=RELATION_HELP)
-@click.option("--datastore", multiple=True, metavar="NAME=URL", help=DATASTORE_HELP)
-@click.option("--language", type=click.Choice(LANGUAGES), help=LANGUAGE_HELP)
+              help="What a wrong line does: stop the run, or be written to a file of rejects and skipped.")  # fmt: skip
+@options.until_option
+@options.relation_option
+@options.datastore_option
+@options.language_option
 def run(
     queries: str, events: tuple[str, ...], db: str, out: Path | None, out_format: str | None, input_format: str | None,
     relation: tuple[str, ...], datastore: tuple[str, ...], timestamp: tuple[str, ...], on_error: str, until: str | None,
     language: str | None,
 ) -> None:  # fmt: skip
-    """Run the queries of a file over files of events.
+    """Run queries over files of events.
 
-    QUERIES holds CREATE STREAM and CREATE QUERY … AS SELECT … statements, or one SELECT, named after the file. Without
-    --out, results are NDJSON on standard output, ordered by time within each query: query, ts (milliseconds), and the
-    columns; dates are ISO texts, decimals texts with all their digits, NaN and infinities null.
+    QUERIES is a file with CREATE STREAM and CREATE QUERY … AS SELECT … statements, or with one SELECT, which is named
+    after the file. Events must be in the order of their timestamps.
+
+    Without --out, each result is a line of JSON with the keys query, ts (milliseconds since 1970) and the columns.
+    Dates are ISO texts, decimals are texts with all digits, NaN and infinities are null. The results of each query are
+    ordered by time. Notes and a summary go to standard error.
     """
     if out_format and out is None:
-        raise click.UsageError("--format is the format of files: name their directory with --out")
+        raise click.UsageError("--format applies to files of results; name their directory with --out")
     with exit_on_error():
         from bridge.engine.connect import IN_MEMORY
         from bridge.history.replay import installed, open_sources, with_relations
         from bridge.history.script import refuse_unknown
 
-        script, relations = script_of(queries, language=language), relations_of(relation)
+        script, relations = options.script_of(queries, language=language), options.relations_of(relation)
         with bridge.connect(db) as cep, with_relations(cep, relations):
-            for name, url in pairs_of("datastore", datastore, "NAME=URL").items():
+            for name, url in options.pairs_of("datastore", datastore, "NAME=URL").items():
                 cep.register_datastore(name, url)
-            end = None if until is None else milliseconds_of(until)
-            named = events_by_stream(events, script, cep)
-            stamps = timestamps_of(timestamp, named)
-            sources = open_sources(script, named, stamps, input_format, note)
+            end = None if until is None else options.milliseconds_of(until)
+            paths = options.events_by_stream(events, script, cep)
+            sources = open_sources(script, paths, options.timestamps_of(timestamp, paths), input_format, note)
             refuse_unknown(script, cep, sources, "with --relation {}=FILE")
             is_apart = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
             with _results(out, out_format) as results:
                 lanes = installed(script, cep, sources, results, relations if is_apart else None)
-                _Run(cep, sources, results, _rejects(on_error, out, named), lanes).go(end)
+                _Run(cep, sources, results, _rejects(on_error, out, paths), lanes).go(end)
 
 
-def _rejects(on_error: str, out: Path | None, named: dict[str, str]) -> Rejects | None:
-    """Where wrong lines are kept: beside the results, or in the working directory by the name of the input."""
+def _rejects(on_error: str, out: Path | None, paths: dict[str, str]) -> Rejects | None:
+    """The files of rejects: one in `out`, else one per input in the working directory, named after the input."""
     if on_error == "stop":
         return None
     from bridge.sources.block import Rejects
 
-    names = {stream: "stdin" if path == "-" else Path(path).name.replace("*", "_") for stream, path in named.items()}
-    beside = {stream: Path(f"{name}.rejects.ndjson") for stream, name in names.items()}
-    return Rejects(beside if out is None else dict.fromkeys(named, out / "rejects.ndjson"))
+    names = {stream: "stdin" if path == "-" else Path(path).name.replace("*", "_") for stream, path in paths.items()}
+    files = {stream: Path(f"{name}.rejects.ndjson") for stream, name in names.items()}
+    return Rejects(files if out is None else dict.fromkeys(paths, out / "rejects.ndjson"))
 
 
 def _results(out: Path | None, out_format: str | None) -> Tables:
@@ -116,7 +102,7 @@ def _write(text: str) -> None:
 
 
 class _Run:
-    """Feeds the sources, shows progress on a terminal, and sums up."""
+    """One run: pushes the events of all sources, shows its progress, and prints a summary."""
 
     def __init__(
         self,
@@ -130,36 +116,39 @@ class _Run:
         self.events, self.started = 0, time.monotonic()
 
     def go(self, end: int | None) -> None:
-        """Until all is read, or a bad row stops it: what precedes that is done and kept then."""
+        """Reads until the sources end, or a wrong line stops it; the results of what precedes that are written."""
         from bridge.history.replay import feed
 
         stop: BaseException | None = None
         try:
-            with _progress(self) as told:
-                feed(self.cep, self.sources, end, self.rejects, told, lanes=self.lanes)
+            with _progress(self) as progress:
+                feed(self.cep, self.sources, end, self.rejects, progress, lanes=self.lanes)
         except (SourceError, KeyboardInterrupt) as error:
             stop = error
         finally:
             if self.rejects is not None:
                 self.rejects.close()
         self.results.close()
-        self._sum_up()
+        self._summarize()
         if stop is not None:
             raise stop
 
-    def _sum_up(self) -> None:
+    def _summarize(self) -> None:
         from bridge.history.results import counted
 
         seconds = time.monotonic() - self.started
-        found = ", ".join(f"{name} {count:,}" for name, count in self.results.counts.items())
-        click.echo(f"{counted(self.events)}, results: {found}; {seconds:.2f} s", err=True)
+        results = ", ".join(f"{name} {count:,}" for name, count in self.results.counts.items())
+        click.echo(f"{counted(self.events)}, results: {results}; {seconds:.2f} s", err=True)
         for path, count in self.rejects.counts.items() if self.rejects is not None else ():
             click.echo(f"{counted(count, 'wrong line')} {'is' if count == 1 else 'are'} in {path}", err=True)
 
 
 @contextlib.contextmanager
 def _progress(run: _Run) -> Iterator[Callable[[int], None]]:
-    """Counts events; draws a bar where standard error is a terminal and results do not go to the same one."""
+    """A function that is called with the number of events so far.
+
+    It draws a bar if standard error is a terminal that does not show the results, too.
+    """
 
     def count(events: int) -> None:
         run.events = events

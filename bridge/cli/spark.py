@@ -1,4 +1,4 @@
-"""`cepbridge replay --engine spark`: runs the queries, and tells of each how much there was and how evenly spread."""
+"""`cepbridge replay --engine spark`: runs the queries, and prints the size and the balance of each."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from bridge.history.results import counted
 from bridge.history.script import Script
 
 
-def run_on_spark(
-    source: Mapping[str, Any], script: Script, out: str | None, told: bool, run: str | None = None, **options: Any
-) -> None:
-    """Writes the results of all queries into `out`, or only tells how they would be computed."""
+def explain_on_spark(source: Mapping[str, Any], script: Script, **arguments: Any) -> None:
+    """Prints how each query would be computed. `arguments` are those of `bridge.spark.pieces.Replay`."""
+    from bridge.spark.pieces import Replay
+
+    replay = Replay(source, script, **arguments)
+    for name in replay.names:
+        click.echo(replay.explain(name))
+
+
+def replay_on_spark(source: Mapping[str, Any], script: Script, out: str, run: str | None, **arguments: Any) -> None:
+    """Writes the results of all queries into the directory `out`. `arguments` are those of `bridge.spark.pieces.Replay`."""
     from bridge.spark.parquet import write
     from bridge.spark.pieces import Replay
 
-    began = time.monotonic()
-    replay = Replay(source, script, **options)
-    if told or out is None:
-        for name in replay.names:
-            click.echo(replay.explain(name))
-        return
+    start = time.monotonic()
+    replay = Replay(source, script, **arguments)
     lines = write(replay, out, run)
-    events, seconds = replay.history.count, time.monotonic() - began
+    events, seconds = replay.history.count, time.monotonic() - start
     click.echo(f"{counted(events)} in {seconds:.1f} s on {replay.cores} cores", err=True)
     for line in lines:
         click.echo(

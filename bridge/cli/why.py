@@ -1,4 +1,4 @@
-"""`cepbridge why`: why a row is in a match of a SELECT … MATCH_RECOGNIZE, or in none."""
+"""`cepbridge why`: explains why a row is or is not part of a match of MATCH_RECOGNIZE."""
 
 from __future__ import annotations
 
@@ -8,54 +8,63 @@ from pathlib import Path
 import click
 
 import bridge
+from bridge.cli import options
 from bridge.cli.errors import exit_on_error
-from bridge.cli.options import text_of
 from bridge.errors import QueryError, SourceError
 
+EXAMPLE = "cepbridge why dip.sql --db duckdb:///app.duckdb --row symbol=ACME --row ts=7000"
 
-@click.command()
+
+@click.command(epilog=options.epilog(EXAMPLE, "docs/row-patterns.md"))
 @click.argument("query", type=click.Path(dir_okay=False))
-@click.option("--db", "--database", default="duckdb://", show_default=True, help="The database that has the rows.")
-@click.option("--row", multiple=True, required=True, metavar="COLUMN=VALUE", help="What tells the row from all others.")
-@click.option("--clause", type=int, help="Which MATCH_RECOGNIZE, counted from 1, if there are several.")
-@click.option("--runs", default=20, show_default=True, type=click.IntRange(1), help="Show so many runs at most.")
+@options.db_option(
+    "The database that holds the rows: duckdb:///FILE, or any SQLAlchemy URL.", "duckdb://", "--database"
+)
+@click.option("--row", multiple=True, required=True, metavar="COLUMN=VALUE",
+              help="A value that identifies the row. Repeat it until one row has all the values.")  # fmt: skip
+@click.option("--clause", type=int, metavar="NUMBER",
+              help="Which MATCH_RECOGNIZE of the query, counted from 1. Required if there are several.")  # fmt: skip
+@click.option("--runs", default=20, show_default=True, type=click.IntRange(1), metavar="NUMBER",
+              help="The number of attempts at a match to show.")  # fmt: skip
 def why(query: str, db: str, row: tuple[str, ...], clause: int | None, runs: int) -> None:
-    """Tell why a row is in a match of a SELECT … MATCH_RECOGNIZE, or in none.
+    """Explain why a row is or is not in a match.
 
-    QUERY holds one SELECT with MATCH_RECOGNIZE over a table of the database.
+    QUERY is a file with one SELECT with MATCH_RECOGNIZE over a table of the database.
     """
     with exit_on_error():
-        wanted = dict(_pair(text) for text in row)
-        asked = _one_select(query)
+        values = dict(_pair(text) for text in row)
+        select = _select_of(query)
         _refuse_new_file(db)
         with bridge.connect(db) as cep:
-            click.echo(cep.why(asked, wanted, clause=clause, runs=runs))
+            click.echo(cep.why(select, values, clause=clause, runs=runs))
 
 
 def _pair(text: str) -> tuple[str, str]:
-    column, mark, value = text.partition("=")
-    if not mark:
-        raise click.UsageError(f"--row {text}: COLUMN=VALUE is wanted")
+    column, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--row {text}: expected COLUMN=VALUE")
     return column, value
 
 
-def _one_select(path: str) -> str:
-    """The text of a file that is one SELECT with MATCH_RECOGNIZE; a script of streams and queries is none."""
+def _select_of(path: str) -> str:
+    """The text of a file that must be one SELECT with MATCH_RECOGNIZE, not a script."""
     from bridge.engine.on_demand import is_select
     from bridge.frontends.cursor import Cursor, word_of
 
-    text = text_of(path)
+    text = options.text_of(path)
     tokens = Cursor(text).tokens
     words = [*map(word_of, tokens)]
     many = any(word == ";" and any(after != ";" for after in words[at:]) for at, word in enumerate(words))
     if many or "MATCH_RECOGNIZE" not in words or not is_select(text):
         place = tokens[0].start if tokens else None
-        raise QueryError("why asks one SELECT with MATCH_RECOGNIZE over a table of the database", text, place)
+        raise QueryError(
+            "cepbridge why explains one SELECT with MATCH_RECOGNIZE over a table of the database", text, place
+        )
     return text
 
 
 def _refuse_new_file(url: str) -> None:
-    """A question about rows that are there wants a database that is there: DuckDB and SQLite would make the file."""
+    """Raises SourceError where DuckDB or SQLite would create the file of the database, which then has no rows."""
     match = re.fullmatch(r"(?!.*:memory:)(?:duckdb:(?://)?/?|sqlite(?:\+\w+)?:///)([^?]+)(?:\?.*)?", url)
     if match and not Path(match[1]).exists():
-        raise SourceError(f"there is no database {match[1]}: --db names the one that has the rows")
+        raise SourceError(f"there is no database {match[1]}; name the one that holds the rows with --db")

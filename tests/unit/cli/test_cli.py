@@ -186,9 +186,9 @@ def test_in_several_streams_all_before_the_bad_line_in_time_is_done(place: Path)
         (["-e", "trades.csv", "--db", "sqlite:////no/such.db"], 1, "the database sqlite:////no/such.db cannot"),
         (["-e", "trades.csv", "--out", "wrong.csv"], 2, "is a file"),
         (["-e", "trades.csv", "--out", "wrong.csv/out"], 1, "error: results cannot be written to wrong.csv/out"),
-        (["-e", "trades.csv", "--format", "csv"], 2, "--format is the format of files: name their directory"),
-        (["-e", "trades.csv", "--until", "soon"], 2, "'soon' is neither milliseconds nor an ISO time"),
-        (["-e", "trades.csv", "--timestamp", "quotes=ts"], 2, "--timestamp quotes=ts: --events names no stream quotes"),
+        (["-e", "trades.csv", "--format", "csv"], 2, "--format applies to files of results; name their directory"),
+        (["-e", "trades.csv", "--until", "soon"], 2, "'soon' is neither milliseconds nor an ISO 8601 time"),
+        (["-e", "trades.csv", "--timestamp", "quotes=ts"], 2, "--timestamp quotes=ts: --events does not name a stream quotes"),
         (["-e", "trades.csv", "-e", "trades.csv"], 2, "trades has events already"),
         (["-e", "-", "--input-format", "parquet"], 1, "error: Parquet cannot be read from standard input"),
         (["-e", "trades.csv", "--on-error", "ignore"], 2, "Invalid value for '--on-error'"),
@@ -206,9 +206,9 @@ def test_what_cannot_be_is_told_in_one_error(place: Path, arguments: list[str], 
 def test_several_streams_want_their_names(place: Path) -> None:
     Path("queries.sql").write_text("CREATE QUERY q AS SELECT x, y FROM a WINDOW(NOW), b WINDOW(NOW)")
     _, said = _run("-e", "trades.csv", code=2)
-    assert "--events trades.csv: which stream? The queries read a, b: STREAM=trades.csv" in said
+    assert "--events trades.csv: which stream? The queries read the streams a, b; write STREAM=trades.csv" in said
     _, said = _run("-e", "a=-", "-e", "b=-", code=2)
-    assert "standard input can be only one stream's events" in said
+    assert "standard input (-) holds the events of one stream" in said
 
 
 def test_a_wrong_query_is_shown_with_its_place(place: Path) -> None:
@@ -345,7 +345,9 @@ def test_an_interrupt_ends_it_with_130_and_keeps_what_is_done(place: Path) -> No
 def test_why_wants_one_select_with_match_recognize(place: Path, text: str) -> None:
     Path("q.sql").write_text(text)
     said = _call("why", "q.sql", "--row", "ts=1", code=1).stderr
-    assert said.startswith("error: why asks one SELECT with MATCH_RECOGNIZE over a table of the database (line ")
+    assert said.startswith(
+        "error: cepbridge why explains one SELECT with MATCH_RECOGNIZE over a table of the database (line "
+    )
 
 
 @pytest.mark.parametrize("url", ["duckdb:///nope.duckdb", "sqlite:///nope.db"])
@@ -381,7 +383,7 @@ def test_a_relation_is_a_file(place: Path, database: str) -> None:
     said = _run("-e", "trades=trades.csv", "--db", database, code=1)[1]
     assert "unknown stream or table 'firms'; a table is given with --relation firms=FILE (line 3" in said
     assert "cannot be read" in _run("-e", "trades=trades.csv", "--relation", "firms=no.csv", code=1)[1]
-    assert "NAME=FILE is wanted" in _run("-e", "trades=trades.csv", "--relation", "firms", code=2)[1]
+    assert "expected NAME=FILE" in _run("-e", "trades=trades.csv", "--relation", "firms", code=2)[1]
 
 
 STORES = """
@@ -425,9 +427,9 @@ def test_a_data_store_that_is_not_there(place: Path, crm: str) -> None:
     assert "unknown data store 'crm'" in _call("run", "stores.cpl", *events, code=1).stderr
     said = _call("run", "stores.cpl", *events, "--datastore", "crm=sqlite:////nowhere/at/all.db", code=1).stderr
     assert "error: the data store 'crm'" in said
-    assert "NAME=URL is wanted" in _call("run", "stores.cpl", *events, "--datastore", "crm", code=2).stderr
+    assert "expected NAME=URL" in _call("run", "stores.cpl", *events, "--datastore", "crm", code=2).stderr
     twice = ("--datastore", f"crm={crm}", "--datastore", "crm=duckdb://")
-    assert f"crm is {crm} already" in _call("run", "stores.cpl", *events, *twice, code=2).stderr
+    assert f"crm is already {crm}" in _call("run", "stores.cpl", *events, *twice, code=2).stderr
 
 
 def test_what_a_data_store_refuses_is_told(place: Path, crm: str) -> None:

@@ -30,7 +30,6 @@ from bridge.errors import (
     SchemaError,
     UnknownName,
 )
-from bridge.frontends.epl.named_windows import NamedWindows
 from bridge.frontends.epl.tables import CreateTable
 from bridge.query.changes import StateTable
 from bridge.query.notation import notation
@@ -97,7 +96,6 @@ class Bridge:
         database.claim()
         self._runner = Runner(database)
         self._catalogue = self._runner.catalogue
-        self._windows = NamedWindows()
         self._late_processors: list[Callable[[LateEvent], Any]] = []
         self._reorder = self._reorder_buffer(lateness)
         self._undelivered: collections.deque[Results] = collections.deque()
@@ -130,12 +128,12 @@ class Bridge:
         Raises QueryError, with the place in the text, for what cannot be; then nothing is left behind.
         """
         if isinstance(definition, StateTable):  # it has a name of its own
-            create(name, [CreateTable(definition)], "", self._runner, self._windows)
+            create(name, [CreateTable(definition)], "", self._runner)
             return
         self._catalogue.free(name)
         parsed = _parsed(definition, language, self._catalogue)
         with _pointing(definition, language):
-            create(name, parsed, _text_of(definition), self._runner, self._windows)
+            create(name, parsed, _text_of(definition), self._runner)
 
     @_locked
     def remove_query(self, name: str) -> None:
@@ -532,7 +530,7 @@ def _parsed(definition: objects.Node | Script | str, language: str, known: Catal
         return definition
     if not isinstance(definition, str):
         raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
-    return parse_as(language, definition, known.variables, known.contexts)
+    return parse_as(language, definition, known.declarations.variables, known.declarations.contexts)
 
 
 def _text_of(definition: objects.Node | Script | str) -> str:

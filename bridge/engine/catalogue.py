@@ -14,12 +14,10 @@ from bridge.check.resolve import Resolved, resolve
 from bridge.check.scope import Field
 from bridge.engine.event import Event, maker
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
-from bridge.frontends.epl.clauses import Context
-from bridge.frontends.epl.event_types import EventTypes
+from bridge.frontends.epl.declarations import Declarations
 from bridge.query.changes import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import Script
-from bridge.query.variables import Variable
 from bridge.rewrite import Flow, Source
 from bridge.rewrite.optimize.constants import signature
 from bridge.rewrite.plan import Operator
@@ -167,11 +165,7 @@ class Catalogue:
         self.queries: dict[str, QueryEntry] = {}
         self.scripts: dict[str, ScriptEntry] = {}
         self.tables: dict[str, StateTable] = {}
-        self.variables: dict[str, Variable] = {}
-        """EPL's variables, by their names in lower case."""
-        self.contexts: dict[str, Context] = {}
-        """EPL's contexts, likewise."""
-        self.event_types = EventTypes(self.schema, self.known)
+        self.declarations = Declarations(self)
         self.stores = Stores()
         self.outbox = Outbox(database, self.stores)
 
@@ -183,7 +177,7 @@ class Catalogue:
         if not isinstance(name, str) or not name.strip() or not is_text(name):
             raise SchemaError(f"{name!r} cannot be a name")
         kinds: dict[str, Collection[str]] = {
-            "stream": [*self.streams, *self.event_types.variants], "query": self.queries, "script": self.scripts,
+            "stream": [*self.streams, *self.declarations.event_types.variants], "query": self.queries, "script": self.scripts,
             "table": self.tables,
         }  # fmt: skip
         for kind in (kind for kind, known in kinds.items() if name.lower() in known):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-
-from sqlglot import exp
 
 import bridge.check.changes
 import bridge.check.enumerations
@@ -19,12 +17,16 @@ from bridge.engine.catalogue import Catalogue, ScriptEntry
 from bridge.engine.runner import Runner
 from bridge.errors import InUse, NameTaken, QueryError
 from bridge.frontends.epl.clauses import Context
-from bridge.frontends.epl.contexts import CreateContext
-from bridge.frontends.epl.named_windows import NamedWindows
-from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
-from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTable
-from bridge.frontends.epl.variables import Constants, CreateVariable, OnSet, after
-from bridge.frontends.statements import CreateQuery, CreateStream, Query, Statement
+from bridge.frontends.epl.declarations import (
+    ChangeQuery,
+    CheckKeys,
+    CheckQuery,
+    Effect,
+    Insertion,
+    Statement,
+)
+from bridge.frontends.epl.tables import CreateTable
+from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.changes import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import MultiFilter, Script
@@ -33,11 +35,7 @@ from bridge.query.variables import Variable
 from bridge.rewrite.conflicts import met, written
 from windows.schema import Schema
 
-Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
-Asked = Statement | Created | ChangeRows | Constants | IntoTable | OnSet
-"""What a statement asks for."""
-
-Definition = Node | Script | Sequence[Asked]
+Definition = Node | Script | Sequence[Statement]
 """A query, a script of outputs, or statements one after the other."""
 
 
@@ -85,10 +83,10 @@ def retold(error: QueryError, language: str) -> QueryError:
     return QueryError(message, error.text, error.position, error.words)
 
 
-def create(name: str, definition: Definition, text: str, runner: Runner, windows: NamedWindows) -> None:
+def create(name: str, definition: Definition, text: str, runner: Runner) -> None:
     """Creates a query, or a script's streams and queries, in one transaction; on an error nothing of it is left."""
     if isinstance(definition, Sequence):
-        _create_statements(name, definition, text, runner, windows)
+        _create_statements(name, definition, text, runner)
         return
     catalogue = runner.catalogue
     is_script = isinstance(definition, (Script, MultiFilter))
@@ -98,12 +96,12 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
     try:
         runner.network.written = runner.expected | written([*before, *script.queries.values()], runner.database)
         _refuse_late_writes(script, before, runner)
-        with runner.network.restored_on_error(), runner.transaction():
+        with _restored_on_error(runner):
             for stream, schema in script.streams:
                 _declare(stream, schema, runner)
             for output, node in script.queries.items():
                 _register_inline(node, runner)
-                runner.add_query(catalogue.free(output), windows.put(node), text)
+                runner.add_query(catalogue.free(output), catalogue.declarations.expand(node), text)
                 made.append(output)
                 _check_schema(output, script.declared.get(output), runner)
     except Exception:
@@ -112,6 +110,17 @@ def create(name: str, definition: Definition, text: str, runner: Runner, windows
     if is_script:
         streams = [stream for stream, _ in script.streams if stream.lower() not in known]
         catalogue.scripts[name.lower()] = ScriptEntry(name, script, tuple(made), tuple(streams))
+
+
+@contextlib.contextmanager
+def _restored_on_error(runner: Runner) -> Iterator[None]:
+    """A transaction; an error in it also takes back the declarations and the network's operators."""
+    with (
+        runner.catalogue.declarations.restored_on_error(),
+        runner.network.restored_on_error(),
+        runner.transaction(),
+    ):
+        yield
 
 
 def _refuse_late_writes(script: Script, before: Sequence[Node], runner: Runner) -> None:
@@ -126,138 +135,49 @@ def _refuse_late_writes(script: Script, before: Sequence[Node], runner: Runner) 
         )
 
 
-def _create_statements(
-    name: str,
-    statements: Sequence[Asked],
-    text: str,
-    runner: Runner,
-    windows: NamedWindows,
-) -> None:
+def _create_statements(name: str, statements: Sequence[Statement], text: str, runner: Runner) -> None:
     """All statements of a text or none."""
     catalogue = runner.catalogue
-    streams, queries = set(catalogue.streams), set(catalogue.queries)
-    known, tables, variables = dict(windows.known), dict(windows.tables), dict(catalogue.variables)
-    states = set(catalogue.tables)
-    forget = catalogue.event_types.remember()
+    streams, queries, states = set(catalogue.streams), set(catalogue.queries), set(catalogue.tables)
     try:
-        with runner.network.restored_on_error(), runner.transaction():
+        with _restored_on_error(runner):
             for statement in statements:
-                _create_statement(statement, name, text, runner, windows)
+                if isinstance(statement, Query) and name.lower() in catalogue.queries:
+                    continue  # it inserts into a stream of its own name
+                for effect in catalogue.declarations.apply(statement):
+                    _carry_out(effect, name, text, runner)
     except Exception:
-        forget()
-        windows.known, windows.tables, catalogue.variables = known, tables, variables
         made = set(catalogue.tables) - states
         runner.undo(list(set(catalogue.queries) - queries | {name}), set(catalogue.streams) - streams, made)
         raise
 
 
-def _create_statement(statement: Asked, name: str, text: str, runner: Runner, windows: NamedWindows) -> None:
-    """What one statement asks for; where it has no name of its own it is called `name`."""
+def _carry_out(effect: Effect, name: str, text: str, runner: Runner) -> None:
+    """Does what one statement asks for; a query without a name of its own is called `name`."""
     catalogue = runner.catalogue
-    match statement:
+    match effect:
         case CreateStream():
-            runner.add_stream(catalogue.free(statement.name), statement.schema)
-        case CreateSchema():
-            runner.add_stream(catalogue.free(statement.name), catalogue.event_types.declare(statement))
-        case CreateVariant():
-            catalogue.event_types.create_variant(dataclasses.replace(statement, name=catalogue.free(statement.name)))
-        case CreateContext():
-            _create_context(statement.context, catalogue)
-        case Constants() | CreateVariable():
-            _note_variables(statement, runner)
-        case CreateWindow():
-            resolve(objects.Stream(statement.like), catalogue)
-            resolve(dataclasses.replace(statement.window, input=objects.Stream(statement.like)), catalogue)
-            windows.create(catalogue.free(statement.name), statement.window, statement.like)
+            runner.add_stream(effect.name, effect.schema)
         case CreateTable():
-            windows.create_table(statement.table)
-            create_table(statement.table, runner)
-        case CreateQuery() if statement.name in catalogue.event_types:
-            catalogue.event_types.insert(statement.name, statement.node)
-        case CreateQuery() if statement.name in windows:
-            windows.insert(statement.name, statement.node)
-        case OnSet() | IntoTable() | ChangeRows():
-            if (node := _changing(statement, runner, windows)) is not None:
-                runner.add_query(catalogue.free(name), node, text)
-        case CreateQuery() if windows.is_table(statement.name):
-            runner.add_query(catalogue.free(name), windows.insert_into_table(statement.name, statement.node), text)
-        case CreateQuery() | Query():
-            _create_query(statement, name, text, runner, windows)
+            create_table(effect.table, runner)
+        case CheckQuery():
+            resolve(effect.node, catalogue)
+        case CheckKeys():
+            _check_keys(effect, catalogue)
+        case CreateQuery():
+            runner.add_query(catalogue.free(effect.name), effect.node, text)
+        case Query() | ChangeQuery():
+            runner.add_query(catalogue.free(name), effect.node, text)
+        case Insertion():
+            return  # those who read the window have its rows
 
 
-def _changing(statement: OnSet | IntoTable | ChangeRows, runner: Runner, windows: NamedWindows) -> Node | None:
-    """The query that changes rows; None where a window does it that nothing reads yet."""
-    match statement:
-        case OnSet():
-            _note_variables(statement, runner)
-            return windows.put(statement.node)
-        case IntoTable():
-            return windows.into_table(statement.table, statement.node)
-        case ChangeRows():
-            return windows.change(statement.target, statement.trigger, statement.change)
-
-
-def _create_query(statement: CreateQuery | Query, name: str, text: str, runner: Runner, windows: NamedWindows) -> None:
-    """What tells rows: under its own name, or under `name`."""
-    catalogue = runner.catalogue
-    if _tells_inserted(statement) and windows.is_table(statement.text):
-        return  # what is inserted into a table is the statement's own
-    called = statement.name if isinstance(statement, CreateQuery) else name
-    if called.lower() == name.lower() and called.lower() in catalogue.queries:
-        return  # a statement inserts into a stream of its own name
-    _register_inline(statement.node, runner)
-    node = windows.inserted(statement) or windows.put(statement.node)
-    if isinstance(statement, Query) and statement.text in catalogue.event_types:
-        node = catalogue.event_types.inserted(statement.text)
-    runner.add_query(catalogue.free(called), node, text)
-
-
-def _note_variables(statement: Constants | CreateVariable | OnSet, runner: Runner) -> None:
-    """What it says of variables; those that events set from now on get their tables."""
-    catalogue = runner.catalogue
-    if isinstance(statement, CreateVariable) and statement.variable.name.lower() in catalogue.variables:
-        raise NameTaken(f"there is a variable {statement.variable.name!r} already")
-    if isinstance(statement, OnSet):
-        for state in statement.node.set:
-            if not catalogue.variables[state.name.lower()].is_set:
-                create_table(state, runner)
-    read = statement.names if isinstance(statement, Constants) else ()
-    catalogue.variables = after(catalogue.variables, [statement], read)
-
-
-def _create_context(context: Context, catalogue: Catalogue) -> None:
-    """A context whose streams and keys are there, and of one type each."""
-    if context.name.lower() in catalogue.contexts:
-        raise NameTaken(f"there is a context {context.name!r} already")
-    if context.categories:
-        _check_categories(context, catalogue)
-    else:
-        _check_keys(context, catalogue)
-    catalogue.contexts[context.name.lower()] = context
-
-
-def _check_categories(context: Context, catalogue: Catalogue) -> None:
-    for instance in context.instances:
-        (of,) = instance.streams
-        resolve(objects.Filter(objects.Stream(of.stream), objects.scalar(of.condition or exp.true())), catalogue)
-
-
-def _check_keys(context: Context, catalogue: Catalogue) -> None:
+def _check_keys(effect: CheckKeys, catalogue: Catalogue) -> None:
     types = list[list[str]]()
-    for one in context.streams:
-        stream = objects.Stream(one.stream)
-        source = stream if one.condition is None else objects.Filter(stream, one.condition)
-        keys = {f"key{place}": key for place, key in enumerate(one.keys, 1)}
-        types.append(
-            [field.type for field in resolve(objects.Map(source, objects.projections(keys)), catalogue).visible]
-        )
+    for stream, keys in effect.keys:
+        types.append([field.type for field in resolve(keys, catalogue).visible])
         if [family(kind) for kind in types[-1]] != [family(kind) for kind in types[0]]:
-            raise QueryError(f"the keys of {one.stream!r} are {types[-1]}, those before {types[0]}", words=[one.stream])
-
-
-def _tells_inserted(statement: CreateQuery | Query) -> bool:
-    """Whether it is what the reader adds to insert into: the stream that it inserts into, by its name alone."""
-    return isinstance(statement, Query) and statement.node == objects.Stream(statement.text)
+            raise QueryError(f"the keys of {stream!r} are {types[-1]}, those before {types[0]}", words=[stream])
 
 
 def create_table(table: StateTable, runner: Runner) -> None:

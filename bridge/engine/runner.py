@@ -97,7 +97,7 @@ class Runner:
 
     def remove_stream(self, entry: StreamEntry) -> None:
         del self.catalogue.streams[entry.name.lower()]
-        self.catalogue.event_types.forget(entry.name)
+        self.catalogue.declarations.event_types.forget(entry.name)
         self._filled = self._filled - {entry.inbox}
         self._take_back()
         with self.transaction():
@@ -118,7 +118,7 @@ class Runner:
 
         Where it is refused, the caller takes back what it has added to operators.
         """
-        resolved = without_types(streaming(self.catalogue.event_types.put(node), self.catalogue), self.catalogue)
+        resolved = without_types(streaming(node, self.catalogue), self.catalogue)
         self._forget_works()
         self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
         self._check_timed()

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
-from bridge.frontends.epl.contexts import CreateContext
-from bridge.frontends.epl.event_types import EventTypes
-from bridge.frontends.epl.named_windows import NamedWindows
+from bridge.frontends.epl.declarations import ChangeQuery, Declarations, Effect, Insertion
 from bridge.frontends.epl.paths import refuse_where
-from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
-from bridge.frontends.epl.statement import Statement, annotated, reading, refuse_next, statements_of
-from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTable
-from bridge.frontends.epl.variables import Constants, CreateVariable, OnSet, after
+from bridge.frontends.epl.statement import annotated, reading, refuse_next, statements_of
+from bridge.frontends.epl.tables import CreateTable
+from bridge.frontends.epl.variables import Constants
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.frontends.statements import Statement as Plain
-from bridge.query.changes import ChangeTable
-from bridge.query.nodes import Stream, walk
-from bridge.query.variables import SetVariables
 from windows.schema import Schema
 
-_CHANGES = (ChangeTable, SetVariables)
+
+class _Streams:
+    """The streams that a script has declared so far."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Schema] = {}
+
+    def schema(self, name: str) -> Schema | None:
+        return self.schemas.get(name.lower())
+
+    def known(self) -> list[str]:
+        return list(self.schemas)
+
+    def free(self, name: str) -> str:
+        """The name; whether it is used twice shows when all statements are read."""
+        return name
 
 
 def script(text: str) -> list[Plain | CreateTable]:
@@ -31,8 +39,8 @@ def script(text: str) -> list[Plain | CreateTable]:
     ['S', 'high', 'T']
     """
     found: list[Plain | CreateTable] = []
-    windows, streams = NamedWindows(), dict[str, Schema]()
-    types = EventTypes(lambda name: streams.get(name.lower()), lambda: list(streams))
+    streams = _Streams()
+    declarations = Declarations(streams)
     with reading(text) as cursor:
         refuse_where(cursor)
         while cursor.peek():
@@ -40,11 +48,14 @@ def script(text: str) -> list[Plain | CreateTable]:
                 continue
             position = cursor.position
             name = annotated(cursor)
-            several = statements_of(cursor)
-            cursor.variables = after(cursor.variables, several, cursor.read)
-            contexts = {one.context.name.lower(): one.context for one in several if isinstance(one, CreateContext)}
-            cursor.contexts = {**cursor.contexts, **contexts}
-            found += _called(list(_plain(windows, types, streams, several, found)), name)
+            statements = statements_of(cursor)
+            statements = [Constants(frozenset(cursor.read)), *statements]
+            effects = [effect for statement in statements for effect in declarations.apply(statement)]
+            cursor.variables, cursor.contexts = declarations.variables, declarations.contexts
+            for statement in _named(effects, name, found):
+                found.append(statement)
+                if isinstance(statement, CreateStream):
+                    streams.schemas[statement.name.lower()] = statement.schema
             if sum(isinstance(statement, Query) for statement in found) > 1:
                 cursor.fail("a second statement without a name: @name('…') before it gives it one", position)
             if cursor.peek() and cursor.word() != ";":
@@ -53,58 +64,26 @@ def script(text: str) -> list[Plain | CreateTable]:
     return found
 
 
-def _plain(
-    windows: NamedWindows,
-    types: EventTypes,
-    streams: dict[str, Schema],
-    statements: Sequence[Statement],
-    before: Sequence[Plain | CreateTable],
+def _named(
+    effects: Sequence[Effect], name: str | None, before: Sequence[Plain | CreateTable]
 ) -> Iterator[Plain | CreateTable]:
-    """The statements with named windows and tables put in where they are read, and the schemas that schemas name; what
-    changes a table gets a name."""
-    for statement in statements:
-        match statement:
-            case CreateWindow():
-                windows.create(statement.name, statement.window, statement.like)
-            case CreateTable():
-                windows.create_table(statement.table)
-                yield statement
-            case IntoTable():
-                into = windows.into_table(statement.table, statement.node)
-                yield CreateQuery(_free(f"into {statement.table}", before), into, statement.text)
-            case ChangeRows():
-                if (node := windows.change(statement.target, statement.trigger, statement.change)) is not None:
-                    yield CreateQuery(
-                        _free(f"{statement.change.verb} {statement.target}", before), node, statement.text
-                    )
-            case CreateSchema():
-                streams[statement.name.lower()] = types.declare(statement)
-                yield CreateStream(statement.name, streams[statement.name.lower()])
-            case OnSet():
-                made = {one.table for one in before if isinstance(one, CreateTable)}
-                yield from (CreateTable(state) for state in statement.node.set if state not in made)
-                names = ", ".join(state.name for state in statement.node.set)
-                yield CreateQuery(_free(f"set {names}", before), windows.put(statement.node), statement.text)
-            case Constants() | CreateContext() | CreateVariable():
-                continue  # the statements after it have its value
-            case CreateVariant():
-                types.create_variant(statement)
-            case CreateStream():
-                yield statement
-            case CreateQuery() if statement.name in types:
-                types.insert(statement.name, statement.node)
-            case CreateQuery() if windows.is_table(statement.name):
-                node = windows.insert_into_table(statement.name, statement.node)
-                yield CreateQuery(_free(f"insert {statement.name}", before), node, statement.text)
-                return
-            case CreateQuery() if statement.name in windows:
-                windows.insert(statement.name, statement.node)
-                yield statement
-            case Query(node=Stream(name)) if statement.text in types:
-                yield dataclasses.replace(statement, node=types.put(types.inserted(name)))
-            case _:
-                node = windows.inserted(statement) or windows.put(statement.node)
-                yield dataclasses.replace(statement, node=types.put(node))
+    """The statements that one statement comes to, the last of them under its `name`.
+
+    What inserts into a stream has that stream's name alone; what changes a table is called after that.
+    """
+    inserted = [effect.name for effect in effects if isinstance(effect, (CreateQuery, Insertion))]
+    for effect in effects:
+        match effect:
+            case CreateStream() | CreateTable() | CreateQuery():
+                yield effect
+            case Insertion():
+                yield CreateQuery(effect.name, effect.node, effect.text)
+            case ChangeQuery():
+                yield CreateQuery(name or _free(effect.title, before), effect.node, effect.text)
+            case Query() if name is not None and name not in inserted:
+                yield CreateQuery(name, effect.node, effect.text)
+            case Query() if not inserted:
+                yield effect
 
 
 def _free(name: str, before: Sequence[object]) -> str:
@@ -115,20 +94,3 @@ def _free(name: str, before: Sequence[object]) -> str:
         number += 1
         found = f"{name} {number}"
     return found
-
-
-def _called(statements: Sequence[Plain | CreateTable], name: str | None) -> Iterator[Plain | CreateTable]:
-    """The statements of one, the last of them under a name; what inserts into a stream has that stream's alone."""
-    match statements:
-        case [*tables, CreateQuery(called, node, text)] if any(isinstance(below, _CHANGES) for below in walk(node)):
-            yield from tables
-            yield CreateQuery(name or called, node, text)
-            return
-    inserted = [statement.name for statement in statements if isinstance(statement, CreateQuery)]
-    for statement in statements:
-        if not isinstance(statement, Query):
-            yield statement
-        elif name is not None and name not in inserted:
-            yield CreateQuery(name, statement.node, statement.text)
-        elif not inserted:
-            yield statement

@@ -18,9 +18,10 @@ from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.aggregates import Asked, aggregated, ever, is_apart, told_before
 from bridge.frontends.epl.clauses import Context, Told
-from bridge.frontends.epl.contexts import CreateContext, Partitioned, create_context, partitioned, take_context
+from bridge.frontends.epl.contexts import Partitioned, create_context, partitioned, take_context
 from bridge.frontends.epl.contexts import named as named_in_context
 from bridge.frontends.epl.cursor import EplCursor
+from bridge.frontends.epl.declarations import Statement
 from bridge.frontends.epl.filters import STOPS, condition
 from bridge.frontends.epl.inputs import RESERVED, Item, Joins, asked_by, correlated, names_of, read_joins, tags_of
 from bridge.frontends.epl.istream_rstream import (
@@ -38,15 +39,11 @@ from bridge.frontends.epl.match_recognize import match_recognize
 from bridge.frontends.epl.output import aggregates, paced, sampled, single_events, told
 from bridge.frontends.epl.paths import as_written, refuse_where
 from bridge.frontends.epl.previous import Priors, with_events
-from bridge.frontends.epl.schemas import CreateSchema, CreateVariant, create_schema, create_variant
+from bridge.frontends.epl.schemas import create_schema, create_variant
 from bridge.frontends.epl.select import LATER, columns_in, refuse_lookups, refuse_repeated, refuse_unnamed
 from bridge.frontends.epl.subqueries import Subqueries
 from bridge.frontends.epl.tables import (
     VERBS,
-    ChangeRows,
-    CreateTable,
-    CreateWindow,
-    IntoTable,
     change_rows,
     create_table,
     create_window,
@@ -56,8 +53,6 @@ from bridge.frontends.epl.tables import (
 from bridge.frontends.epl.values import named as named_by_variable
 from bridge.frontends.epl.variables import (
     Constants,
-    CreateVariable,
-    OnSet,
     Parts,
     asked_of,
     asking_early,
@@ -68,16 +63,11 @@ from bridge.frontends.epl.variables import (
 )
 from bridge.frontends.expressions import Names, joined, position_of, resolved
 from bridge.frontends.statements import CreateQuery, Query
-from bridge.frontends.statements import Statement as Plain
 from bridge.query.changes import Leaving
 from bridge.query.epl_nodes import Arrange, Throttle
 from bridge.query.event_type import named, with_types
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window, unfiltered
 from bridge.query.variables import Variable
-
-Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
-Statement = Plain | Created | ChangeRows | Constants | IntoTable | OnSet
-
 
 _REFUSED = {
     "FOR": "for is not supported: every processor gets the results in order",

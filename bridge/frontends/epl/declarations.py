@@ -1,0 +1,203 @@
+"""What statements of EPL declare and ask for: carried out once, for a live bridge and for the script of a replay."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+from bridge.errors import NameTaken
+from bridge.frontends.epl.clauses import Context
+from bridge.frontends.epl.contexts import CreateContext
+from bridge.frontends.epl.event_types import EventTypes
+from bridge.frontends.epl.named_windows import NamedWindows
+from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
+from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTable
+from bridge.frontends.epl.variables import Constants, CreateVariable, OnSet, after
+from bridge.frontends.statements import CreateQuery, CreateStream, Query
+from bridge.query.expressions import projections, scalar
+from bridge.query.nodes import Filter, Map, Node, Stream
+from bridge.query.variables import Variable
+from windows.schema import Schema
+
+Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
+Statement = CreateStream | CreateQuery | Query | Created | ChangeRows | Constants | IntoTable | OnSet
+"""A statement of EPL, as it was read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangeQuery:
+    """A query that changes a table or variables; `title` describes it where the statement has no name."""
+
+    title: str
+    node: Node
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Insertion:
+    """The rows inserted into a named window. A replay reports them under the window's name."""
+
+    name: str
+    node: Node
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckQuery:
+    """A query that must be valid, although it is not created."""
+
+    node: Node
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckKeys:
+    """Queries for the keys of a context, one per stream: they must be valid, and agree in their types."""
+
+    keys: tuple[tuple[str, Node], ...]
+
+
+Effect = CreateStream | CreateTable | CreateQuery | Query | ChangeQuery | Insertion | CheckQuery | CheckKeys
+"""One thing that a statement has a bridge or a script do."""
+
+
+class Names(Protocol):
+    """The streams and queries of a bridge or a script."""
+
+    def schema(self, name: str) -> Schema | None:
+        """The columns of a stream or query; None where there is none of this name."""
+
+    def known(self) -> list[str]:
+        """All names, for hints."""
+
+    def free(self, name: str) -> str:
+        """The name; raises NameTaken where something has it."""
+
+
+class Declarations:
+    """Event types, named windows, tables, variables and contexts that statements of EPL have declared."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self.event_types = EventTypes(names.schema, names.known)
+        self.windows = NamedWindows()
+        self.variables: dict[str, Variable] = {}
+        """By their names in lower case."""
+        self.contexts: dict[str, Context] = {}
+        """By their names in lower case."""
+
+    @contextlib.contextmanager
+    def restored_on_error(self) -> Iterator[None]:
+        """Within it an error takes back all that was declared."""
+        undo = self.event_types.remember()
+        windows, tables = dict(self.windows.known), dict(self.windows.tables)
+        variables, contexts = self.variables, dict(self.contexts)
+        try:
+            yield
+        except Exception:
+            undo()
+            self.windows.known, self.windows.tables = windows, tables
+            self.variables, self.contexts = variables, contexts
+            raise
+
+    def expand(self, node: Node) -> Node:
+        """The tree with the content of named windows, tables and event types in the place of their names."""
+        return self.event_types.put(self.windows.put(node))
+
+    def apply(self, statement: Statement) -> list[Effect]:
+        """Notes what a statement declares; gives what is still to be done, in order.
+
+        Raises NameTaken and QueryError for what contradicts the declarations so far.
+        """
+        match statement:
+            case CreateStream():
+                return [CreateStream(self._names.free(statement.name), statement.schema)]
+            case CreateSchema():
+                return [CreateStream(self._names.free(statement.name), self.event_types.declare(statement))]
+            case CreateVariant():
+                self.event_types.create_variant(dataclasses.replace(statement, name=self._names.free(statement.name)))
+                return []
+            case CreateWindow():
+                self.windows.create(self._names.free(statement.name), statement.window, statement.like)
+                return [CheckQuery(dataclasses.replace(statement.window, input=Stream(statement.like)))]
+            case CreateTable():
+                self.windows.create_table(statement.table)
+                return [statement]
+            case CreateContext():
+                return self._context(statement.context)
+            case Constants() | CreateVariable() | OnSet():
+                return self._variables(statement)
+            case IntoTable() | ChangeRows():
+                return self._changed(statement)
+            case CreateQuery():
+                return self._inserted(statement)
+            case Query():
+                return self._selected(statement)
+
+    def _context(self, context: Context) -> list[Effect]:
+        if context.name.lower() in self.contexts:
+            raise NameTaken(f"there is a context {context.name!r} already")
+        self.contexts[context.name.lower()] = context
+        if not context.categories:
+            return [
+                CheckKeys(tuple((one.stream, _keys(one.stream, one.keys, one.condition)) for one in context.streams))
+            ]
+        streams = [one for instance in context.instances for one in instance.streams]
+        return [CheckQuery(Filter(Stream(one.stream), scalar(one.condition or exp.true()))) for one in streams]
+
+    def _variables(self, statement: Constants | CreateVariable | OnSet) -> list[Effect]:
+        """What it says of variables; those that events set from now on get their tables."""
+        if isinstance(statement, CreateVariable) and statement.variable.name.lower() in self.variables:
+            raise NameTaken(f"there is a variable {statement.variable.name!r} already")
+        before = self.variables
+        self.variables = after(before, [statement], statement.names if isinstance(statement, Constants) else ())
+        if not isinstance(statement, OnSet):
+            return []
+        states = statement.node.set
+        tables = [CreateTable(state) for state in states if not before[state.name.lower()].is_set]
+        title = f"set {', '.join(state.name for state in states)}"
+        return [*tables, ChangeQuery(title, self.expand(statement.node), statement.text)]
+
+    def _changed(self, statement: IntoTable | ChangeRows) -> list[Effect]:
+        """The query that changes a table; none where a window is changed, which its readers do."""
+        if isinstance(statement, IntoTable):
+            title, node = f"into {statement.table}", self.windows.into_table(statement.table, statement.node)
+            return [ChangeQuery(title, self.event_types.put(node), statement.text)]
+        changed = self.windows.change(statement.target, statement.trigger, statement.change)
+        if changed is None:
+            return []
+        title = f"{statement.change.verb} {statement.target}"
+        return [ChangeQuery(title, self.event_types.put(changed), statement.text)]
+
+    def _inserted(self, statement: CreateQuery) -> list[Effect]:
+        """What `insert into` does: to a variant stream, a table, a named window, or a stream of its own."""
+        name, node = statement.name, statement.node
+        if name in self.event_types:
+            self.event_types.insert(name, node)
+            return []
+        if self.windows.is_table(name):
+            into = self.windows.insert_into_table(name, node)
+            return [ChangeQuery(f"insert {name}", self.event_types.put(into), statement.text)]
+        if name in self.windows:
+            self.windows.insert(name, node)
+            return [Insertion(name, node, statement.text)]
+        return [CreateQuery(name, self.expand(node), statement.text)]
+
+    def _selected(self, statement: Query) -> list[Effect]:
+        """What `select` reports; or the rows that the statement has inserted, where the reader adds a query for them."""
+        if statement.text in self.event_types:
+            rows = self.event_types.inserted(statement.text)
+        elif statement.node == Stream(statement.text) and self.windows.is_table(statement.text):
+            return []
+        else:
+            rows = self.windows.inserted(statement) or self.windows.put(statement.node)
+        return [Query(self.event_types.put(rows), statement.text)]
+
+
+def _keys(stream: str, keys: Sequence[exp.Expr], condition: exp.Expr | None) -> Node:
+    """The keys of a stream's events, as columns."""
+    source = Stream(stream) if condition is None else Filter(Stream(stream), condition)
+    return Map(source, projections({f"key{place}": key for place, key in enumerate(keys, 1)}))

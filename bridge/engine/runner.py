@@ -426,6 +426,19 @@ class Runner:
         settings = ", ".join(f"{self._tables.quoted(name)} = {value}" for name, value in values.items())
         self.database.execute(f"UPDATE {self._tables.quoted(CLOCK)} SET {settings}")
 
+    def resume(self, now: int, seq: int) -> None:
+        """Goes on from the tables as they are: `now` and `seq` are time and number of the newest event in them."""
+        self._forget_steps()
+        self._unfilled = None
+        self.now, self.seq = now, seq
+
+    def _forget_steps(self) -> None:
+        """What steps remember beside their tables is no longer so."""
+        for operator in self.network.operators:
+            for step in operator.steps:
+                if not isinstance(step, (Insert, Purge)):
+                    step.forget()
+
     @contextlib.contextmanager
     def transaction(self, lent: Mapping[str, pa.Table] = NOTHING) -> Iterator[None]:
         """All of the block or nothing: on an error also what this object remembers goes back, and what was `lent`."""
@@ -439,10 +452,7 @@ class Runner:
             self._filled, self._unfilled, self.seq, self.now = remembered
             self._tables.names, self._upkeep.since_purge = tables, since_purge
             self._upkeep.take_back()
-            for operator in self.network.operators:
-                for step in operator.steps:
-                    if not isinstance(step, (Insert, Purge)):
-                        step.forget()
+            self._forget_steps()
             with contextlib.suppress(Refused):
                 self.database.rollback()
             with contextlib.suppress(Refused):

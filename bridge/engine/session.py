@@ -82,10 +82,13 @@ class Session:
 
     @contextlib.contextmanager
     def replacing_state(self, now: int, seq: int) -> Iterator[None]:
-        """Within it the caller writes the state's tables; `now` and `seq` are time and number of the newest event then."""
+        """Within it the caller writes the state's tables; `now` and `seq` are time and number of the newest event then.
+
+        What the steps remember beside their tables is forgotten, so that they read the tables again.
+        """
         with self._runner.pushing():
             yield
-        self._runner.now, self._runner.seq = now, seq
+        self._runner.resume(now, seq)
 
 
 def session_of(cep: Bridge) -> Session:

@@ -50,6 +50,17 @@ class Database:
         return bridge.connect(self.fresh(), **options)
 
 
+def tables_of(database: Any) -> set[str]:
+    """The names of the tables in the database that a bridge is open on; no views, no indexes."""
+    schema = {"postgres": "current_schema()", "mariadb": "DATABASE()"}.get(database.dialect, "'main'")
+    listed = (
+        f"SELECT table_name FROM information_schema.tables WHERE table_schema = {schema} AND table_type = 'BASE TABLE'"
+    )
+    if database.dialect == "sqlite":
+        listed = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    return {name for (name,) in database.fetch(listed)}
+
+
 DATABASES = (
     Database("duckdb", "duckdb://", driver="duckdb"),
     Database("sqlite", "sqlite://", driver="sqlalchemy"),

@@ -18,6 +18,7 @@ import pytest
 
 import bridge
 from bridge import Bridge, Event
+from tests.support.databases import tables_of
 from windows.databases import open_database
 
 if TYPE_CHECKING:
@@ -38,11 +39,7 @@ def collect(cep: Bridge, query: str) -> list[Any]:
 
 
 def tables(cep: Bridge) -> set[str]:
-    schema = {"postgres": "current_schema()", "mariadb": "DATABASE()"}.get(cep.database.dialect, "'main'")
-    listed = f"SELECT table_name FROM information_schema.tables WHERE table_schema = {schema}"
-    if cep.database.dialect == "sqlite":
-        listed = "SELECT name FROM sqlite_master WHERE type = 'table'"
-    return {name for (name,) in cep.database.fetch(listed)}
+    return tables_of(cep.database)
 
 
 def sizes(cep: Bridge) -> dict[str, int]:

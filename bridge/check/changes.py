@@ -11,9 +11,9 @@ from bridge.check.resolve import Names, Resolved, resolve, streaming
 from bridge.check.scope import Field, Scope, condition_of, scalar
 from bridge.check.types import UNKNOWN, family, place, type_of
 from bridge.errors import QueryError, nearest
-from bridge.query.changes import INITIAL, Action, Change, ChangeTable, Changing, Leaving
-from bridge.query.nodes import Filter, Stream, unfiltered
-from bridge.query.variables import CURRENT, SetVariables
+from bridge.query.epl_output import RStream
+from bridge.query.epl_state import CURRENT, INITIAL, Action, Change, ChangedWindow, ChangeTable, SetVariables
+from bridge.query.nodes import Filter, Stream, without_filters
 
 Fields = Sequence[Field]
 
@@ -30,21 +30,21 @@ def _(node: ChangeTable, names: Names) -> Resolved:
 
 
 @resolve.register
-def _(node: Changing, names: Names) -> Resolved:
+def _(node: ChangedWindow, names: Names) -> Resolved:
     below = streaming(node.input, names)
     changes = []
     for trigger, change in node.changes:
         by = streaming(trigger, names)
         changes.append((by.node, checked(change, by.visible, below.visible, "the window")))
-    return Resolved(Changing(below.node, tuple(changes)), below.visible, windowed=True)
+    return Resolved(ChangedWindow(below.node, tuple(changes)), below.visible, windowed=True)
 
 
 @resolve.register
-def _(node: Leaving, names: Names) -> Resolved:
+def _(node: RStream, names: Names) -> Resolved:
     below = streaming(node.input, names)
-    if isinstance(unfiltered(below.node), Stream):  # nothing leaves what has no window
+    if isinstance(without_filters(below.node), Stream):  # nothing leaves what has no window
         return Resolved(Filter(below.node, exp.false()), below.fields, windowed=False)
-    return Resolved(Leaving(below.node), below.fields, windowed=False)
+    return Resolved(RStream(below.node), below.fields, windowed=False)
 
 
 def checked(change: Change, event: Fields, row: Fields, what: str) -> Change:

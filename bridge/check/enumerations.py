@@ -8,7 +8,7 @@ from bridge.check.resolve import Names, Resolved, resolve, streaming
 from bridge.check.scope import Field, Scope, condition_of, scalar
 from bridge.check.types import family, place, type_of
 from bridge.errors import QueryError
-from bridge.query.epl_nodes import Enumeration
+from bridge.query.epl_columns import Enumeration
 from windows.sql import column
 from windows.types import List, is_nested, shape
 

@@ -17,10 +17,10 @@ from bridge import query
 from bridge.check.scope import Field, Scope, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
 from bridge.check.types import UNKNOWN, check_types, family, place, refuse_nested, type_of
 from bridge.errors import QueryError, nearest, source_words
-from bridge.query.changes import Changing
-from bridge.query.epl_nodes import Gathered, Snapshot
-from bridge.query.event_type import is_type
-from bridge.query.nodes import Node
+from bridge.query.epl_columns import is_type
+from bridge.query.epl_output import OutputEvery, Snapshot
+from bridge.query.epl_state import ChangedWindow
+from bridge.query.nodes import Node, is_plain_join
 from nfa.pattern import symbols
 from windows.extents import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Tumbling
 from windows.sql import column
@@ -180,7 +180,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         _check_offsets(expression)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
-    if node.every_change and not _is_known_to_change(query.unfiltered(below.node)):
+    if node.every_change and not _is_known_to_change(query.without_filters(below.node)):
         raise QueryError(
             "EMIT ON EVERY CHANGE needs a stream with a window, or a join of windows that are neither batches nor sessions, "
             "perhaps filtered"
@@ -216,7 +216,7 @@ def _is_known_to_end(node: Node) -> bool:
         return not isinstance(node.extent, Session)
     if isinstance(node, query.Match):
         return True  # by its own WITHIN
-    if isinstance(node, Changing):
+    if isinstance(node, ChangedWindow):
         return False
     return all(map(_is_known_to_end, node.inputs_of))
 
@@ -224,8 +224,8 @@ def _is_known_to_end(node: Node) -> bool:
 def _is_known_to_change(node: Node) -> bool:
     """Whether all moments are known at which rows enter and leave: of a join with the first of their parts."""
     if isinstance(node, query.Correlate):
-        return query.is_plain_join(node)
-    return isinstance(node, (query.Window, Changing))
+        return is_plain_join(node)
+    return isinstance(node, (query.Window, ChangedWindow))
 
 
 def _falls_out(node: Node) -> bool:
@@ -255,7 +255,7 @@ def _(node: query.Correlate, names: Names) -> Resolved:
 
 
 @resolve.register
-def _(node: query.Arrange, names: Names) -> Resolved:
+def _(node: query.OrderLimitDistinct, names: Names) -> Resolved:
     below = streaming(node.input, names)
     scope = Scope(below.fields)
     order = tuple(_ordered(term, scope) for term in node.order_by)
@@ -265,7 +265,7 @@ def _(node: query.Arrange, names: Names) -> Resolved:
 
 
 @resolve.register
-def _(node: query.Lookup, names: Names) -> Resolved:
+def _(node: query.SubqueryColumn, names: Names) -> Resolved:
     below, source = streaming(node.input, names), resolve(node.source, names)
     if not source.windowed and not isinstance(source.node, query.Relation):
         name = query.source_name(source.node) or "its input"
@@ -278,12 +278,14 @@ def _(node: query.Lookup, names: Names) -> Resolved:
     kind = "BOOLEAN" if value is None or operand is not None else type_of(value, both.type_of)
     if value is not None and operand is not None:
         check_types(exp.EQ(this=node.operand, expression=node.value), both.type_of)
-    resolved = query.Lookup(below.node, node.name, source.node, condition, value, operand, node.early, node.place)
+    resolved = query.SubqueryColumn(
+        below.node, node.name, source.node, condition, value, operand, node.early, node.place
+    )
     return Resolved(resolved, (*below.fields, Field(node.name, kind, hidden=True)), windowed=False)
 
 
 @resolve.register
-def _(node: query.Prior, names: Names) -> Resolved:
+def _(node: query.PreviousRow, names: Names) -> Resolved:
     below = streaming(node.input, names)
     scope = Scope(below.fields)
     value, keys = scalar(node.value, scope), tuple(scalar(key, scope) for key in node.partition_by)
@@ -302,13 +304,13 @@ def _(node: query.Throttle, names: Names) -> Resolved:
 @resolve.register
 def _(node: Snapshot, names: Names) -> Resolved:
     below = streaming(node.input, names)
-    if not _is_known_to_change(query.unfiltered(below.node)):
+    if not _is_known_to_change(query.without_filters(below.node)):
         raise QueryError("a snapshot tells what a window holds: #keepall, #time(5 sec)", words=["snapshot"])
     return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=True)
 
 
 @resolve.register
-def _(node: Gathered, names: Names) -> Resolved:
+def _(node: OutputEvery, names: Names) -> Resolved:
     below = streaming(node.input, names)
     return Resolved(dataclasses.replace(node, input=below.node), below.fields, windowed=False)
 

@@ -51,7 +51,7 @@ def _(node: query.MatchRecognize, names: Names) -> Resolved:
 
 @resolve.register
 def _(node: query.EagerMatch, names: Names) -> Resolved:
-    deleting = node.input if isinstance(node.input, query.Deleting) else None
+    deleting = node.input if isinstance(node.input, query.WindowWithDeletions) else None
     below = streaming(node.input if deleting is None else deleting.input, names)
     if deleting is not None and node.interval is not None:
         raise QueryError("INTERVAL is not supported over a window with on … delete", words=["interval"])
@@ -67,12 +67,14 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
     check_measures(measures, pattern)
     source = below.node
     if deleting is not None:
-        source = query.Deleting(below.node, tuple(_deletion(one, below, names) for one in deleting.deletions))
+        source = query.WindowWithDeletions(
+            below.node, tuple(_deletion(one, below, names) for one in deleting.deletions)
+        )
     return Resolved(dataclasses.replace(node, input=source, pattern=pattern), measures, windowed=False)
 
 
 @resolve.register
-def _(node: query.Deleting, names: Names) -> Resolved:
+def _(node: query.WindowWithDeletions, names: Names) -> Resolved:
     raise QueryError("a window with on … delete is read by match_recognize, or plainly, select * from it")
 
 

@@ -11,7 +11,7 @@ from bridge.check.objects import with_objects
 from bridge.check.paths import with_parts
 from bridge.check.types import UNKNOWN, check_types, place, type_of, with_type_names
 from bridge.errors import QueryError, nearest
-from bridge.query.variables import CURRENT
+from bridge.query.epl_state import CURRENT
 from windows.schema import is_reserved
 from windows.sql import column
 

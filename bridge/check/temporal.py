@@ -13,8 +13,7 @@ from bridge.check.objects import object_type
 from bridge.check.resolve import Names, Resolved, resolve, streaming
 from bridge.check.scope import Field, Scope, condition_of, scalar
 from bridge.errors import QueryError
-from bridge.query.elements import COUNT, LAST, WHOLE, Told, element, elements
-from bridge.query.epl_nodes import Occurrence
+from bridge.query.epl_patterns import COUNT, LAST, WHOLE, EventColumns, Occurrence, element, elements
 from nfa.temporal.tree import Distinct, Once, Temporal, Then, While, numbers, parts
 from windows.schema import is_reserved
 from windows.types import List
@@ -145,7 +144,7 @@ def _bound(tree: Temporal) -> _Bound:
 def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
     _refuse_tags(node)
     fields: list[Field] = []
-    for told in node.told:
+    for told in node.event_columns:
         columns = scope.events[told.number][1].visible
         if told.is_count:
             fields.append(Field(told.prefix, "BIGINT", (told.alias, COUNT)))
@@ -162,7 +161,7 @@ def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _whole(node: query.TemporalMatch, told: Told, columns: Sequence[Field]) -> str:
+def _whole(node: query.TemporalMatch, told: EventColumns, columns: Sequence[Field]) -> str:
     """The type of an event as a value; of a list of them, where the tag is repeated."""
     event = object_type([(field.name, field.type) for field in columns], node.events[told.number].tag or "")
     return str(List(event)) if (told.number, told.prefix, True) in node.tags else event

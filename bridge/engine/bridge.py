@@ -31,7 +31,7 @@ from bridge.errors import (
     UnknownName,
 )
 from bridge.frontends.epl.tables import CreateTable
-from bridge.query.changes import StateTable
+from bridge.query.epl_state import StateTable
 from bridge.query.notation import notation
 from bridge.query.scripts import Script
 from bridge.sources.arrow import milliseconds

@@ -15,7 +15,7 @@ from bridge.check.scope import Field
 from bridge.engine.event import Event, maker
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
 from bridge.frontends.epl.declarations import Declarations
-from bridge.query.changes import StateTable
+from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import Script
 from bridge.rewrite import Flow, Source

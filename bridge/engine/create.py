@@ -27,11 +27,10 @@ from bridge.frontends.epl.declarations import (
 )
 from bridge.frontends.epl.tables import CreateTable
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
-from bridge.query.changes import StateTable
+from bridge.query.epl_state import StateTable, Variable
 from bridge.query.nodes import Node
 from bridge.query.scripts import MultiFilter, Script
 from bridge.query.scripts import Statement as Output
-from bridge.query.variables import Variable
 from bridge.rewrite.conflicts import met, written
 from windows.schema import Schema
 

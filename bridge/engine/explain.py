@@ -16,12 +16,12 @@ from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry
 from bridge.engine.one_event import single
 from bridge.engine.results import BRIEF, FEW, Report
 from bridge.errors import QueryError
-from bridge.query.changes import ChangeTable, Changing
-from bridge.query.epl_nodes import Enumeration, Gathered, Snapshot
+from bridge.query.epl_columns import Enumeration
+from bridge.query.epl_output import OutputEvery, Snapshot
+from bridge.query.epl_state import ChangedWindow, ChangeTable, SetVariables
 from bridge.query.nodes import Node
 from bridge.query.row_pattern import with_absence
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
-from bridge.query.variables import SetVariables
 from bridge.rewrite.aggregates.panes import LONG
 from bridge.rewrite.matching.match import automaton_of
 from bridge.rewrite.network import CLOCK
@@ -116,21 +116,21 @@ def _title(node: Node) -> str:
             return f"Change {state.name} by {change.verb}"
         case SetVariables():
             return "Set " + ", ".join(f"{name} = {shown(value)}" for name, value in node.settings)
-        case Changing(_, changes):
-            return f"Changing by {', '.join(change.verb for _, change in changes)}"
+        case ChangedWindow(_, changes):
+            return f"ChangedWindow by {', '.join(change.verb for _, change in changes)}"
         case query.TemporalMatch():
             return f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
         case query.EagerMatch():
             return f"{node.pattern} {node.reporting}"
         case Enumeration():
             return f"Enumeration {node.name} of {shown(node.values)}"
-        case query.Lookup():
+        case query.SubqueryColumn():
             asked = "" if node.condition is None else f" {shown(node.condition)}"
-            return f"Lookup {node.name}{asked}"
-        case Snapshot() | Gathered():
+            return f"SubqueryColumn {node.name}{asked}"
+        case Snapshot() | OutputEvery():
             own = str(node).removeprefix(str(node.input)).removeprefix(" AS IT IS").removeprefix(" GATHERED")
             return type(node).__name__ + own
-        case query.Arrange() | query.Throttle() | query.Prior():
+        case query.OrderLimitDistinct() | query.Throttle() | query.PreviousRow():
             return f"{type(node).__name__} {str(node).rpartition(' (')[2][:-1]}"
         case _:
             return type(node).__name__

@@ -28,7 +28,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import Names, respelt
 from bridge.frontends.sql.clauses import window
-from bridge.query.changes import Changing
+from bridge.query.epl_state import ChangedWindow
 from bridge.query.expressions import syntax_error
 from bridge.query.nodes import Node
 from bridge.query.words import RESERVED
@@ -320,7 +320,7 @@ def _(node: query.Window, asked: _Asked, entry: QueryEntry) -> Flow:
 
 
 @snapshot.register
-def _(node: Changing, asked: _Asked, entry: QueryEntry) -> Flow:
+def _(node: ChangedWindow, asked: _Asked, entry: QueryEntry) -> Flow:
     return dataclasses.replace(asked.now_valid(asked.network.content_of(node, entry.epoch)), counted=False)
 
 

@@ -18,7 +18,7 @@ from bridge.engine.one_event import Single, Singles
 from bridge.engine.results import FEW, Grouping, Reports, Results
 from bridge.engine.tables import Tables
 from bridge.errors import QueryError
-from bridge.query.changes import StateTable
+from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream
 from bridge.rewrite import Network
 from bridge.rewrite.conflicts import conflicts, uses, written

@@ -19,7 +19,7 @@ from bridge.errors import QueryError
 from bridge.query.words import WORD
 
 if TYPE_CHECKING:
-    from bridge.query.variables import Variable
+    from bridge.query.epl_state import Variable
 
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")

@@ -19,9 +19,9 @@ from bridge.check.paths import is_path, path
 from bridge.check.types import type_name
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region, word_of
-from bridge.query.event_type import TYPE
+from bridge.query.epl_columns import TYPE
 from bridge.query.expressions import parsed
-from bridge.query.nodes import Correlate, Node, unfiltered
+from bridge.query.nodes import Correlate, Node, without_filters
 from bridge.query.words import NOT_OPERANDS, WORD
 
 _SUBQUERY = "a sub-query cannot stand in an expression: put it into FROM and correlate"
@@ -62,7 +62,7 @@ class Names(NamedTuple):
 
 def visible(node: Node) -> tuple[str, ...]:
     """The aliases of the correlation that `node` is, or filters."""
-    node = unfiltered(node)
+    node = without_filters(node)
     return tuple(alias for alias, _ in node.inputs) if isinstance(node, Correlate) else ()
 
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check.resolve import resolve
 from bridge.engine.catalogue import Catalogue
-from bridge.query.epl_nodes import Enumeration
+from bridge.query.epl_columns import Enumeration
 from bridge.query.nodes import Node
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.rewrite.letters import Letters
@@ -156,7 +156,7 @@ class _Analysis:
     @reach.register(query.Filter)
     @reach.register(query.Map)
     @reach.register(query.Union)
-    @reach.register(query.Arrange)
+    @reach.register(query.OrderLimitDistinct)
     @reach.register(Enumeration)
     def _(self, node: Node) -> Reach:
         backs, lasts = zip(*map(self.reach, node.inputs_of), strict=True)

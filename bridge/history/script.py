@@ -15,7 +15,7 @@ from bridge.errors import QueryError, SourceError, UnknownName, closest, nearest
 from bridge.frontends.epl.tables import CreateTable
 from bridge.frontends.sql.statements import parse, statements
 from bridge.frontends.statements import CreateStream, Query, Statement
-from bridge.query.changes import StateTable
+from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script as Graph
 from windows.schema import Schema, TypeMismatch
 

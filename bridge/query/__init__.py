@@ -1,7 +1,101 @@
-"""The logical form of a query: its objects, scripts of them, and their text."""
+"""The logical form of queries: query objects, expressions, scripts, and their text.
+
+A query is a tree of frozen dataclasses. `str(query)` is its text in the bridge's SQL.
+"""
 
 from bridge.query import text as text  # registers how nodes are written
-from bridge.query.changes import *  # noqa: F403
-from bridge.query.epl_nodes import *  # noqa: F403
-from bridge.query.expressions import *  # noqa: F403
-from bridge.query.nodes import *  # noqa: F403
+from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
+from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
+from bridge.query.epl_patterns import EagerMatch, Occurrence, TemporalMatch
+from bridge.query.epl_state import (
+    Action,
+    Change,
+    ChangedWindow,
+    ChangeTable,
+    Deletion,
+    SetVariables,
+    StateTable,
+    Variable,
+    WindowWithDeletions,
+)
+from bridge.query.expressions import avg, call, col, count, first, last, lit, max, min, scalar, stddev, sum
+from bridge.query.nodes import (
+    Aggregate,
+    Correlate,
+    Definition,
+    Filter,
+    Map,
+    Match,
+    MatchRecognize,
+    Node,
+    Output,
+    Relation,
+    Stream,
+    Union,
+    Window,
+    source_name,
+    walk,
+    without_filters,
+)
+from bridge.query.row_pattern import PerMatch, RowPattern, Skip
+from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, Script, Statement, UpdateSQL
+
+__all__ = [
+    "Action",
+    "Aggregate",
+    "Change",
+    "ChangeTable",
+    "ChangedWindow",
+    "Correlate",
+    "Definition",
+    "Deletion",
+    "EagerMatch",
+    "Enumeration",
+    "Filter",
+    "IntoTable",
+    "Map",
+    "Match",
+    "MatchRecognize",
+    "MultiFilter",
+    "Node",
+    "Occurrence",
+    "OrderLimitDistinct",
+    "Output",
+    "OutputEvery",
+    "PerMatch",
+    "PreviousRow",
+    "RStream",
+    "ReadSQL",
+    "Relation",
+    "RowPattern",
+    "Script",
+    "SetVariables",
+    "Skip",
+    "Snapshot",
+    "StateTable",
+    "Statement",
+    "Stream",
+    "SubqueryColumn",
+    "TemporalMatch",
+    "Throttle",
+    "Union",
+    "UpdateSQL",
+    "Variable",
+    "Window",
+    "WindowWithDeletions",
+    "avg",
+    "call",
+    "col",
+    "count",
+    "first",
+    "last",
+    "lit",
+    "max",
+    "min",
+    "scalar",
+    "source_name",
+    "stddev",
+    "sum",
+    "walk",
+    "without_filters",
+]

@@ -349,7 +349,7 @@ def walk(node: Node) -> Iterable[Node]:
     yield node
 
 
-def unfiltered(node: Node) -> Node:
+def without_filters(node: Node) -> Node:
     """What is left without the filters that a node begins with."""
     while isinstance(node, Filter):
         node = node.input

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from bridge.query.epl_nodes import TemporalMatch
+from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.nodes import Node
 from nfa.temporal import tree as temporal
 from nfa.temporal.calendar import Crontab, Dates

@@ -13,19 +13,10 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.query.changes import ChangeTable, Changing, Leaving
-from bridge.query.epl_nodes import (
-    Arrange,
-    Deleting,
-    EagerMatch,
-    Enumeration,
-    Gathered,
-    Lookup,
-    Prior,
-    Snapshot,
-    TemporalMatch,
-    Throttle,
-)
+from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
+from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
+from bridge.query.epl_patterns import EagerMatch, TemporalMatch
+from bridge.query.epl_state import ChangedWindow, ChangeTable, SetVariables, WindowWithDeletions
 from bridge.query.expression_text import name_text, scalar_text, scalars_text
 from bridge.query.nodes import (
     Aggregate,
@@ -45,7 +36,6 @@ from bridge.query.nodes import (
     source_name,
 )
 from bridge.query.temporal_text import in_time
-from bridge.query.variables import SetVariables
 from bridge.query.words import CLAUSE_WORDS
 from nfa import pattern
 from windows.extents import Batch, Extent, Top, Trailing, Tumbling
@@ -144,16 +134,16 @@ def _item(node: Node) -> str:
             return f"{_below(node, node.input)} {node.pattern}"
         case EagerMatch():
             return f"{_below(node, node.input)} {node.pattern} {node.reporting}"
-        case Deleting(below, deletions):
+        case WindowWithDeletions(below, deletions):
             triggers = ", ".join(_item(one.trigger) for one in deletions)
             return f"{_item(below)} WITHOUT WHAT {triggers} DELETES"
         case TemporalMatch():
             return in_time(node, _item, scalar_text, name_text)
-        case Arrange(below):
+        case OrderLimitDistinct(below):
             return f"({statement(below)}) ARRANGED ({_arrangement(node)})"
-        case Lookup(below, called, source):
+        case SubqueryColumn(below, called, source):
             return f"{_below(node, below)} LOOKING UP {name_text(called)} ({_looked_up(node)} OF {_item(source)}{_where(node)})"
-        case Prior(below, called, value, count, within, keys):
+        case PreviousRow(below, called, value, count, within, keys):
             limit = "" if within is None else f" WITHIN {within} MS"
             apart = f" PARTITION BY {scalars_text(keys)}" if keys else ""
             return f"{_below(node, below)} WITH {name_text(called)} ({scalar_text(value)} OF {count} ROWS BEFORE{limit}{apart})"
@@ -165,7 +155,7 @@ def _item(node: Node) -> str:
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-        case ChangeTable() | Changing() | Leaving() | Snapshot() | Gathered() | SetVariables() | Enumeration():
+        case ChangeTable() | ChangedWindow() | RStream() | Snapshot() | OutputEvery() | SetVariables() | Enumeration():
             return f"({node})"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
 
@@ -184,18 +174,18 @@ def _extent(extent: Extent) -> str:
     return str(extent)
 
 
-def _looked_up(node: Lookup) -> str:
+def _looked_up(node: SubqueryColumn) -> str:
     value = "ROWS" if node.value is None else scalar_text(node.value)
     if node.place is not None:
         return f"{value} OF ROW {node.place}"
     return value if node.operand is None else f"{scalar_text(node.operand)} AMONG {value}"
 
 
-def _where(node: Lookup) -> str:
+def _where(node: SubqueryColumn) -> str:
     return "" if node.condition is None else f" WHERE {scalar_text(node.condition)}"
 
 
-def _arrangement(node: Arrange) -> str:
+def _arrangement(node: OrderLimitDistinct) -> str:
     words = ["DISTINCT"] * node.distinct
     if node.last_of is not None:
         words.append("LAST" + (f" OF {scalars_text(node.last_of)}" if node.last_of else ""))

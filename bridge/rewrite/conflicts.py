@@ -12,10 +12,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge import query
-from bridge.query.changes import ChangeTable
+from bridge.query.epl_state import ChangeTable, SetVariables
 from bridge.query.nodes import Node
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
-from bridge.query.variables import SetVariables
 from bridge.stores import statement
 from bridge.stores.statement import Sql
 from windows.databases import Database

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.query.changes import Leaving, StateTable
-from bridge.query.epl_nodes import Snapshot
+from bridge.query.epl_output import RStream, Snapshot
+from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.flow import FROM, OUT, TIMES, Flow, Form, Need, Selection
@@ -317,7 +317,7 @@ class Network:
                 timed |= source.timed
             timed |= isinstance(below, query.Window) and is_timed(below)
             timed |= isinstance(below, query.Aggregate) and (below.on_change or below.every_change)
-            timed |= isinstance(below, Leaving)
+            timed |= isinstance(below, RStream)
             timed |= isinstance(below, Snapshot) and below.time is not None
             timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None

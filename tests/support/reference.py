@@ -21,8 +21,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge import query as q
-from bridge.query.changes import Leaving
-from bridge.query.epl_nodes import Gathered, Snapshot
+from bridge.query.epl_output import OutputEvery, RStream, Snapshot
 from nfa import pattern as p
 from windows.extents import Batch, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Tumbling, Unbounded
 from windows.schema import Schema
@@ -146,26 +145,26 @@ class Truth:
                 return self.correlate(node)
             case q.Match():
                 return self.match(node)
-            case q.Arrange(input):
+            case q.OrderLimitDistinct(input):
                 moments = itertools.groupby(self.rows(input), key=lambda row: row.moment)
                 return [row for moment, rows in moments for row in self.arranged(node, moment, list(rows))]
             case q.Throttle(input, count, time, keys):
                 tell = paused if keys and time is not None else throttled
                 parts = partitions(self.rows(input), self.key(input, keys))
                 return [row for part in parts for row in tell(part, count, time)]
-            case Leaving(input):
+            case RStream(input):
                 left = sorted(
                     (row for row in self.rows(input) if moment_of(row.out)[0] <= self.now), key=lambda r: r.place
                 )
                 return [Row(row.values, (moment_of(row.out), (at,))) for at, row in enumerate(left)]
-            case Gathered(input, count, first):
+            case OutputEvery(input, count, first):
                 return gathered(self.rows(input), count, first)
             case Snapshot():
                 return self.snapshots(node)
-            case q.Prior(input):
+            case q.PreviousRow(input):
                 parts = partitions(self.rows(input), self.key(input, node.partition_by))
                 return [row for part in parts for row in self.with_prior(node, part)]
-            case q.Lookup(input):
+            case q.SubqueryColumn(input):
                 return [
                     dataclasses.replace(row, values=(*row.values, self.found(node, row)), out=None)
                     for row in self.rows(input)
@@ -189,7 +188,7 @@ class Truth:
                 return [column.alias_or_name for column in columns]
             case q.Match(measures=measures):
                 return measures.names
-            case q.Lookup(input, name) | q.Prior(input, name):
+            case q.SubqueryColumn(input, name) | q.PreviousRow(input, name):
                 return [*self.columns(input), name]
             case q.Correlate(inputs):
                 pairs = [(alias, name) for alias, below in inputs for name in self.columns(below)]
@@ -203,7 +202,9 @@ class Truth:
     def scope(self, node: q.Node) -> Callable[[Row], Scope]:
         """How a row of `node` answers for the names of its columns."""
         names: list[tuple[str | None, str]] = [(None, name) for name in self.columns(node)]
-        while isinstance(node, q.Arrange | q.Throttle | q.Filter | q.Window | Snapshot | Leaving | Gathered):
+        while isinstance(
+            node, q.OrderLimitDistinct | q.Throttle | q.Filter | q.Window | Snapshot | RStream | OutputEvery
+        ):
             node = node.input
         if not isinstance(node, q.Correlate):
             return lambda row: Scope([*names, (None, "ts")], (*row.values, row.ts))
@@ -375,12 +376,12 @@ class Truth:
         rows = rows[::-1]
         if is_sorted(input):
             scope = self.scope(input)
-            for term in reversed(q.unfiltered(input).extent.order):
+            for term in reversed(q.without_filters(input).extent.order):
                 values = {id(row): value(term.this, scope(row)) for row in rows}
                 rows.sort(key=lambda row: least_first(values[id(row)], term.args["desc"]))
         return rows
 
-    def arranged(self, node: q.Arrange, moment: Moment, rows: list[Row]) -> Iterator[Row]:
+    def arranged(self, node: q.OrderLimitDistinct, moment: Moment, rows: list[Row]) -> Iterator[Row]:
         """The rows of one moment: each once, the last of each group, in an order, so many."""
         scope = self.scope(node.input)
         if node.distinct:
@@ -398,7 +399,7 @@ class Truth:
         for number, row in enumerate(rows[node.offset : end]):
             yield Row(row.values, (moment, (number,)))
 
-    def with_prior(self, node: q.Prior, rows: list[Row]) -> Iterator[Row]:
+    def with_prior(self, node: q.PreviousRow, rows: list[Row]) -> Iterator[Row]:
         """Each row with a value of the one so many before."""
         scope = self.scope(node.input)
         for at, row in enumerate(rows):
@@ -408,7 +409,7 @@ class Truth:
             found = None if other is None else value(node.value, scope(other))
             yield dataclasses.replace(row, values=(*row.values, found), out=None)
 
-    def found(self, node: q.Lookup, row: Row) -> Any:
+    def found(self, node: q.SubqueryColumn, row: Row) -> Any:
         """What a sub-query finds among the rows that are in its window after the moment of a row."""
         names = [
             *((None, name) for name in self.columns(node.input)),
@@ -524,7 +525,7 @@ def moment_of(out: Place) -> Moment:
 
 def is_sorted(node: q.Node) -> bool:
     """Whether rows have places of their own in a window (W9)."""
-    window = q.unfiltered(node)
+    window = q.without_filters(node)
     return isinstance(window, q.Window) and isinstance(window.extent, Top)
 
 
@@ -675,7 +676,7 @@ class Aggregation:
 
     def __init__(self, truth: Truth, node: q.Aggregate) -> None:
         self.node = node
-        self.told_anyway = isinstance(node.input, Snapshot) and (node.input.ever or not node.group_by)
+        self.told_anyway = isinstance(node.input, Snapshot) and (node.input.all_groups or not node.group_by)
         self.moments = truth.sampled(node.input) if self.told_anyway else []
         self.input = truth.rows(node.input.input if self.told_anyway else node.input)
         if isinstance(node.input, Snapshot) and not self.told_anyway:

@@ -11,11 +11,23 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl.clauses import Told
 from bridge.frontends.epl.istream_rstream import NEW, TOLD, is_mark
-from bridge.frontends.epl.named_windows import EVER, OF_EVENT, RATE, is_ever, tells_more
+from bridge.frontends.epl.named_windows import is_all_time, tells_more
 from bridge.frontends.epl.previous import of_same, within
 from bridge.frontends.expressions import position_of
-from bridge.query.epl_nodes import Lookup, Prior, Snapshot
-from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window, is_plain_join, unfiltered
+from bridge.query.epl_columns import ALL_TIME, OF_EVENT, RATE, PreviousRow, SubqueryColumn
+from bridge.query.epl_output import Snapshot
+from bridge.query.nodes import (
+    Aggregate,
+    Correlate,
+    Filter,
+    Map,
+    Node,
+    Stream,
+    Union,
+    Window,
+    is_plain_join,
+    without_filters,
+)
 from windows.extents import FirstRange, FirstRows, Range, Rows, Top, Unbounded
 from windows.sql import column
 from windows.sql import column as by_name
@@ -44,7 +56,7 @@ class Asked:
 def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
     snapshot = isinstance(node, Snapshot)
-    window = unfiltered(node.input if isinstance(node, Snapshot) else node)
+    window = without_filters(node.input if isinstance(node, Snapshot) else node)
     lists = [found for column in asked.columns for found in column.find_all(exp.ArrayAgg)]
     if isinstance(window, Correlate):
         _check_join(cursor, window, position)
@@ -64,7 +76,7 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
         cursor.fail("window wants a window: #keepall has all events", lists[0].meta.get("start"))
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
-    if snapshot and is_ever(_plain(node, asked)):
+    if snapshot and is_all_time(_plain(node, asked)):
         cursor.fail(
             "firstever, lastever and countever are not supported with output snapshot", asked.position or position
         )
@@ -169,7 +181,7 @@ def told_before(
                 position_of(value),
             )
         called = f"{TOLD}{place}"
-        node = Prior(node, called, by_name(_alias_of(item)), 1, None, keys)
+        node = PreviousRow(node, called, by_name(_alias_of(item)), 1, None, keys)
         counts = isinstance(value, exp.Count)
         none = [exp.Literal.number(0)]
         before[place] = exp.Coalesce(this=by_name(called), expressions=none) if counts else by_name(called)
@@ -206,8 +218,8 @@ _KEPT = (Unbounded, FirstRows, FirstRange)
 
 def is_apart(node: Node, columns: Sequence[exp.Expr]) -> bool:
     """Whether columns are of other events than the window's: of all that ever came, or of the last so many seconds."""
-    calls = [part for one in columns for part in one.walk() if EVER in part.meta]
-    base = unfiltered(node)
+    calls = [part for one in columns for part in one.walk() if ALL_TIME in part.meta]
+    base = without_filters(node)
     leaves = isinstance(base, Correlate) or (isinstance(base, Window) and not isinstance(base.extent, _KEPT))
     return bool(calls) and (leaves or any(RATE in call.meta for call in calls))
 
@@ -215,7 +227,7 @@ def is_apart(node: Node, columns: Sequence[exp.Expr]) -> bool:
 def ever(cursor: Cursor, node: Node, asked: Asked, told: Told, position: int) -> Node:
     """The aggregates over a window, with those of all events beside them."""
     position = asked.position or position
-    base = unfiltered(node)
+    base = without_filters(node)
     if not isinstance(base, (Stream, Window)) or getattr(getattr(base, "extent", None), "slide", None) is not None:
         cursor.fail(
             "firstever, lastever, countever and rate are supported over one stream, without a window or with one that is "
@@ -244,7 +256,7 @@ def _taken_apart(
     inner: list[exp.Expr] = []
 
     def part(node: exp.Expr) -> exp.Expr:
-        if EVER in node.meta:
+        if ALL_TIME in node.meta:
             calls[name := f"ever.{len(calls) + 1}"] = node.copy()
             milliseconds = node.meta.get(RATE)
             return column(name) if milliseconds is None else _rate(name, milliseconds)
@@ -255,7 +267,7 @@ def _taken_apart(
 
     columns = []
     for one in asked.columns:
-        if any(EVER in node.meta for node in one.walk()) and not isinstance(one, exp.Alias):
+        if any(ALL_TIME in node.meta for node in one.walk()) and not isinstance(one, exp.Alias):
             cursor.fail("a column with firstever, lastever, countever or rate is named here: … as x", position)
         columns.append(exp.alias_(one.unalias().transform(part), one.alias_or_name or one.sql(), quoted=True))
     return calls, inner, tuple(columns)
@@ -280,7 +292,7 @@ class _Running:
         """The results that are told, with what the calls come to by then, by their names."""
         every = {name: _value(call) for name, call in calls.items() if RATE not in call.meta}
         rates = {name: call.meta[RATE] for name, call in calls.items() if RATE in call.meta}
-        base = unfiltered(self.node)
+        base = without_filters(self.node)
         if rates and isinstance(base, Window) and not isinstance(base.extent, Unbounded):
             cursor.fail("rate is supported without a window, and over #keepall: it has a time of its own", position)
         every |= {f"since.{name}": exp.Min(this=column("ts")) for name in rates}
@@ -296,19 +308,19 @@ class _Running:
         own = tuple(map(column, self.keys.values()))
         last = Window(Aggregate(_all(self.node, extent), listed, tuple(self.keys)), Rows(1), own)
         for name in values:
-            told = Lookup(told, name, last, of_same(name, own), within(name, column(name)), place=0)
+            told = SubqueryColumn(told, name, last, of_same(name, own), within(name, column(name)), place=0)
         return told
 
 
 def _value(call: exp.Expr) -> exp.Expr:
     """The aggregate, as one over a window that holds all events."""
     found = call.copy()
-    found.meta.pop(EVER)
+    found.meta.pop(ALL_TIME)
     return found
 
 
 def _all(node: Node, extent: Unbounded | Range) -> Node:
     """The same events, in another window."""
-    if isinstance(node, Filter) and isinstance(unfiltered(node), Window):
+    if isinstance(node, Filter) and isinstance(without_filters(node), Window):
         return dataclasses.replace(node, input=_all(node.input, extent))
     return Window(node.input if isinstance(node, Window) else node, extent)

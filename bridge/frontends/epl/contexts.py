@@ -18,8 +18,8 @@ from bridge.frontends.epl.clauses import Context, Keyed, Told
 from bridge.frontends.epl.filters import filtered
 from bridge.frontends.epl.inputs import Joins
 from bridge.frontends.expressions import Names, position_of, resolved
-from bridge.query.changes import Leaving
-from bridge.query.epl_nodes import EagerMatch, TemporalMatch
+from bridge.query.epl_output import RStream
+from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Node, Stream, Window, walk
 from nfa.temporal.tree import is_timed
 from windows.extents import BY_KEY, FirstRange, Range, Session
@@ -248,7 +248,7 @@ def qualified(keys: Sequence[exp.Expr], alias: str) -> tuple[exp.Expr, ...]:
 def _is_timed(node: Node, aggregating: bool) -> bool:
     """Whether time alone tells results, and so perhaps those of several keys at once."""
     for below in walk(node):
-        aggregating = aggregating or isinstance(below, Leaving)
+        aggregating = aggregating or isinstance(below, RStream)
         if isinstance(below, TemporalMatch) and is_timed(below.pattern):
             return True
         if isinstance(below, EagerMatch) and below.interval is not None:

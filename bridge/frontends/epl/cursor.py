@@ -17,7 +17,7 @@ from bridge.frontends.cursor import Cursor, blanked, tokens
 
 if TYPE_CHECKING:
     from bridge.frontends.epl.clauses import Context
-    from bridge.query.variables import Variable
+    from bridge.query.epl_state import Variable
 
 UNITS = {
     "MSEC": 1, "MILLISECOND": 1, "MILLISECONDS": 1, "SEC": 1000, "SECOND": 1000, "SECONDS": 1000, "MIN": 60_000,

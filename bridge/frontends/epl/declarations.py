@@ -18,9 +18,9 @@ from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
 from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTable
 from bridge.frontends.epl.variables import Constants, CreateVariable, OnSet, after
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
+from bridge.query.epl_state import Variable
 from bridge.query.expressions import projections, scalar
 from bridge.query.nodes import Filter, Map, Node, Stream
-from bridge.query.variables import Variable
 from windows.schema import Schema
 
 Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow

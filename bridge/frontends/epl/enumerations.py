@@ -14,7 +14,7 @@ from bridge.check.enumerations import CONDITIONAL, METHODS
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.expressions import Names, resolved
-from bridge.query.epl_nodes import Enumeration
+from bridge.query.epl_columns import Enumeration
 from bridge.query.nodes import Node
 from windows.sql import column
 

@@ -10,8 +10,8 @@ from sqlglot import exp
 from bridge.errors import NameTaken, QueryError, nearest
 from bridge.frontends.epl.expressions import TYPES
 from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
-from bridge.query.event_type import TYPE, stream_of, typed
-from bridge.query.nodes import Filter, Map, Node, Stream, Union, unfiltered
+from bridge.query.epl_columns import TYPE, stream_of, with_type
+from bridge.query.nodes import Filter, Map, Node, Stream, Union, without_filters
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
 from windows.types import List, Struct, shape
 
@@ -82,7 +82,7 @@ class EventTypes:
     def insert(self, name: str, node: Node) -> None:
         """Says what is inserted into a variant stream: events of one of its members."""
         variant = self.variants[name.lower()]
-        below = unfiltered(node)
+        below = without_filters(node)
         stream = stream_of(below) if isinstance(below, Map) else below
         if not isinstance(stream, Stream) or stream.name.lower() not in map(str.lower, variant.members):
             wanted = " or ".join(f"select * from {member}" for member in variant.members)
@@ -129,7 +129,7 @@ class EventTypes:
         children, schema = list(dict.fromkeys(self._below(name.lower()))), self.schema(name)
         if not children or schema is None:
             return None
-        own: Node = typed(Stream(name)) if is_typed else Stream(name)
+        own: Node = with_type(Stream(name)) if is_typed else Stream(name)
         return Union((own, *(_with_columns(Stream(child), schema, is_typed) for child in children)))
 
     def _below(self, name: str) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _with_columns(node: Node, columns: Schema, is_typed: bool) -> Node:
 def _typed_inside(node: Node) -> Node:
     if isinstance(node, Filter):
         return dataclasses.replace(node, input=_typed_inside(node.input))
-    return typed(node) if isinstance(node, Stream) else node
+    return with_type(node) if isinstance(node, Stream) else node
 
 
 def _columns(columns: Schema, is_typed: bool) -> tuple[exp.Expr, ...]:

@@ -15,7 +15,7 @@ from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import paths as epl_paths
 from bridge.frontends.epl.values import with_values
 from bridge.frontends.expressions import plain, position_of, refuse_foreign, unchecked
-from bridge.query.event_type import TYPE
+from bridge.query.epl_columns import TYPE
 from windows.schema import TypeMismatch, canonical_type
 
 TYPES = {

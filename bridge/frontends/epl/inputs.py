@@ -12,8 +12,7 @@ from bridge.frontends.epl.filters import _JOINS, condition, filtered
 from bridge.frontends.epl.pattern import pattern
 from bridge.frontends.epl.views import windowed, windows
 from bridge.frontends.expressions import Inside, Names, resolved
-from bridge.query.elements import Told
-from bridge.query.epl_nodes import TemporalMatch
+from bridge.query.epl_patterns import EventColumns, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Node, Stream, Window
 
 RESERVED = frozenset(
@@ -146,7 +145,7 @@ def names_of(joins: Joins) -> Names:
     """The qualifiers of a join's columns: its aliases, and the tags of its patterns where they are one input's alone."""
     aliases = tuple(found.alias for found in joins.items)
     inside: dict[tuple[str | None, str], Inside] = {}
-    told = [(one.alias, tag) for one in joins.items for tag in _told(one.node)]
+    told = [(one.alias, tag) for one in joins.items for tag in _event_columns(one.node)]
     for alias, tag in told:
         found = Inside(alias, tag.prefix, tag.is_one)
         inside[alias, tag.alias] = found
@@ -155,12 +154,12 @@ def names_of(joins: Joins) -> Names:
     return Names(None, aliases, inside)
 
 
-def _told(node: Node) -> tuple[Told, ...]:
+def _event_columns(node: Node) -> tuple[EventColumns, ...]:
     while isinstance(node, Window):
         node = node.input
-    return node.told if isinstance(node, TemporalMatch) else ()
+    return node.event_columns if isinstance(node, TemporalMatch) else ()
 
 
 def tags_of(node: Node) -> tuple[str, ...]:
     """The tags of the pattern that a node is, or a window of."""
-    return tuple(told.alias for told in _told(node))
+    return tuple(told.alias for told in _event_columns(node))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.query.changes import Leaving
-from bridge.query.epl_nodes import Arrange, EagerMatch, Prior, TemporalMatch
+from bridge.query.epl_columns import PreviousRow
+from bridge.query.epl_output import OrderLimitDistinct, RStream
+from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.expressions import in_order
-from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window, is_plain_join, unfiltered, walk
+from bridge.query.nodes import Correlate, Filter, Map, Node, Union, Window, is_plain_join, walk, without_filters
 from windows.extents import Range
 from windows.sql import column
 
@@ -26,11 +27,11 @@ NEW = "istream"
 """The column that tells what comes from what leaves; a statement names it `istream()`."""
 
 
-def leaving(cursor: Cursor, node: Node, position: int) -> Leaving:
+def leaving(cursor: Cursor, node: Node, position: int) -> RStream:
     """What leaves a window; `position`: where rstream stands."""
     if not isinstance(node, Window):
         cursor.fail("rstream wants one stream with a window: #time(5 sec), #length(5)", position)
-    return Leaving(node)
+    return RStream(node)
 
 
 def both(cursor: Cursor, node: Node, position: int) -> Node:
@@ -44,7 +45,7 @@ UNION ALL SELECT *, FALSE AS istream FROM (SELECT * FROM s WINDOW(ROWS 5) AS THE
     """
     if isinstance(node, (EagerMatch, TemporalMatch)):
         return node
-    return Union((_marked(node, exp.true()), _marked(Leaving(node), exp.false())))
+    return Union((_marked(node, exp.true()), _marked(RStream(node), exp.false())))
 
 
 def check_join(cursor: Cursor, node: Node, position: int) -> None:
@@ -60,7 +61,7 @@ def check_join(cursor: Cursor, node: Node, position: int) -> None:
 
 def of_join(node: Node, columns: tuple[exp.Expr, ...], both: bool) -> Node:
     """The combinations that leave with the first of their parts; with `both` those that come before, each marked."""
-    left = Map(Leaving(node), _valued(columns, exp.false()))
+    left = Map(RStream(node), _valued(columns, exp.false()))
     return Union((Map(node, _valued(columns, exp.true())), left)) if both else left
 
 
@@ -70,7 +71,7 @@ def _marked(node: Node, value: exp.Expr) -> Map:
 
 def is_both(node: Node) -> bool:
     """Whether a statement's source is what comes and what leaves."""
-    return isinstance(unfiltered(node), Union)
+    return isinstance(without_filters(node), Union)
 
 
 def streams_of(node: Node) -> str:
@@ -80,7 +81,9 @@ def streams_of(node: Node) -> str:
         return "RSTREAM"
     if any(isinstance(one, Union) for one in below):
         return "IRSTREAM"
-    left = any(isinstance(one, Leaving) or (isinstance(one, Prior) and one.name.startswith(TOLD)) for one in below)
+    left = any(
+        isinstance(one, RStream) or (isinstance(one, PreviousRow) and one.name.startswith(TOLD)) for one in below
+    )
     return "RSTREAM" if left else ""
 
 
@@ -114,7 +117,7 @@ def _valued(columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, .
     return tuple(column.transform(lambda one: value.copy() if is_mark(one) else one) for column in columns)
 
 
-def arranged(node: Arrange) -> Arrange:
+def arranged(node: OrderLimitDistinct) -> OrderLimitDistinct:
     """The same order of what comes, and after it of what leaves."""
     return dataclasses.replace(node, order_by=(in_order(f"{NEW} DESC"), *node.order_by))
 
@@ -124,7 +127,7 @@ def arranged(node: Arrange) -> Arrange:
 
 def tells_leaving(node: Node) -> bool:
     """Whether a statement's source gives what leaves."""
-    return any(isinstance(below, Leaving) for below in walk(node))
+    return any(isinstance(below, RStream) for below in walk(node))
 
 
 def every_so_long(cursor: Cursor, node: Node, pace: Pace) -> Node:
@@ -134,10 +137,12 @@ def every_so_long(cursor: Cursor, node: Node, pace: Pace) -> Node:
     return found if is_both(node) else Filter(found, exp.Not(this=column(NEW)))
 
 
-def told(node: Node, pace: Pace, mark: str) -> Arrange:
+def told(node: Node, pace: Pace, mark: str) -> OrderLimitDistinct:
     """The rows of each period, those whose mark says that they came first; or the last of either kind."""
     batch = Window(node, Range(pace.time or 1, pace.time, first=True))
-    return Arrange(batch, (in_order(f'"{mark}" DESC'),), last_of=(column(mark),) if pace.kind == "last" else None)
+    return OrderLimitDistinct(
+        batch, (in_order(f'"{mark}" DESC'),), last_of=(column(mark),) if pace.kind == "last" else None
+    )
 
 
 def check(cursor: Cursor, pace: Pace) -> None:
@@ -153,5 +158,5 @@ def _beside(cursor: Cursor, node: Node) -> Node:
     """What comes, beside what leaves."""
     if isinstance(node, Filter):
         return Filter(_beside(cursor, node.input), node.condition)
-    assert isinstance(node, Leaving)
+    assert isinstance(node, RStream)
     return both(cursor, node.input, 0)

@@ -19,10 +19,10 @@ from bridge.frontends.epl import row_pattern as epl_rows
 from bridge.frontends.epl.cursor import period
 from bridge.frontends.epl.paths import Count, Index, Key, Name, Step, following
 from bridge.frontends.expressions import position_of
-from bridge.query.epl_nodes import EagerMatch
+from bridge.query.epl_patterns import EagerMatch
+from bridge.query.epl_state import CURRENT
 from bridge.query.nodes import Node
 from bridge.query.row_pattern import RowPattern, identifier
-from bridge.query.variables import CURRENT
 from nfa import pattern as variables
 from nfa.pattern import Pattern, symbols
 from nfa.skip import After

@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING
 
 from bridge.errors import NameTaken, QueryError, nearest
 from bridge.frontends.epl.tables import kept
-from bridge.query.changes import Action, Change, ChangeTable, Changing, StateTable
-from bridge.query.epl_nodes import (
-    Arrange,
-    Deleting,
-    EagerMatch,
-    Enumeration,
-    Gathered,
-    Lookup,
-    Prior,
-    Snapshot,
-    Throttle,
-)
-from bridge.query.nodes import Aggregate, Filter, Map, Node, Output, Relation, Stream, Window, unfiltered
+from bridge.query.epl_columns import ALL_TIME, OF_EVENT, Enumeration, PreviousRow, SubqueryColumn
+from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, Snapshot, Throttle
+from bridge.query.epl_patterns import EagerMatch
+from bridge.query.epl_state import Action, Change, ChangedWindow, ChangeTable, StateTable, WindowWithDeletions
+from bridge.query.nodes import Aggregate, Filter, Map, Node, Output, Relation, Stream, Window, without_filters
 from windows.extents import FirstRange, FirstRows, Rows, Top, Trailing, Tumbling, Unbounded
 
 if TYPE_CHECKING:
@@ -27,20 +19,10 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-OF_EVENT = "of_event"
-"""Marks the LAST of an aggregate that stands for a value of the event itself."""
 
-
-EVER = "ever"
-"""Marks aggregates over all events that ever came, whatever the window holds."""
-
-RATE = "rate"
-"""Marks the count of such events that is a rate, with its milliseconds."""
-
-
-def is_ever(node: Aggregate) -> bool:
+def is_all_time(node: Aggregate) -> bool:
     """Whether it asks for aggregates over all events that ever came."""
-    return any(EVER in part.meta for column in node.columns for part in column.walk())
+    return any(ALL_TIME in part.meta for column in node.columns for part in column.walk())
 
 
 def tells_more(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
@@ -83,7 +65,7 @@ class NamedWindow:
     def content(self) -> Node:
         """What is in it."""
         window = dataclasses.replace(self.window, input=self.rows)
-        return Changing(window, self.changes) if self.changes else window
+        return ChangedWindow(window, self.changes) if self.changes else window
 
     @property
     def only_deletes(self) -> bool:
@@ -165,11 +147,11 @@ class NamedWindows:
             return self._told(node.name)
         if isinstance(node, Stream) and self.is_table(node.name):
             return Relation(self.tables[node.name.lower()].name)
-        if isinstance(node, (Map, Filter, Arrange, Throttle, Prior, Output, Enumeration, Gathered)):
+        if isinstance(node, (Map, Filter, OrderLimitDistinct, Throttle, PreviousRow, Output, Enumeration, OutputEvery)):
             return node.with_inputs(self.put)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
             return node.with_inputs(self.put)  # batches of what is inserted
-        if isinstance(node, Lookup):
+        if isinstance(node, SubqueryColumn):
             early = node.early and not (isinstance(node.input, Stream) and node.input.name in self)
             return dataclasses.replace(node, input=self.put(node.input), source=self._put(node.source), early=early)
         return self._put(node)
@@ -204,15 +186,15 @@ class NamedWindows:
     @staticmethod
     def _matched(node: Node) -> Node:
         """What match_recognize reads: of a window that events change, they may delete."""
-        if not isinstance(node, Changing):
+        if not isinstance(node, ChangedWindow):
             return node
         if not all(change.is_deletion for _, change in node.changes):
             raise QueryError("match_recognize over a window with on … update or on … merge is not supported")
-        return Deleting(node.input, node.deletions)
+        return WindowWithDeletions(node.input, node.deletions)
 
     def _aggregated(self, node: Aggregate, every: Window) -> Node:
         """An aggregate over all events of a named window is over what is in it."""
-        below = unfiltered(every.input)
+        below = without_filters(every.input)
         self._check_unasked(below)
         if not (isinstance(below, Stream) and below.name in self):
             return node.with_inputs(self._put)
@@ -223,7 +205,7 @@ class NamedWindows:
                 words=[below.name],
             )
         known = self.known[below.name.lower()]
-        if is_ever(node) and (known.changes or not isinstance(known.window.extent, Unbounded)):
+        if is_all_time(node) and (known.changes or not isinstance(known.window.extent, Unbounded)):
             raise QueryError(f"firstever, lastever and countever are not supported over the window {below.name!r}")
         if is_per_event(node) and not known.only_deletes:
             raise QueryError(
@@ -239,7 +221,9 @@ class NamedWindows:
     def _sampled(self, node: Snapshot) -> Node:
         """A snapshot of all events of a named window is of what is in it."""
         every = node.input
-        below = unfiltered(every.input) if isinstance(every, Window) and isinstance(every.extent, Unbounded) else None
+        below = (
+            without_filters(every.input) if isinstance(every, Window) and isinstance(every.extent, Unbounded) else None
+        )
         if isinstance(every, Window) and isinstance(below, Stream) and below.name in self:
             return dataclasses.replace(node, input=self._put(every.input))
         return node.with_inputs(self._put)
@@ -247,8 +231,8 @@ class NamedWindows:
     def _check_unasked(self, node: Node) -> None:
         """What is in a named window now is not filtered by values that change."""
         below = node
-        while isinstance(below, Lookup) and below.early:
-            below = unfiltered(below.input)
+        while isinstance(below, SubqueryColumn) and below.early:
+            below = without_filters(below.input)
         if below is not node and isinstance(below, Stream) and below.name in self:
             raise QueryError(
                 f"aggregates over the window {below.name!r}, filtered by a variable that changes, are not supported",

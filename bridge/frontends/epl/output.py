@@ -15,9 +15,10 @@ from bridge.frontends.epl.istream_rstream import arranged as newest_first
 from bridge.frontends.epl.istream_rstream import every_so_long, is_both, tells_leaving
 from bridge.frontends.epl.named_windows import is_per_event
 from bridge.frontends.expressions import Names, position_of, resolved
-from bridge.query.changes import Leaving
-from bridge.query.epl_nodes import Arrange, EagerMatch, Enumeration, Gathered, Lookup, Prior, Snapshot, Throttle
-from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Window, is_plain_join, unfiltered
+from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
+from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
+from bridge.query.epl_patterns import EagerMatch
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Window, is_plain_join, without_filters
 from windows.extents import Range, Rows, Unbounded
 
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
@@ -80,21 +81,21 @@ def paced(
     if pace is None:
         return node
     if pace.count is not None and not keys and _has_several(node):
-        gathered = Gathered(node, pace.count, pace.kind == "first")
-        return Arrange(gathered, last_of=()) if pace.kind == "last" else gathered
+        gathered = OutputEvery(node, pace.count, pace.kind == "first")
+        return OrderLimitDistinct(gathered, last_of=()) if pace.kind == "last" else gathered
     if pace.count is not None:
         _check_counting(cursor, node, pace)
     if pace.kind == "first":
         return Throttle(node, pace.count, pace.time, groups or keys)
     extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
     batch = Window(node, extent, keys)
-    return Arrange(batch, last_of=groups or ()) if pace.kind == "last" else batch
+    return OrderLimitDistinct(batch, last_of=groups or ()) if pace.kind == "last" else batch
 
 
 def _has_several(node: Node) -> bool:
     """Whether an event may have several results, which are counted as they are told: of a join, or of batches."""
     base = node
-    while isinstance(base, (Filter, Lookup)):
+    while isinstance(base, (Filter, SubqueryColumn)):
         base = base.input
     return not isinstance(base, Aggregate) and _is_batch(base)
 
@@ -102,10 +103,10 @@ def _has_several(node: Node) -> bool:
 def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
     """Events can be counted by their results only where each has one."""
     base = node
-    while isinstance(base, (Filter, Map, Lookup, Prior, Enumeration)):
+    while isinstance(base, (Filter, Map, SubqueryColumn, PreviousRow, Enumeration)):
         base = base.input
     batch = isinstance(base, Window) and getattr(base.extent, "slide", None) is not None
-    several = isinstance(base, (Correlate, EagerMatch, Leaving)) or batch
+    several = isinstance(base, (Correlate, EagerMatch, RStream)) or batch
     if isinstance(base, Aggregate):
         several = base.every_change or base.having is not None or _is_batch(base.input)
     if several:
@@ -116,12 +117,12 @@ def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
         )
 
 
-def sampled(cursor: Cursor, node: Node, pace: Pace, aggregating: bool, ever: bool = False) -> Node:
+def sampled(cursor: Cursor, node: Node, pace: Pace, aggregating: bool, all_groups: bool = False) -> Node:
     """`output snapshot every 2 sec` over a window: what is in it then, counted from the first row there is.
 
     An aggregate of a stream without a window is of all its events.
     """
-    base = unfiltered(node)
+    base = without_filters(node)
     held = isinstance(base, (Stream, Window)) and getattr(getattr(base, "extent", None), "slide", None) is None
     if not held and not (isinstance(base, Correlate) and is_plain_join(base) and pace.time is not None):
         cursor.fail(
@@ -131,11 +132,11 @@ def sampled(cursor: Cursor, node: Node, pace: Pace, aggregating: bool, ever: boo
         )
     if aggregating and isinstance(base, Stream):
         node = Window(node, Unbounded())
-    return Snapshot(node, pace.time, pace.count, ever)
+    return Snapshot(node, pace.time, pace.count, all_groups)
 
 
 def _is_batch(node: Node) -> bool:
-    node = unfiltered(node)
+    node = without_filters(node)
     return isinstance(node, Correlate) or getattr(getattr(node, "extent", None), "slide", None) is not None
 
 
@@ -157,7 +158,7 @@ def single_events(
         )
     if asked.is_arranged and not asked.distinct:
         order = tuple(exp.Ordered(this=_meant(term.this, columns), desc=term.args["desc"]) for term in asked.order)
-        arranged = Arrange(node, order, asked.limit, asked.offset)
+        arranged = OrderLimitDistinct(node, order, asked.limit, asked.offset)
         node = newest_first(arranged) if marked else arranged
     if columns != (exp.Star(),):
         node = Map(node, columns)
@@ -183,7 +184,7 @@ def _of_all_groups(cursor: Cursor, node: Aggregate, pace: Pace) -> Aggregate:
         cursor.fail(
             "output all with values of single events beside groups is not supported: leave all out", pace.position
         )
-    return dataclasses.replace(node, input=sampled(cursor, node.input, pace, True, ever=True), every_change=False)
+    return dataclasses.replace(node, input=sampled(cursor, node.input, pace, True, all_groups=True), every_change=False)
 
 
 def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told) -> Node:
@@ -192,7 +193,7 @@ def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked
         term if whole_rows else exp.Ordered(this=_column(cursor, term.this, columns, None), desc=term.args["desc"])
         for term in asked.order
     )
-    return Arrange(node, order, asked.limit, asked.offset, asked.distinct)
+    return OrderLimitDistinct(node, order, asked.limit, asked.offset, asked.distinct)
 
 
 def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], position: int | None) -> exp.Expr:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge.check.paths import key, path
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import position_of
-from bridge.query.elements import COUNT, LAST, Element
+from bridge.query.epl_patterns import COUNT, LAST, Element
 
 _ENDS = {"firstof": 0, "lastof": -1}
 COUNTS = ("countof", "size")
@@ -86,7 +86,7 @@ def steps(cursor: Cursor, node: exp.Expr) -> list[Step] | None:
 
 
 def as_column(found: list[Step]) -> exp.Expr:
-    """The tree of a chain. What may be an event of several, `b[0].v`, is a column of such an input (`bridge.query.elements`)."""
+    """The tree of a chain. `b[0].v`, which may be one event of several, is a column of that element (`query.epl_patterns`)."""
     match found:
         case [Name(tag), Index(place), Name(name), *rest]:
             return following(_of_several(tag, LAST if place < 0 else place, name), rest)

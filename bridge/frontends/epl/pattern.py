@@ -19,8 +19,7 @@ from bridge.frontends.epl.filters import filtered
 from bridge.frontends.epl.paths import COUNTS
 from bridge.frontends.epl.timers import timer
 from bridge.frontends.expressions import Names, position_of, resolved
-from bridge.query.elements import COUNT, LAST, WHOLE, Element, elements
-from bridge.query.epl_nodes import Occurrence, TemporalMatch
+from bridge.query.epl_patterns import COUNT, LAST, WHOLE, Element, Occurrence, TemporalMatch, elements
 from bridge.query.nodes import Stream
 from nfa.temporal.calendar import Dates
 from nfa.temporal.tree import (

@@ -1,4 +1,4 @@
-"""EPL's prev and prior: values of events before, each standing as a column that a Prior then gives the rows."""
+"""EPL's prev and prior: values of events before, each standing as a column that a PreviousRow then gives the rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl.istream_rstream import mark
-from bridge.frontends.epl.named_windows import EVER, RATE
 from bridge.frontends.expressions import Names, position_of, resolved
-from bridge.query.epl_nodes import EagerMatch, Lookup, Prior, TemporalMatch
+from bridge.query.epl_columns import ALL_TIME, RATE, PreviousRow, SubqueryColumn
+from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Node, Window
 from windows.extents import Range, Rows, Session, Top, Trailing
 
@@ -92,7 +92,7 @@ class Priors:
         if len(node.expressions) != 1:
             self.cursor.fail(f"{node.name.lower()} wants one value", node.meta.get("start", position_of(node)))
         found = make(this=node.expressions[0].copy())
-        found.meta[EVER] = True
+        found.meta[ALL_TIME] = True
         return found
 
     def _rate(self, node: exp.Anonymous) -> exp.Expr:
@@ -102,7 +102,7 @@ class Priors:
             at = node.meta.get("start", position_of(node))
             self.cursor.fail("rate wants a number of seconds: rate(5)", at)
         found = exp.Count(this=exp.Star())
-        found.meta[EVER], found.meta[RATE] = True, round(float(seconds.name) * 1000)
+        found.meta[ALL_TIME], found.meta[RATE] = True, round(float(seconds.name) * 1000)
         return found
 
     def _nth(self, node: exp.Anonymous) -> exp.Expr:
@@ -134,7 +134,7 @@ class Priors:
             if isinstance(base, Window):
                 node = self._within(node, base, call, value, context)
             elif call.function == "prior":
-                node = Prior(node, call.name, value, call.count, None, context)
+                node = PreviousRow(node, call.name, value, call.count, None, context)
             else:
                 self.cursor.fail(f"{call.function} wants a window: prior is of all events", call.position)
         return node
@@ -144,7 +144,7 @@ class Priors:
         extent, keys = window.extent, window.partition_by
         slides = getattr(extent, "slide", None) is not None
         if call.function == "prior" and keys == context and not slides:
-            return Prior(node, call.name, value, call.count, None, keys)
+            return PreviousRow(node, call.name, value, call.count, None, keys)
         if slides or (call.function == "prior" and isinstance(extent, SEARCHED)):
             self.cursor.fail(
                 f"{call.function} over this window is not supported: over #length, #time and #keepall it is",
@@ -155,12 +155,14 @@ class Priors:
                 f"the window holds {extent.count} events: {call.count} before is none of it", call.position
             )
         if call.function in ("prev", "prior") and not isinstance(extent, SEARCHED):
-            return Prior(node, call.name, value, call.count, extent.size if isinstance(extent, Range) else None, keys)
+            return PreviousRow(
+                node, call.name, value, call.count, extent.size if isinstance(extent, Range) else None, keys
+            )
         condition = of_same(call.name, keys)
         if call.function == "prevcount":
-            return Lookup(node, call.name, window, condition, exp.Count(this=exp.Star()))
+            return SubqueryColumn(node, call.name, window, condition, exp.Count(this=exp.Star()))
         place = -1 - call.count if call.function == "prevtail" else call.count
-        return Lookup(node, call.name, window, condition, within(call.name, value), place=place)
+        return SubqueryColumn(node, call.name, window, condition, within(call.name, value), place=place)
 
 
 def of_same(name: str, keys: Sequence[exp.Expr]) -> exp.Expr | None:

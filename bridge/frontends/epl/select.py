@@ -10,9 +10,10 @@ from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl.enumerations import EACH
 from bridge.frontends.epl.previous import BEFORE, Priors
 from bridge.frontends.epl.subqueries import FOUND, Subqueries
-from bridge.query.epl_nodes import Enumeration, Lookup, Prior, TemporalMatch
+from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
+from bridge.query.epl_patterns import TemporalMatch
+from bridge.query.epl_state import CURRENT
 from bridge.query.nodes import Correlate, Filter, Node, Window, walk
-from bridge.query.variables import CURRENT
 
 LATER = (FOUND, BEFORE)
 """What the columns begin with that stand for sub-queries, and for values of events before."""
@@ -41,7 +42,7 @@ def refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[e
         tag
         for below in patterns
         for number, tag, several in below.tags
-        if several and not any(told.number == number and told.is_whole for told in below.told)
+        if several and not any(told.number == number and told.is_whole for told in below.event_columns)
     )
     if columns == (exp.Star(),) and (tag := next(found, None)) is not None:
         message = f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
@@ -51,7 +52,7 @@ def refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[e
 def refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
     """What a sub-query finds is known as an event arrives; a window would ask again as it leaves."""
     below, looks_up = node, False
-    while isinstance(below, (Filter, Lookup, Prior, Enumeration)):
+    while isinstance(below, (Filter, SubqueryColumn, PreviousRow, Enumeration)):
         looks_up, below = looks_up or not isinstance(below, Filter), below.input
     if looks_up and isinstance(below, (Window, Correlate)):
         cursor.fail(

@@ -63,11 +63,10 @@ from bridge.frontends.epl.variables import (
 )
 from bridge.frontends.expressions import Names, joined, position_of, resolved
 from bridge.frontends.statements import CreateQuery, Query
-from bridge.query.changes import Leaving
-from bridge.query.epl_nodes import Arrange, Throttle
-from bridge.query.event_type import named, with_types
-from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window, unfiltered
-from bridge.query.variables import Variable
+from bridge.query.epl_columns import as_typeof, with_types
+from bridge.query.epl_output import OrderLimitDistinct, RStream, Throttle
+from bridge.query.epl_state import Variable
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window, without_filters
 
 _REFUSED = {
     "FOR": "for is not supported: every processor gets the results in order",
@@ -228,7 +227,9 @@ def _column_names(cursor: Cursor) -> list[str]:
 
 def _renamed(cursor: Cursor, node: Node, names: list[str]) -> Node:
     """The columns of a list in other words: `insert into S (a, b) select x, y`."""
-    if isinstance(node, (Arrange, Throttle)) or (isinstance(node, Window) and isinstance(node.input, Aggregate)):
+    if isinstance(node, (OrderLimitDistinct, Throttle)) or (
+        isinstance(node, Window) and isinstance(node.input, Aggregate)
+    ):
         cursor.fail("columns are named in the select list where results are arranged: select x as a")
     if not isinstance(node, (Map, Aggregate)) or len(node.columns) != len(names):
         cursor.fail(f"{len(names)} columns are named: the select list has to have as many, and no *")
@@ -299,7 +300,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     node = with_variables(subqueries.over(priors.over(node, names, keyed.keys), names, keyed), later)
     if where and not first:
         node = Filter(node, joined(where))
-    called = (with_events(named_by_variable(named_in_context(named(column))), names) for column in columns)
+    called = (with_events(named_by_variable(named_in_context(as_typeof(column))), names) for column in columns)
     listed = tuple(map(as_written, resolved(cursor, called, names)))
     telling = which if summed and which != "ISTREAM" else ""
     return _projected(cursor, node, listed, names, distinct, keyed, later, telling)
@@ -378,7 +379,7 @@ def _projected(
         refuse_lookups(cursor, node, columns, position)
         if telling:
             return _told_before(cursor, node, Asked(columns, keys, having[0] if having else None), telling, asked)
-        if isinstance(unfiltered(node), (Leaving, Union)):
+        if isinstance(without_filters(node), (RStream, Union)):
             cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         of = Asked(columns, keys, having[0] if having else None)
         if is_apart(node, columns):

@@ -1,6 +1,6 @@
 """Sub-queries of EPL in the list of columns and in WHERE: `exists (select …)`, `v in (select …)`, `(select max(v) …)`.
 
-Each is cut out and stands as a column, which a Lookup then gives the rows.
+Each is cut out and stands as a column, which a SubqueryColumn then gives the rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from bridge.frontends.epl.enumerations import Enumerations
 from bridge.frontends.epl.filters import STOPS
 from bridge.frontends.epl.inputs import item
 from bridge.frontends.expressions import Names, resolved
-from bridge.query.epl_nodes import Lookup, TemporalMatch
+from bridge.query.epl_columns import SubqueryColumn
+from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.nodes import Node, Stream, Window
 
 FOUND = "sub."
@@ -66,7 +67,7 @@ class Subqueries:
             operand = None if cut.operand is None else resolved(self.cursor, [cut.operand], names)[0]
             condition, value = (self._meant(part, cut, names) for part in (cut.condition, cut.value))
             source, condition = keyed.looked_up(cut.source, cut.name, condition, cut.position)
-            node = Lookup(node, cut.name, source, condition, value, operand)
+            node = SubqueryColumn(node, cut.name, source, condition, value, operand)
         return node
 
     def _meant(self, part: exp.Expr | None, cut: _Cut, outer: Names) -> exp.Expr | None:

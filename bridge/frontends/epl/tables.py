@@ -13,8 +13,8 @@ from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.inputs import Item, item
 from bridge.frontends.epl.views import windowed, windows
 from bridge.frontends.expressions import Names, position_of, resolved
-from bridge.query.changes import INITIAL, Action, Change, ChangeTable, StateTable
-from bridge.query.epl_nodes import TemporalMatch
+from bridge.query.epl_patterns import TemporalMatch
+from bridge.query.epl_state import INITIAL, Action, Change, ChangeTable, StateTable
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Window
 from windows.schema import Attribute, Schema, TypeMismatch
 
@@ -348,7 +348,7 @@ def kept(table: StateTable, node: Aggregate) -> Node:
                 f"the column {key!r} is the key of {table.name!r}, which is {group.sql()} here", words=[key]
             )
         values[key] = _result(key)
-    put = Change(EVENT, ROW, unmatched=(Action("put", None, tuple(values.items())),), always=True)
+    put = Change(EVENT, ROW, unmatched=(Action("upsert", None, tuple(values.items())),), always=True)
     changed = ChangeTable(dataclasses.replace(node, columns=(*node.columns, *more)), table, put)
     return (
         Map(changed, tuple(exp.column(exp.to_identifier(name, quoted=True)) for name in columns)) if more else changed

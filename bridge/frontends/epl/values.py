@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from bridge.query.variables import CURRENT, Variable
+from bridge.query.epl_state import CURRENT, Variable
 
 NAME = "variable"
 """Where a value keeps the name by which it was asked for."""

@@ -14,9 +14,9 @@ from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.clauses import Told
 from bridge.frontends.epl.inputs import Item, tags_of
 from bridge.frontends.expressions import Names, resolved
-from bridge.query.epl_nodes import Occurrence, TemporalMatch
-from bridge.query.nodes import Filter, Map, Node, Stream, unfiltered
-from bridge.query.variables import SetVariables, Variable, asked_early, looked_up, names_of
+from bridge.query.epl_patterns import Occurrence, TemporalMatch
+from bridge.query.epl_state import SetVariables, Variable, over_early_values, variables_in, with_variable
+from bridge.query.nodes import Filter, Map, Node, Stream, without_filters
 from windows.sql import column
 
 
@@ -115,7 +115,9 @@ def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
         settings.append((cursor.variables[name.lower()].name, resolved(cursor, [value], names)[0]))
         if not cursor.take(","):
             break
-    asked = dict.fromkeys([name for name, _ in settings] + [name for _, value in settings for name in names_of(value)])
+    asked = dict.fromkeys(
+        [name for name, _ in settings] + [name for _, value in settings for name in variables_in(value)]
+    )
     tables = tuple(cursor.variables[name.lower()].state for name in asked)
     cursor.variables = before
     node = SetVariables(asking_early(by.node), tables, tuple(settings))
@@ -156,19 +158,19 @@ def _settable(cursor: Cursor, name: str, position: int) -> Variable:
 
 def asked_of(expressions: Iterable[exp.Expr]) -> tuple[str, ...]:
     """The variables that these expressions ask for."""
-    return tuple(dict.fromkeys(name for one in expressions for name in names_of(one)))
+    return tuple(dict.fromkeys(name for one in expressions for name in variables_in(one)))
 
 
 def with_variables(node: Node, names: Iterable[str], early: bool = False) -> Node:
     """The rows with the values that variables have as a statement takes them, or before the event (`early`)."""
     for name in names:
-        node = looked_up(node, name, early)
+        node = with_variable(node, name, early)
     return node
 
 
 def is_filter(node: Node) -> bool:
     """Whether a condition on a node's rows is one on the events of a stream, which are filtered as they come."""
-    return isinstance(unfiltered(node), Stream)
+    return isinstance(without_filters(node), Stream)
 
 
 def asking_early(node: Node) -> Node:
@@ -179,9 +181,9 @@ def asking_early(node: Node) -> Node:
     SELECT * FROM S LOOKING UP "filter.most" ("filter.most".most OF most) WHERE v > "filter.most"
     """
     if isinstance(node, Filter) and is_filter(node):
-        names = names_of(node.condition)
+        names = variables_in(node.condition)
         return (
-            Filter(with_variables(asking_early(node.input), names, early=True), asked_early(node.condition))
+            Filter(with_variables(asking_early(node.input), names, early=True), over_early_values(node.condition))
             if names
             else node
         )
@@ -194,7 +196,7 @@ def asking_early(node: Node) -> Node:
 
 def _occurrence(event: Occurrence, names: tuple[str, ...]) -> Occurrence:
     """An event of a pattern; with the values that any event of its stream asks for, as they are one input."""
-    condition = None if event.condition is None else asked_early(event.condition)
+    condition = None if event.condition is None else over_early_values(event.condition)
     return dataclasses.replace(
         event, input=with_variables(asking_early(event.input), names, early=True), condition=condition
     )
@@ -220,7 +222,7 @@ class Parts:
                 "the results",
                 at,
             )
-        if any(names_of(call) for one in (*columns, *having) for call in one.find_all(exp.AggFunc)):
+        if any(variables_in(call) for one in (*columns, *having) for call in one.find_all(exp.AggFunc)):
             cursor.fail(
                 "an aggregate of a variable that changes is not supported: insert into names what is aggregated", at
             )
@@ -228,7 +230,7 @@ class Parts:
         found: dict[exp.Expr, str] = {}
 
         def part(node: exp.Expr) -> exp.Expr:
-            is_own = isinstance(node, exp.Column) and not names_of(node)
+            is_own = isinstance(node, exp.Column) and not variables_in(node)
             if not is_own and not isinstance(node, exp.AggFunc):
                 return node
             return column(found.setdefault(node.copy(), f"part.{len(found) + 1}"))

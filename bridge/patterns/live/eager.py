@@ -109,7 +109,7 @@ class Live:
         self.clause: RowPattern = self.node.pattern
         self._width = len(self.clause.partition_by)
         self.choice = Choice(self.node.after, self.node.all_matches)
-        below = self.node.input.input if isinstance(self.node.input, query.Deleting) else self.node.input
+        below = self.node.input.input if isinstance(self.node.input, query.WindowWithDeletions) else self.node.input
         window = below.extent if isinstance(below, query.Window) else None
         self.window = window
         self.batch = window.slide if isinstance(window, Rows) else None

@@ -172,7 +172,7 @@ class Live:
             "_expires": [NEVER] * len(reports),
             "_place": list(range(len(reports))),
         }
-        for told in self.node.told:
+        for told in self.node.event_columns:
             if told.is_count:
                 several = [report.bound.get(told.number) for report in reports]
                 columns[told.prefix] = [None if one is None else len(one) for one in several]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.query.epl_nodes import Snapshot
+from bridge.query.epl_output import Snapshot
 from bridge.rewrite.aggregates.change_points import OfRows, OfTime, moments_of
 from bridge.rewrite.aggregates.constant_frames import ranged
 from bridge.rewrite.aggregates.counts import can_count, counted, listed, searched, sought

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bridge import query
-from bridge.frontends.epl.named_windows import OF_EVENT
+from bridge.query.epl_columns import OF_EVENT
 from bridge.rewrite.aggregates.frames import aggregates, arrived
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.flow import Flow, Need

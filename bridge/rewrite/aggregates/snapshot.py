@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.query.epl_nodes import Snapshot
+from bridge.query.epl_output import Snapshot
 from bridge.rewrite.aggregates.frames import keys_of
 from bridge.rewrite.aggregates.on_change import told_at
 from bridge.rewrite.flow import Flow, Need, Selection, not_later, valid
@@ -80,7 +80,7 @@ def _(node: Snapshot, flow: Flow) -> Flow:
 
 def told_anyway(node: query.Aggregate) -> bool:
     """Whether an aggregate over a snapshot is told although nothing may be in the window, or nothing of a group."""
-    return isinstance(node.input, Snapshot) and (node.input.ever or not node.group_by)
+    return isinstance(node.input, Snapshot) and (node.input.all_groups or not node.group_by)
 
 
 def at_moments(operator: Operator, node: query.Aggregate, network: Network) -> exp.Select:

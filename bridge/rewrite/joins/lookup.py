@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.query.variables import CURRENT, EARLY, SetVariables, looked_up
+from bridge.query.epl_state import CURRENT, EARLY, SetVariables, with_variable
 from bridge.rewrite.flow import Flow, Need, Selection, seen
 from bridge.rewrite.joins.correlate import related
 from bridge.rewrite.network import Network, rewrite
@@ -18,14 +18,14 @@ from windows.sql import aliased, column, column_of, derived_table, number, paren
 
 
 @rewrite.register
-def _(node: query.Lookup, network: Network, need: Need) -> Flow:
+def _(node: query.SubqueryColumn, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
         found = value(node, network) or _found(node, below, _source(node.source, network))
         operator.result = with_column(node.name, below, found)
 
     tables = [node.source.name.lower()] if isinstance(node.source, query.Relation) else []
-    kept, title = network.changes(tables), f"Lookup {node.name}"
+    kept, title = network.changes(tables), f"SubqueryColumn {node.name}"
     if node.early and is_alone(node, network):
         operator = network.operator(node, build, title, epoch=0)  # before what changes the table, where that put it
     else:
@@ -54,7 +54,7 @@ def with_column(name: str, below: Flow, found: exp.Expr) -> Flow:
     )
 
 
-def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr:
+def _found(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) -> exp.Expr:
     """The sub-query, over the rows `w` that are in the window as the row `t` arrives, its own event's among them."""
     content = inner if isinstance(inner, Selection) else inner.content
     assert content is not None
@@ -93,7 +93,7 @@ def _found(node: query.Lookup, below: Flow, inner: Flow | Selection) -> exp.Expr
     return exp.Subquery(this=rows.select(value))
 
 
-def _at_place(rows: exp.Select, node: query.Lookup, inner: Flow) -> exp.Select:
+def _at_place(rows: exp.Select, node: query.SubqueryColumn, inner: Flow) -> exp.Select:
     """The row at a place of the window's order, or from its end."""
     assert inner.content is not None and node.place is not None
     order = placed(node.source) or [exp.Ordered(this=column(name), desc=True) for name in ("ts", "seq", *inner.order)]
@@ -127,22 +127,22 @@ def make(node: SetVariables, network: Network) -> None:
     """Makes what asks for the values of the variables that are set, of all streams whose events set them."""
     for below in dict.fromkeys(below for below in query.walk(node) if isinstance(below, query.Stream)):
         for state in node.set if _is_pushed(below, network) else ():
-            asked = looked_up(below, state.name, early=True)
+            asked = with_variable(below, state.name, early=True)
             asked = dataclasses.replace(asked, value=column(f"{asked.name}.{state.name}"))
             network.rewrite(asked, Need.ARRIVALS)
 
 
-def is_alone(node: query.Lookup, network: Network) -> bool:
+def is_alone(node: query.SubqueryColumn, network: Network) -> bool:
     """Whether it is what asks for one variable's value as events of a stream come."""
     return _is_pushed(node.input, network)
 
 
-def value(node: query.Lookup, network: Network) -> exp.Expr | None:
+def value(node: query.SubqueryColumn, network: Network) -> exp.Expr | None:
     """Of a second variable the value that was found for the same event `t`; None where it is to be asked for."""
     if not node.early or is_alone(node, network):
         return None
     below = node.input
-    while isinstance(below, query.Lookup) and below.early:
+    while isinstance(below, query.SubqueryColumn) and below.early:
         below = below.input
     if not _is_pushed(below, network):
         _refuse_own(node, network)
@@ -157,7 +157,7 @@ def _is_pushed(node: query.Node, network: Network) -> bool:
     return isinstance(node, query.Stream) and network.source(node.name).inbox is not None
 
 
-def _refuse_own(node: query.Lookup, network: Network) -> None:
+def _refuse_own(node: query.SubqueryColumn, network: Network) -> None:
     """Of a stream made of others the value before the event is not known, where its own events set it."""
     name = node.source.name if isinstance(node.source, query.Relation) else ""
     if own := sorted(network.changed_by(name, node.input)):

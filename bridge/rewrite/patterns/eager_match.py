@@ -54,7 +54,7 @@ def _(node: query.EagerMatch, network: Network, need: Need) -> Flow:
             return found.flow(need)
 
     def build(operator: Operator) -> None:
-        deleting = node.input if isinstance(node.input, query.Deleting) else None
+        deleting = node.input if isinstance(node.input, query.WindowWithDeletions) else None
         window = node.input if deleting is None else deleting.input
         source = window.input if isinstance(window, query.Window) else window
         triggers = [network.rewrite(one.trigger, Need.ARRIVALS) for one in deleting.deletions] if deleting else []
@@ -216,7 +216,7 @@ class _Writing:
 
     @property
     def deletions(self) -> tuple[query.Deletion, ...]:
-        return self.node.input.deletions if isinstance(self.node.input, query.Deleting) else ()
+        return self.node.input.deletions if isinstance(self.node.input, query.WindowWithDeletions) else ()
 
     @staticmethod
     def _of_row(deletion: query.Deletion, found: exp.Column) -> str | None:

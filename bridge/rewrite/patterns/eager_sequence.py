@@ -34,7 +34,7 @@ def is_sequence(node: query.EagerMatch, is_aggregate: Callable[[str], bool]) -> 
 
     What a window holds, and what waits for its time, is the machine's.
     """
-    if isinstance(node.input, (query.Window, query.Deleting)) or node.interval is not None:
+    if isinstance(node.input, (query.Window, query.WindowWithDeletions)) or node.interval is not None:
         return False
     places = _places(node)
     return 0 < len(places) <= LONGEST and not any(

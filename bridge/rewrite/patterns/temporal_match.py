@@ -12,7 +12,7 @@ from bridge.check import temporal as events
 from bridge.check.paths import column_of_path
 from bridge.patterns.conditions import conjoined
 from bridge.patterns.values import Place, Value, Valued
-from bridge.query.elements import COUNT, Told
+from bridge.query.epl_patterns import COUNT, EventColumns
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, rewrite
@@ -69,7 +69,7 @@ class _Writing:
         self.noted, self.state, self.found = (self.network.name(k, self.node) for k in ("noted", "state", "matches"))
         rests = tuple(self._rest(n) for n in range(len(self.node.events)))
         values = tuple(self._valued(value, None) for value in self.node.values)
-        self.wholes = {told.number: self._whole(told) for told in self.node.told if told.is_whole}
+        self.wholes = {told.number: self._whole(told) for told in self.node.event_columns if told.is_whole}
         inputs = []
         for place, (below, flow) in enumerate(self.flows.items()):
             numbers = [n for n, event in enumerate(self.node.events) if event.input == below]
@@ -90,13 +90,13 @@ class _Writing:
         live = Live(self.node, tuple(inputs), rests, values, texts, self.found, self.wholes)
         self.operator.steps.append(live)
 
-    def _whole(self, told: Told) -> exp.Expr:
+    def _whole(self, told: EventColumns) -> exp.Expr:
         """The event as an object."""
         below = self.node.events[told.number].input
         types = self.network.types(below)
         return object_of((name, column(name), types[name]) for name in self.flows[below].names)
 
-    def _no_event(self, told: Told) -> exp.Expr:
+    def _no_event(self, told: EventColumns) -> exp.Expr:
         """NULL, of the type of the event or of the list of them."""
         whole = self.wholes[told.number]
         assert isinstance(whole, exp.Cast)
@@ -188,7 +188,7 @@ class _Writing:
         system = {name: bigint_zero() for name in ("ts", "seq", "_expires", "_place")}
         sources = exp.select(*(aliased(value, name) for name, value in system.items()))
         names: list[str] = []
-        for at, told in enumerate(self.node.told):
+        for at, told in enumerate(self.node.event_columns):
             alias, flow = f"e{at}", self.flows[self.node.events[told.number].input]
             arrivals = derived_table(flow.arrivals.select(), alias)
             sources = sources.join(arrivals, join_type="CROSS") if names else sources.from_(arrivals)

@@ -31,16 +31,16 @@ MOMENT = ("ts", "seq")
 
 
 @rewrite.register
-def _(node: query.Arrange, network: Network, need: Need) -> Flow:
+def _(node: query.OrderLimitDistinct, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
         rows = _arranged(node, below)
         operator.result = Flow(below.names, rows, order=("_place",), timed=below.timed, hidden=below.hidden)
 
-    return network.give(network.operator(node, build, "Arrange"), node, need)
+    return network.give(network.operator(node, build, "OrderLimitDistinct"), node, need)
 
 
-def _arranged(node: query.Arrange, below: Flow) -> Selection:
+def _arranged(node: query.OrderLimitDistinct, below: Flow) -> Selection:
     own = [*MOMENT, "_expires", *below.names]
     rows = below.arrivals.select(dict.fromkeys([*own, *below.order]))
     place = row_number(map(column, MOMENT), map(column, below.order or ("seq",)))

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from bridge.check.enumerations import CONDITIONAL, told
 from bridge.check.types import type_of
-from bridge.query.epl_nodes import Enumeration
+from bridge.query.epl_columns import Enumeration
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.joins.lookup import with_column
 from bridge.rewrite.network import Network, rewrite

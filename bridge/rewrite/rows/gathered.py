@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from bridge.query.epl_nodes import Gathered
+from bridge.query.epl_output import OutputEvery
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
 from bridge.rewrite.plan import Insert, Operator, Purge
@@ -31,14 +31,14 @@ _TOLD = ("ts", "seq", "_at_ts", "_at_seq")
 
 
 @rewrite.register
-def _(node: Gathered, network: Network, need: Need) -> Flow:
+def _(node: OutputEvery, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         operator.result = _gathered(operator, node, network)
 
-    return network.give(network.operator(node, build, "Gathered"), node, need)
+    return network.give(network.operator(node, build, "OutputEvery"), node, need)
 
 
-def _gathered(operator: Operator, node: Gathered, network: Network) -> Flow:
+def _gathered(operator: Operator, node: OutputEvery, network: Network) -> Flow:
     below = network.rewrite(node.input, Need.ARRIVALS)
     raw, ends, told = (network.name(kind, node) for kind in ("raw", "ends", "told"))
     rows = below.arrivals.project(row_columns(below, number(NEVER))).select()

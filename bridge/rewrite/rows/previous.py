@@ -24,14 +24,14 @@ class Before(NamedTuple):
 
 
 @rewrite.register
-def _(node: query.Prior, network: Network, need: Need) -> Flow:
+def _(node: query.PreviousRow, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
         value = Before(node.value, node.count, node.within)
         flow = with_rows_before(operator, node, network, below, below.names, node.partition_by, {node.name: value})
         operator.result = dataclasses.replace(flow, hidden=(*below.hidden, node.name))
 
-    return network.give(network.operator(node, build, f"Prior {node.name}"), node, need)
+    return network.give(network.operator(node, build, f"PreviousRow {node.name}"), node, need)
 
 
 def with_rows_before(

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.errors import DatabaseError
-from bridge.query.changes import Action, Change, ChangeTable, StateTable
+from bridge.query.epl_state import Action, Change, ChangeTable, StateTable
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.plan import Operator
@@ -248,7 +248,7 @@ class Alter:
 
     def _done(self, action: Action, row: Sequence[Any], database: Database) -> Row:
         """A row is inserted, or put in the place of the one of its key."""
-        if action.kind == "put" and self._is_known(row, database):
+        if action.kind == "upsert" and self._is_known(row, database):
             run_bound(database, self.sql.update, [*row, *self._key(row)])
             return tuple(row)
         return self._insert(row, database)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from bridge.query.changes import Change, Changing
+from bridge.query.epl_state import Change, ChangedWindow
 from bridge.rewrite.flow import INSERTED, OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.plan import Operator, Purge
@@ -23,7 +23,7 @@ IDENTITY = ("ts", "seq", "_place")
 
 
 @rewrite.register
-def _(node: Changing, network: Network, need: Need) -> Flow:
+def _(node: ChangedWindow, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         rows = network.rewrite(node.input.inputs_of[0], Need.ARRIVALS)
         triggers = [network.rewrite(trigger, Need.ARRIVALS) for trigger, _ in node.changes]
@@ -34,7 +34,7 @@ def _(node: Changing, network: Network, need: Need) -> Flow:
     return operator.arrivals
 
 
-def _built(node: Changing, rows: Flow, triggers: list[Flow], network: Network, operator: Operator) -> Flow:
+def _built(node: ChangedWindow, rows: Flow, triggers: list[Flow], network: Network, operator: Operator) -> Flow:
     database = network.database
     window, inbox = network.name("window", node), network.name("inbox", node)
     shape = exp.select(*(aliased(bigint_zero(), name) for name in (*IDENTITY, "_expires")))
@@ -69,7 +69,13 @@ def _built(node: Changing, rows: Flow, triggers: list[Flow], network: Network, o
 
 
 def _changer(
-    node: Changing, change: Change, trigger: Flow, rows: Flow, within: Selection, network: Network, operator: Operator
+    node: ChangedWindow,
+    change: Change,
+    trigger: Flow,
+    rows: Flow,
+    within: Selection,
+    network: Network,
+    operator: Operator,
 ) -> Changer:
     cause = network.name("cause", node)
     events = arrived(trigger)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from bridge.query.variables import CURRENT, SetVariables
+from bridge.query.epl_state import CURRENT, SetVariables
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.joins import lookup as early
 from bridge.rewrite.network import Network, add_table, rewrite

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.query.changes import Changing
+from bridge.query.epl_state import ChangedWindow
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, clock
@@ -47,7 +47,7 @@ def pushers(node: Node) -> list[Node]:
     for below in node.inputs_of:
         if isinstance(below, query.Window):
             found.append(below.input)
-        elif isinstance(below, Changing):
+        elif isinstance(below, ChangedWindow):
             found += [trigger for trigger, _ in below.changes]
         else:
             found += pushers(below)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from bridge.query.changes import Leaving
+from bridge.query.epl_output import RStream
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
@@ -16,14 +16,14 @@ _ORDER = ("_in_ts", "_in_seq", "_in_place")
 
 
 @rewrite.register
-def _(node: Leaving, network: Network, need: Need) -> Flow:
+def _(node: RStream, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         operator.result = _left(node, network)
 
-    return network.give(network.operator(node, build, "Leaving"), node, need)
+    return network.give(network.operator(node, build, "RStream"), node, need)
 
 
-def _left(node: Leaving, network: Network) -> Flow:
+def _left(node: RStream, network: Network) -> Flow:
     """The rows that have left since the push before, in the order in which they came."""
     below = network.rewrite(node.input, Need.CONTENT)
     assert below.content is not None

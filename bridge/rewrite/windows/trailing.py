@@ -69,7 +69,7 @@ def trailed(operator: Operator, content: Selection, flow: Flow, node: query.Wind
 
 def placed(node: Node) -> list[exp.Ordered]:
     """The order of a sorted window, NULL being least: of equal rows the newest is first."""
-    window = query.unfiltered(node)
+    window = query.without_filters(node)
     if not isinstance(window, query.Window) or not isinstance(window.extent, Top):
         return []
     terms = [(term.this, bool(term.args["desc"])) for term in window.extent.order]

@@ -1,0 +1,109 @@
+"""EPL's output clauses: which results are reported, when, and in which order; and the rows that leave a window."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from bridge.query.expressions import in_order, scalars
+from bridge.query.nodes import Node, _set
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot(Node):
+    """The whole content of a window, every `time` milliseconds counted from the first row, or every `count` rows.
+
+    An Aggregate over it is reported each time, without groups whose window is empty; with `all_groups` every group that
+    ever had a row.
+
+    >>> from bridge.query import Stream, Window
+    >>> print(Snapshot(Window(Stream("s"), "ROWS 5"), time=5000))
+    SELECT * FROM s WINDOW(ROWS 5) AS IT IS EVERY 5000 MS
+    """
+
+    input: Node
+    time: int | None = None
+    count: int | None = None
+    all_groups: bool = False
+
+    def __str__(self) -> str:
+        every = f"{self.count} ROWS" if self.time is None else f"{self.time} MS"
+        return f"{self.input} AS IT IS EVERY {every}" + " FOR ALL GROUPS" * self.all_groups
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputEvery(Node):
+    """The rows since the last output, once they are `count` or more (EPL's `output every n events` of joins).
+
+    The rows of one event stay together. With `first`, the rows of the first event since the last output, at once, and
+    none of the others.
+
+    >>> from bridge.query import Stream
+    >>> print(OutputEvery(Stream("s"), 3))
+    SELECT * FROM s GATHERED 3 ROWS
+    """
+
+    input: Node
+    count: int
+    first: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.input} GATHERED {'FIRST OF ' * self.first}{self.count} ROWS"
+
+
+@dataclasses.dataclass(frozen=True)
+class OrderLimitDistinct(Node):
+    """The rows of one event or timestamp, arranged among themselves (EPL's distinct, order by and limit).
+
+    The steps in order: `distinct` removes duplicates; `last_of` leaves the last row of each group of these expressions,
+    or of all with `()`; `order_by` sorts, NULL first; `offset` rows are left out, then `limit` rows are taken.
+
+    >>> from bridge.query import Stream, Window
+    >>> print(OrderLimitDistinct(Window(Stream("s"), "ROWS 3 SLIDE 3"), ["v DESC"], limit=2))
+    SELECT * FROM (SELECT * FROM s WINDOW(ROWS 3 SLIDE 3)) ARRANGED (ORDER BY v DESC LIMIT 2)
+    """
+
+    input: Node
+    order_by: tuple[exp.Ordered, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    distinct: bool = False
+    last_of: tuple[exp.Expr, ...] | None = None
+
+    def __post_init__(self) -> None:
+        last_of = None if self.last_of is None else scalars(self.last_of)
+        _set(self, order_by=tuple(map(in_order, self.order_by)), last_of=last_of)
+
+
+@dataclasses.dataclass(frozen=True)
+class Throttle(Node):
+    """The first of every `count` rows, or of every `time` milliseconds counted from the first row (EPL's output first).
+
+    With `partition_by`, the first of every `count` rows of equal keys; or each row that is at least `time` milliseconds
+    after the last one reported of its keys.
+
+    >>> from bridge.query import Stream
+    >>> print(Throttle(Stream("s"), time=5000))
+    SELECT * FROM s THROTTLED (FIRST EVERY 5000 MS)
+    """
+
+    input: Node
+    count: int | None = None
+    time: int | None = None
+    partition_by: tuple[exp.Expr, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class RStream(Node):
+    """EPL's rstream: the rows that leave a window, each when it leaves, in the order of their arrival.
+
+    >>> from bridge.query import Stream, Window
+    >>> print(RStream(Window(Stream("s"), "ROWS 5")))
+    SELECT * FROM s WINDOW(ROWS 5) AS THEY LEAVE
+    """
+
+    input: Node
+
+    def __str__(self) -> str:
+        return f"{self.input} AS THEY LEAVE"

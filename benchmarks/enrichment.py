@@ -82,7 +82,7 @@ def measured(url: str, rows: int, in_store: bool) -> tuple[list[float], list[flo
 
 def asked(database: Database, sql: str) -> object:
     """What a statement gives, as Arrow where the database can."""
-    found = database.arrow(sql)
+    found = database.fetch_arrow(sql)
     return database.fetch(sql) if found is None else found
 
 

@@ -316,7 +316,7 @@ class Paper:
                 window.add()
             window.purge(rows[-1][0])
         self.database.commit()
-        self.database.tidy()
+        self.database.reclaim_space()
 
     def close(self) -> None:
         self.database.begin()
@@ -367,7 +367,7 @@ class Paper:
     def _tidy(self) -> None:
         self._events += 1
         if self._events % TIDY == 0:
-            self.database.tidy()
+            self.database.reclaim_space()
 
 
 def _unmapped(node: query.Node) -> tuple[query.Node, Sequence[exp.Expr] | None]:

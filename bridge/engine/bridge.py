@@ -93,7 +93,7 @@ class Bridge:
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._closed = self._finished = False
-        database.claim()
+        database.acquire_lock()
         self._runner = Runner(database)
         self._catalogue = self._runner.catalogue
         self._late_processors: list[Callable[[LateEvent], Any]] = []
@@ -415,8 +415,8 @@ class Bridge:
         What tells of time passing, too, joins all moments of a push with a window: its cost is not always linear.
         """
         queries = self._catalogue.queries.values()
-        many = 0 if any(entry.timed for entry in queries) else self.database.long_chunk // max(1, len(queries))
-        return Sizes(self.database.chunk, max(self.database.chunk, many))
+        many = 0 if any(entry.timed for entry in queries) else self.database.arrow_chunk_size // max(1, len(queries))
+        return Sizes(self.database.chunk_size, max(self.database.chunk_size, many))
 
     def _push_chunks(self, parts: Iterator[Chunk]) -> int:
         """Takes chunk after chunk; what is wrong in one says how many events the ones before brought in."""

@@ -150,7 +150,7 @@ def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Itera
     yield database.render(exp.Create(kind="TABLE", this=table(CLOCK), expression=clock), pretty=True) + ";"
     for name in sorted(entry.sources):
         stream = catalogue.streams[name]
-        key = exp.DataType.build("BIGINT").sql(database.dialect) + (" PRIMARY KEY" if database.indexes else "")
+        key = exp.DataType.build("BIGINT").sql(database.dialect) + (" PRIMARY KEY" if database.uses_indexes else "")
         columns = [("ts", "BIGINT"), ("seq", key), *((a.name, database.column_type(a)) for a in stream.schema)]
         quoted = (f"{database.quoted(name)} {kind}" for name, kind in columns)
         yield f"CREATE TABLE {database.render(table(stream.inbox))} ({', '.join(quoted)});"
@@ -159,7 +159,7 @@ def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Itera
             if made.is_late:
                 yield "-- when the window has become long:"
             yield database.render(made.create(), pretty=True) + ";"
-            if database.indexes:
+            if database.uses_indexes:
                 yield from (database.render(index) + ";" for index in made.index())
 
 
@@ -205,7 +205,7 @@ def _family(entry: QueryEntry, form: str, catalogue: Catalogue) -> Iterator[str]
     alike = [other.name for other in others if other.emissions[form].signature == own.signature]
     if len(alike) > 1:
         yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
-    if catalogue.database.beside:
+    if catalogue.database.side_by_side_frames:
         like = [other for other in others if other.emissions[form].shape == own.shape]
         if len(like) > len(alike) and is_one([other.emissions[form].statement for other in like]):
             yield f"-- by one statement for {', '.join(other.name for other in like)}, which have columns of their own in it"

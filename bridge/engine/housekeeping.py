@@ -80,4 +80,4 @@ class Upkeep:
         self._untidy, self.removed = self._untidy + self.removed, False
         if self._untidy >= TIDY_PUSHES and seq - self._tidied >= TIDY_EVERY:
             self._untidy, self._tidied = 0, seq
-            self._database.tidy()
+            self._database.reclaim_space()

@@ -25,7 +25,6 @@ from bridge.patterns.trace import why as told
 from bridge.patterns.why import Why
 from bridge.query.expressions import syntax_error
 from windows.databases import Database
-from windows.databases.lend import lent
 
 _WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)?\s*;?\s*"
 
@@ -71,7 +70,7 @@ def inputs(
             given.append(_input(sql, part, _visible(text, part, cut, database), database, rendered))
             with pointing(sql):
                 table = table_of(given[-1])
-            stack.enter_context(lent(database, table, part.name))
+            stack.enter_context(database.registered(table, part.name))
         yield text, given
 
 

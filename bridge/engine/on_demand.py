@@ -139,7 +139,7 @@ def _rows(text: str, database: Database, nested: Mapping[str, str]) -> Rows:
     if any(decoders):  # JSON here
         rows = [tuple(converted(row, decoders)) for row in database.fetch(text)]
         return Rows(columns, rows, nested=nested)
-    arrow = database.arrow(text)
+    arrow = database.fetch_arrow(text)
     return Rows(columns, database.fetch(text)) if arrow is None else Rows(columns, None, arrow)
 
 

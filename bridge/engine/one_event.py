@@ -36,13 +36,13 @@ class Bound(NamedTuple):
 
     def run(self, database: Database, row: Row) -> None:
         if self.places:
-            database.bind(self.text, [row[place] for place in self.places])
+            database.execute_bound(self.text, [row[place] for place in self.places])
         else:
             database.execute(self.text)
 
     def read(self, database: Database, row: Row) -> list[Row]:
         if self.places:
-            return database.ask(self.text, [row[place] for place in self.places])
+            return database.fetch_bound(self.text, [row[place] for place in self.places])
         return database.fetch(self.text)
 
 
@@ -177,7 +177,7 @@ class _Binding:
         places = [found for found in statement.find_all(exp.Table) if found.name == self.inbox and not found.db]
         for found in places:
             found.replace(self._row(found.alias or self.inbox))
-        if places and self.database.inlines:
+        if places and self.database.inline_event_values:
             inlined(statement)
         for select in statement.find_all(exp.Select) if places else ():
             if not isinstance(select.parent, (exp.Subquery, exp.Union)):
@@ -186,7 +186,7 @@ class _Binding:
 
     def _row(self, alias: str) -> exp.Expr:
         row = exp.select(*(aliased(value.copy(), name) for name, value in self.values.items()))
-        if self.database.folds:
+        if self.database.eager_constant_folding:
             row = row.offset(0)  # keeps the values apart from what is computed with them
         return exp.alias_(exp.Subquery(this=row), alias, table=True, quoted=True)
 
@@ -194,7 +194,7 @@ class _Binding:
         """The text with the driver's marks; where there are none it stays as it is, as drivers then do not look for them."""
         if not marked:
             return Bound(text, ())
-        mark = self.database.mark
+        mark = self.database.placeholder
         if mark != "?":
             text = text.replace("%", "%%")
         return Bound(_MARK.sub(mark, text), tuple(map(int, _MARK.findall(text))))

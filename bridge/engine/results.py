@@ -103,8 +103,8 @@ class Report:
     def _arrow(self, database: Database) -> Any:
         """The results as Arrow; None where the database has none of it."""
         if self.loose is None:
-            return database.arrow(self.text)
-        rows = database.arrow(self.loose)
+            return database.fetch_arrow(self.text)
+        rows = database.fetch_arrow(self.loose)
         return rows if rows is None else by_number(rows, len(self.members) > 1)
 
     def sorted_out(self, rows: Any) -> Results:
@@ -150,7 +150,7 @@ class Report:
 
 def loose(entry: QueryEntry, statement: exp.Expr, database: Database) -> str | None:
     """A statement as `Report.loose`, where each event has one result at most of a query, so its number says the order."""
-    if entry.flow.order or entry.flow.timed or not database.lends:
+    if entry.flow.order or entry.flow.timed or not database.zero_copy_arrow:
         return None
     rows = statement.copy()
     assert isinstance(rows, exp.Select)
@@ -294,7 +294,7 @@ class Grouping:
 
     def alike(self, emission: Emission) -> Hashable:
         """Queries may have one statement together where this is equal of theirs."""
-        return emission.shape if self._database.beside else emission.signature
+        return emission.shape if self._database.side_by_side_frames else emission.signature
 
     def reports(self, members: Sequence[QueryEntry], push: str) -> list[Report]:
         """One report where the members' constants can be rows of a table, or their results side by side; else several."""
@@ -306,7 +306,7 @@ class Grouping:
             if len(apart) == 1:
                 with contextlib.suppress(NotAlike, Refused):
                     return [self._family(members, form)]
-            if self._database.beside:
+            if self._database.side_by_side_frames:
                 with contextlib.suppress(NotAlike, Refused):
                     parts = [members[start : start + BESIDE] for start in range(0, len(members), BESIDE)]
                     return [self._side_by_side(some, form) for some in parts]

@@ -150,11 +150,11 @@ class Runner:
             self._create_tables(operator, known.get(id(operator), []))
         emissions = self._emissions(flow, resolved.visible)
         # A name or type that only the database knows is wrong here, not at an event; any form of the statement has it.
-        usual = "few" if "few" in emissions and not self.database.bulk else "many"
+        usual = "few" if "few" in emissions and not self.database.prefers_bulk else "many"
         self.database.fetch(emissions[usual].text)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
-        in_arrow = all(self.database.in_arrow(field.type) for field in resolved.visible)
+        in_arrow = all(self.database.is_exact_in_arrow(field.type) for field in resolved.visible)
         self._created += 1
         return QueryEntry(
             name, text, resolved, self.seq, flow, operators, derived, sources, timed, emissions, self._created, decoders,
@@ -296,14 +296,14 @@ class Runner:
 
     def _lend(self, inbox: str, rows: pa.Table) -> None:
         """Lets the statements read an inbox's rows where they are, instead of from its table."""
-        self.database.lend(inbox, rows)
+        self.database.register_arrow(inbox, rows)
         self._lent[inbox] = rows
 
     def _take_back(self) -> dict[str, pa.Table]:
         """Ends all lending, between transactions: one rolled back would bring back what is not there any more."""
         lent, self._lent = self._lent, {}
         for inbox in lent:
-            self.database.take_back(inbox)
+            self.database.unregister_arrow(inbox)
         return lent
 
     def take(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
@@ -374,7 +374,7 @@ class Runner:
         """Brings the events into their inboxes; the tables among these."""
         filled: set[str] = set()
         for batch in batches:
-            rows = batch.named() if self.database.lends else None
+            rows = batch.named() if self.database.zero_copy_arrow else None
             if rows is not None and rows.num_rows >= LENT_FROM:
                 self._lend(batch.stream.inbox, rows)
             else:

@@ -33,7 +33,7 @@ class Tables:
             )
             for column, kind in columns
         ]
-        for definition in definitions if self._database.indexes else []:
+        for definition in definitions if self._database.uses_indexes else []:
             if definition.name == key:  # rows read in its order need no sorting to be grouped by it
                 definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
         self._execute(exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions)))
@@ -47,7 +47,7 @@ class Tables:
 
     def index(self, name: str, indexes: Sequence[Sequence[str]], done: int = 0) -> None:
         """Makes indexes over these columns of a table, but for so many that are `done`, where the database has any."""
-        for statement in indexing(name, indexes)[done:] if self._database.indexes else []:
+        for statement in indexing(name, indexes)[done:] if self._database.uses_indexes else []:
             self._execute(statement)
 
     def drop(self, name: str) -> None:

@@ -15,7 +15,6 @@ from bridge.patterns.members import ABSENT, Members
 from bridge.patterns.rows import arrow_columns
 from bridge.patterns.values import LABEL, NUMBER, Fold
 from windows.databases import Database
-from windows.databases.lend import lent
 from windows.nested import is_list
 from windows.sql import column, running_frame, table
 
@@ -125,7 +124,7 @@ def _grouped(
 
 
 def _by_match(fold: Fold, database: Database, given: pa.Table) -> tuple[Array, Ints]:
-    with lent(database, given) as name:
+    with database.registered(given) as name:
         value = exp.alias_(_in_order(fold.call), "_value", quoted=True)
         select = exp.select(column("_match"), value).from_(table(name))
         found = arrow_columns(database, database.render(select.group_by(column("_match"))), 2)
@@ -164,7 +163,7 @@ def _running(fold: Fold, database: Database, members: Members, columns: dict[str
     if isinstance(call, exp.Filter):
         own = exp.Paren(this=call.expression.this)
         condition, call = own if condition is None else exp.And(this=condition, expression=own), call.this
-    with lent(database, given) as name:
+    with database.registered(given) as name:
         source: exp.Expr = table(name)
         if isinstance(call.this, exp.Distinct):
             source, call = _once(source, call, condition)

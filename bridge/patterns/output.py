@@ -27,7 +27,6 @@ from nfa.arrays.matches import Found
 from nfa.errors import BudgetError, SkipError
 from nfa.program import compile_program
 from windows.databases import Database
-from windows.databases.lend import lent
 from windows.sql import column, table
 
 if TYPE_CHECKING:
@@ -165,9 +164,9 @@ class Output:
     def _asked(self, computed: list[exp.Expr], values: dict[Atom, Array], names: dict[Atom, str]) -> list[Array]:
         order = pa.array(np.arange(len(self.shown.match)))
         given = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
-        with lent(self.database, given) as lent_name:
+        with self.database.registered(given) as name:
             named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(computed)]
-            select = exp.select(*named).from_(table(lent_name)).order_by(column("_n"))
+            select = exp.select(*named).from_(table(name)).order_by(column("_n"))
             arrays = arrow_columns(self.database, self.database.render(select), len(named))
         nothing = pa.array(self.shown.unmatched)
         return [_without(array, nothing) for array in arrays]
@@ -243,7 +242,7 @@ def prepared(database: Database, clause: RowPattern, fields: Sequence[str]) -> P
     measures = [read(m.this, checked, fields, None, final, database.is_aggregate) for m in checked.measures]
     rows_read = [c.row for c in asked if c.row is not None]
     values_read = [*(c.rest for c in asked if c.rest is not None), *measures]
-    needed = _needed(checked, database.ordered, fields, rows_read, values_read)
+    needed = _needed(checked, database.insertion_ordered, fields, rows_read, values_read)
     return Prepared(checked, fields, asked, measures, needed)
 
 

@@ -19,7 +19,6 @@ from sqlglot import exp
 from bridge.patterns.arrays import Array, Ints
 from bridge.query.row_pattern import RowPattern
 from windows.databases import Database
-from windows.databases.lend import lent
 
 AT_MOST = 1 << 30
 """So many bytes of rows are held beside the database at most; it sorts more by itself, on disk if need be."""
@@ -121,8 +120,8 @@ def gathered(rows: pa.Table, key: str, time: str, needed: Sequence[str], databas
 
 def _ranked(values: Array, with_null: bool, database: Database) -> tuple[Array, NDArray[Any]]:
     """The keys in the database's order, NULL first, and the number in it of each of the values, and of NULL."""
-    with lent(database, pa.table({"k": values, "n": pa.array(np.arange(len(values)))})) as name:
-        found = database.arrow(database.render(exp.select("n").from_(name).order_by("k")))
+    with database.registered(pa.table({"k": values, "n": pa.array(np.arange(len(values)))})) as name:
+        found = database.fetch_arrow(database.render(exp.select("n").from_(name).order_by("k")))
     assert found is not None
     places = found.column(0).combine_chunks()
     keys = pa.concat_arrays([pa.nulls(int(with_null), values.type), values.take(places)])

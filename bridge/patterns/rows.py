@@ -65,7 +65,7 @@ class SortedRows:
         self.partitioned = bool(clause.partition_by)
         self.source = source
         self._known: dict[exp.Expr, Array] = {}
-        self.keys = f"{self.name}_keys" if clause.partition_by and database.ordered else None
+        self.keys = f"{self.name}_keys" if clause.partition_by and database.insertion_ordered else None
         self.in_place = False
         self._gathered: Gathered | None = None
         self._clause, self._needed = clause, needed
@@ -100,7 +100,7 @@ class SortedRows:
         return self.source.rendered(self.database, create)
 
     def __enter__(self) -> SortedRows:
-        if self.source.plain and self.database.ordered:
+        if self.source.plain and self.database.insertion_ordered:
             self.in_place = not self.partitioned and self._is_in_order(self._clause)
             self._gathered = self._gather() if self.partitioned else None
         if self._gathered is not None:
@@ -113,13 +113,13 @@ class SortedRows:
 
     def _lend(self, rows: Gathered) -> None:
         columns = {name: rows.columns[name] for name in self._needed}
-        self.database.lend(self.name, pa.table({**columns, PARTITION: rows.partitions}))
+        self.database.register_arrow(self.name, pa.table({**columns, PARTITION: rows.partitions}))
         self._known.update({column(name): values for name, values in columns.items()})
         self.ends = rows.ends
 
     def __exit__(self, *_: object) -> None:
         if self._gathered is not None:
-            self.database.take_back(self.name)
+            self.database.unregister_arrow(self.name)
             return
         for name in (None if self.in_place else self.name, self.keys):
             if name:
@@ -153,7 +153,7 @@ class SortedRows:
     def _read(self, names: Sequence[str], limit: int | None = None) -> pa.Table:
         """These columns of all rows, as they lie, or of the first of them."""
         select = exp.select(*map(column, names)).from_(table(SOURCE))
-        found = self.database.arrow(
+        found = self.database.fetch_arrow(
             self.source.rendered(self.database, select if limit is None else select.limit(limit))
         )
         assert found is not None
@@ -201,7 +201,7 @@ class SortedRows:
         """The statement that computes these for each row."""
         named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
         select = exp.select(*named).from_(self._table())
-        if not self.database.ordered:
+        if not self.database.insertion_ordered:
             select = select.order_by(column(ORDER))
         return self.source.rendered(self.database, select)
 
@@ -211,13 +211,15 @@ class SortedRows:
         Both are over the columns `_w0`, `_w1` … that stand for the values of each row.
         """
         ranked = exp.Sub(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(1))
-        number = ranked if self.database.ordered else exp.Sub(this=column(ORDER), expression=exp.Literal.number(1))
+        number = (
+            ranked if self.database.insertion_ordered else exp.Sub(this=column(ORDER), expression=exp.Literal.number(1))
+        )
         named = [exp.alias_(self._shifted(value), f"_w{place}", quoted=True) for place, value in enumerate(values)]
         inner = exp.select(exp.alias_(number, "_row", quoted=True), *named)
         of_rows = inner.from_(self._table()).subquery("h")
         told = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(shown)]
         select = exp.select(column("_row"), *told).from_(of_rows).where(condition.copy())
-        if not self.database.ordered:
+        if not self.database.insertion_ordered:
             select = select.order_by(column("_row"))
         return arrow_columns(self.database, self.source.rendered(self.database, select), 1 + len(told))
 
@@ -232,7 +234,7 @@ class SortedRows:
         row = node.expressions[0]
         if by == 0:
             return exp.Paren(this=row)
-        if not self.database.ordered:
+        if not self.database.insertion_ordered:
             return over(beside(row, by), [column(PARTITION)] if self.partitioned else [], [column(ORDER)])
         there = over(beside(row, by), [], [])
         if not self.partitioned:
@@ -245,7 +247,7 @@ def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database:
     """The input's columns that are needed, with the number of each row's partition, in order."""
     columns = [column_of(ROWS, name) for name in needed]
     order = [item.transform(_of_rows) for item in clause.order_by]
-    if not database.ordered:
+    if not database.insertion_ordered:
         return _ranked(columns, order, clause)
     if not keys:
         plain = exp.select(*columns).from_(source_item())
@@ -294,7 +296,7 @@ def _of_rows(node: exp.Expr) -> exp.Expr:
 
 def arrow_columns(database: Database, sql: str, width: int) -> list[Array]:
     """The columns of a SELECT, each one array."""
-    found = database.arrow(sql)
+    found = database.fetch_arrow(sql)
     if found is not None:
         return [_one(chunked) for chunked in found.columns]
     rows = database.fetch(sql)

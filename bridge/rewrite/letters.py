@@ -122,7 +122,7 @@ def in_dialect(node: Node, theirs: Database, ours: Database) -> Node:
     read = statement.read if isinstance(changed, ReadSQL) else statement.update
     sql = read(changed.statement, theirs, changed.position)
     statement.check_parameters(sql, len(changed.parameters), changed.position)
-    text, order = ours.marked(sql.tree, sql.count)
+    text, order = ours.parameterize(sql.tree, sql.count)
     return dataclasses.replace(changed, statement=text, parameters=tuple(changed.parameters[place] for place in order))
 
 

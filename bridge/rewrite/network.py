@@ -419,7 +419,9 @@ def as_inserted(node: Node, network: Network) -> bool:
     """Whether the rows of a tree stand in their tables in their order, and the database counts them by it: one stream's."""
     while isinstance(node, (query.Filter, query.Map, query.Window)):
         node = node.input
-    return network.database.ordered and isinstance(node, query.Stream) and network.source(node.name).node is None
+    return (
+        network.database.insertion_ordered and isinstance(node, query.Stream) and network.source(node.name).node is None
+    )
 
 
 def is_jumping(window: query.Window) -> bool:
@@ -436,7 +438,7 @@ def add_table(
 def indexed_by(time: str, rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:
     """The index of a window table by `ts`, `_expires` or `seq`: the rows still valid are the last of it."""
     others = [name for name in ("seq", *rows.named_selects) if name != time]
-    return (tuple(dict.fromkeys((time, *others))),) if network.database.covering else ((time,),)
+    return (tuple(dict.fromkeys((time, *others))),) if network.database.covering_indexes else ((time,),)
 
 
 def clock(name: str) -> exp.Expr:

@@ -74,11 +74,11 @@ class Bounded:
 
     def answer(self, database: DuckDB, schema: Schema, events: pa.Table, now: int) -> Answer:
         """The results, with how they were found; raises as `results`."""
-        database.lend(TABLE, events)
+        database.register_arrow(TABLE, events)
         try:
             return self._answer(database, schema, now)
         finally:
-            database.take_back(TABLE)
+            database.unregister_arrow(TABLE)
 
     def _answer(self, database: DuckDB, schema: Schema, now: int) -> Answer:
         fields = _fields(schema)

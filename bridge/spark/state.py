@@ -62,6 +62,6 @@ def _rows(session: Session, name: str) -> pa.Table:
     quoted = session.database.quoted
     kinds = session.database.fetch(f"DESCRIBE {quoted(name)}")
     columns = (f"{quoted(c)}::VARCHAR AS {quoted(c)}" if kind == "HUGEINT" else quoted(c) for c, kind, *_ in kinds)
-    rows = session.database.arrow(f"SELECT {', '.join(columns)} FROM {quoted(name)}")
+    rows = session.database.fetch_arrow(f"SELECT {', '.join(columns)} FROM {quoted(name)}")
     assert rows is not None  # it is a DuckDB
     return rows

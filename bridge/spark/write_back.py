@@ -50,10 +50,10 @@ class Target:
         there = self.store.database()
         if isinstance(writer, UpdateSQL):
             sql = statement.update(writer.statement, there)
-            self.texts[number] = (*there.marked(sql.tree, sql.count), writer)
+            self.texts[number] = (*there.parameterize(sql.tree, sql.count), writer)
             return
         names = made(writer.table, kinds, there)
-        columns, marks = ", ".join(map(there.quoted, names)), ", ".join([there.mark] * len(names))
+        columns, marks = ", ".join(map(there.quoted, names)), ", ".join([there.placeholder] * len(names))
         places = {name.lower(): place for place, name in enumerate(kinds)}
         text = f"INSERT INTO {'.'.join(map(there.quoted, writer.table.split('.')))} ({columns}) VALUES ({marks})"
         self.texts[number] = (text, [places[name.lower()] for name in names], writer)
@@ -72,11 +72,11 @@ class Target:
             there.execute(f"CREATE TABLE {RUNS} (run VARCHAR(200), letters BIGINT)")
         if self._done(there) is None:
             there.begin()
-            there.bind(f"INSERT INTO {RUNS} VALUES ({there.mark}, {there.mark})", [self.run, 0])
+            there.execute_bound(f"INSERT INTO {RUNS} VALUES ({there.placeholder}, {there.placeholder})", [self.run, 0])
             there.commit()
 
     def _done(self, there: Database) -> int | None:
-        found = there.ask(f"SELECT letters FROM {RUNS} WHERE run = {there.mark}", [self.run])
+        found = there.fetch_bound(f"SELECT letters FROM {RUNS} WHERE run = {there.placeholder}", [self.run])
         return int(found[0][0]) if found else None
 
     def _take(self, there: Database, start: int, chunk: list[Letter]) -> None:
@@ -89,10 +89,11 @@ class Target:
                 if parameter.name == RESULT_ID and values[place] is None:
                     values[place] = "/".join([writer.writer, *map(str, (letter.ts, letter.seq, letter.place))])
             sent = converted(values, [encoder_of(value, there) for value in values])
-            there.bind(text, [sent[place] for place in order])
+            there.execute_bound(text, [sent[place] for place in order])
         if done < start + len(chunk):
-            there.bind(
-                f"UPDATE {RUNS} SET letters = {there.mark} WHERE run = {there.mark}", [start + len(chunk), self.run]
+            there.execute_bound(
+                f"UPDATE {RUNS} SET letters = {there.placeholder} WHERE run = {there.placeholder}",
+                [start + len(chunk), self.run],
             )
         there.commit()
 

@@ -152,14 +152,14 @@ class Outbox:
                 values = loaded(row[5])
                 encoders = [encoder_of(value, there) for value in values]
                 sent = converted(values, encoders)
-                there.bind(text, [sent[place] for place in order])
+                there.execute_bound(text, [sent[place] for place in order])
             there.commit()
 
     def _text(self, store: Store, text: str, there: Database) -> tuple[str, list[int]]:
         key = (store.name, text)
         if key not in self._texts:
             sql = statement.update(text, there)
-            self._texts[key] = there.marked(sql.tree, sql.count)
+            self._texts[key] = there.parameterize(sql.tree, sql.count)
         return self._texts[key]
 
     def _done(self, numbers: Sequence[int]) -> None:

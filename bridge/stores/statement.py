@@ -210,7 +210,7 @@ def gives_one(sql: Sql, database: Database) -> bool:
     conditions = conjuncts(where.this) if where else []
     sought = {name.lower() for condition in conditions for name in _equal(condition, scope)}
     name = ".".join(part.name for part in tree.args["from_"].this.parts)
-    return any(key <= sought for key in database.unique(name))
+    return any(key <= sought for key in database.unique_keys(name))
 
 
 def _equal(condition: exp.Expr, scope: Tables) -> list[str]:

@@ -152,7 +152,7 @@ class Question:
     ) -> None:
         self.at_once = at_once
         self._kinds = kinds
-        self._single, self._order = database.marked(sql.tree, sql.count)
+        self._single, self._order = database.parameterize(sql.tree, sql.count)
         self._places = places(sql, wanted, database)
         self._sorted = not sql.tree.args.get("order")
         self._many = database.render(self._joined(sql, wanted, database)) if at_once else ""
@@ -170,7 +170,7 @@ class Question:
         return found
 
     def _one(self, values: Values, database: Database) -> list[Values]:
-        asked = database.ask(self._single, [values[place] for place in self._order])
+        asked = database.fetch_bound(self._single, [values[place] for place in self._order])
         rows = [tuple(row[place] for place in self._places) for row in asked]
         return sorted(rows, key=_by_value) if self._sorted else rows
 
@@ -180,11 +180,11 @@ class Question:
         numbers = pa.array(range(len(sets)), pa.int64())
         columns = [_array(values, kind) for values, kind in zip(zip(*sets, strict=True), self._kinds, strict=True)]
         names = [f"{PARAMETER}{place}" for place in range(self._count)]
-        database.lend(_VALUES, pa.Table.from_arrays([numbers, *columns], names=["cep_number", *names]))
+        database.register_arrow(_VALUES, pa.Table.from_arrays([numbers, *columns], names=["cep_number", *names]))
         try:
             rows = database.fetch(self._many)
         finally:
-            database.take_back(_VALUES)
+            database.unregister_arrow(_VALUES)
         found: Answers = {values: [] for values in sets}
         for number, *row in rows:
             found[sets[number]].append(tuple(row))

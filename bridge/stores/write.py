@@ -38,9 +38,9 @@ class Update:
             values = parameters(row, self.width, self.ids, self.node.writer)
             bound = [values[place] for place in self.order]
             if self.counted is None:
-                database.bind(self.text, bound)
+                database.execute_bound(self.text, bound)
             else:
-                noted.append((*row[: 3 + self.width], database.change(self.text, bound), NEVER))
+                noted.append((*row[: 3 + self.width], database.modify_bound(self.text, bound), NEVER))
         if self.counted is not None and noted:
             database.insert(self.counted, len(noted[0]), noted)
 

@@ -72,8 +72,8 @@ def difference(case: Case, database: Database, drive: Any, seed: int) -> tuple[s
             mock.patch.object(reports, "FEW", few),
             mock.patch.object(reports, "BRIEF", brief),
             mock.patch.object(panes, "LONG", 2),
-            mock.patch.object(SQLite, "panes", (2, 5, 9)),
-            mock.patch.object(PostgreSQL, "panes", (2, 5)),
+            mock.patch.object(SQLite, "pane_sizes", (2, 5, 9)),
+            mock.patch.object(PostgreSQL, "pane_sizes", (2, 5)),
         ):
             actual, names = results(case, database, partial(drive, rng=Random(seed)))
     except Exception as error:

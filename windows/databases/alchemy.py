@@ -61,7 +61,7 @@ class Alchemy(Database):
         self.fetch(f"SELECT * FROM ({sql}) AS q WHERE 1 = 0")
         return [column[0] for column in self._cursor.description]
 
-    def arrow(self, sql: str) -> pa.Table | None:
+    def fetch_arrow(self, sql: str) -> pa.Table | None:
         """In the types that the answer's columns have, where these are known."""
         if not self.arrow_types:
             return None
@@ -82,22 +82,22 @@ class Alchemy(Database):
             raise self._refused(error, sql) from None
 
     @property
-    def mark(self) -> str:  # type: ignore[override]
+    def placeholder(self) -> str:  # type: ignore[override]
         """The driver's own."""
         return self._mark("a statement with parameters")
 
-    def ask(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        self.bind(sql, values)
+    def fetch_bound(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        self.execute_bound(sql, values)
         try:
             return list(self._cursor.fetchall())
         except self._errors as error:
             raise self._refused(error, sql) from None
 
-    def change(self, sql: str, values: Sequence[Any]) -> int:
-        self.bind(sql, values)
+    def modify_bound(self, sql: str, values: Sequence[Any]) -> int:
+        self.execute_bound(sql, values)
         return int(self._cursor.rowcount)
 
-    def bind(self, sql: str, values: Sequence[Any]) -> None:
+    def execute_bound(self, sql: str, values: Sequence[Any]) -> None:
         try:
             self._cursor.execute(sql, tuple(values))
         except (*self._overflows, self._errors) as error:
@@ -116,8 +116,8 @@ class Alchemy(Database):
         scale = scale_of(type_name)
         return decimal_of(scale) if scale is not None else _PYTHON.get(type_name)
 
-    def in_arrow(self, type_name: str) -> bool:
-        return type_name in _PYTHON or super().in_arrow(type_name)
+    def is_exact_in_arrow(self, type_name: str) -> bool:
+        return type_name in _PYTHON or super().is_exact_in_arrow(type_name)
 
     def relation(self, name: str) -> Schema | None:
         *schema, table = name.split(".")

@@ -1,11 +1,13 @@
-"""What the bridge asks of a database: a few verbs. A database's file says what it does otherwise, and only that."""
+"""The interface that the bridge needs of a database. A database's own file states only where that database differs."""
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlglot import Dialect, ErrorLevel, exp
@@ -18,16 +20,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARAMETER = "cep_parameter_"
-"""Begins the names of the columns that stand for the values of a statement of the user's, until these are bound."""
+"""Prefix of the columns that stand for the values of a user's statement until these are bound."""
 
 _MARK = re.compile(r"cep_mark_(\d+)_cep")
+_registration = itertools.count(1)
 
 Row = tuple[Any, ...]
 Convert = Callable[[Any], Any]
 
 
 class Refused(Exception):
-    """The database refused a statement; carries its own words (`reason`) and the statement."""
+    """The database refused a statement: `reason` is the database's own message; the text shows the statement, too."""
 
     def __init__(self, reason: object, sql: str = "") -> None:
         self.reason = str(reason).strip()
@@ -35,121 +38,134 @@ class Refused(Exception):
 
 
 class Elements(NamedTuple):
-    """The elements of a list as an item of FROM, and what gives the value and the place of one."""
+    """A list's elements as an item of FROM (`rows`), with the expressions for an element's value and its place."""
 
     rows: exp.Expr
     value: exp.Expr
     place: exp.Expr
 
 
-CLAIMED_WITHIN = 2
-"""Seconds until another bridge's hold on a database counts: a server notices the end of a connection within moments."""
+LOCK_TIMEOUT = 2
+"""Seconds to wait for another bridge's lock: a server needs a moment to notice that a connection has ended."""
 
-IN_TURN = "in_turn"
-"""Marks a join of few rows with what an index finds for each of them, which no database sees where rows come and go."""
+NESTED_LOOP = "nested_loop"
+"""Key in the `meta` of a join: few rows, each joined by an index. Tables that fill and empty mislead the planners."""
 
 
 class Database(abc.ABC):
     """One connection to one database, used by one bridge.
 
-    Statements are neutral sqlglot trees, rendered once by `render`; only `insert` and `append` bind values.
+    Statements are neutral sqlglot trees, which `render` turns into the database's SQL once; `insert`, `append` and the
+    `…_bound` methods bind values. The class attributes state what the database can do, or does well.
     """
 
     dialect: ClassVar[str]
-    """sqlglot's name of the SQL it speaks."""
-    chunk: ClassVar[int] = 10_000
-    """So many events at most go through the statements at once."""
-    long_chunk: ClassVar[int] = 0
-    """As many that come as Arrow, divided by the number of queries, where that is more."""
-    frames: ClassVar[bool] = False
-    """Whether a window frame's bound may be computed per row."""
-    asof: ClassVar[bool] = False
-    """Whether it has ASOF JOIN, and lists whose values are read by their places."""
-    bulk: ClassVar[bool] = False
-    """Whether it is for many events at once, so that a statement had better seek more than write rows of no use."""
-    seeks: ClassVar[bool] = True
-    """Whether an index serves a range whose bounds are another row's."""
-    slides: ClassVar[bool] = False
-    """Whether MIN and MAX over a frame that moves are as fast as over frames that only grow."""
-    beside: ClassVar[bool] = False
-    """Whether one statement with window frames for several queries is faster than one for each."""
-    panes: ClassVar[tuple[int, ...]] = ()
-    """Of how many rows it keeps aggregates, and of how many each longer level, where it `seeks`: rather than read them all
-    again."""
-    indexes: ClassVar[bool] = True
-    """Whether it profits from indexes on window tables."""
-    wide: ClassVar[str | None] = None
-    """A type in which no sum of some BIGINTs overflows, where equations of such are what it finds rows by."""
-    folds: ClassVar[bool] = False
-    """Whether it computes with the values of a statement before it asks the conditions, so that `1 / a … WHERE a <> 0` fails."""
-    inlines: ClassVar[bool] = False
-    """Whether conditions with the values of an event are faster than a join with a row of them."""
+    """sqlglot's name of the database's SQL."""
+    chunk_size: ClassVar[int] = 10_000
+    """The number of events that pass through the statements at once, at most."""
+    arrow_chunk_size: ClassVar[int] = 0
+    """The same for events that come as Arrow, divided by the number of queries; applies where it is the greater."""
+    computed_frame_bounds: ClassVar[bool] = False
+    """True if a bound of a window frame may be an expression that is computed per row."""
+    asof_joins: ClassVar[bool] = False
+    """True if there are ASOF joins, and lists whose values are read by position."""
+    prefers_bulk: ClassVar[bool] = False
+    """True if the database is built for many events at once: statements then rather search than write rows in vain."""
+    index_range_joins: ClassVar[bool] = True
+    """True if an index serves a range whose bounds are another row's values."""
+    fast_sliding_min_max: ClassVar[bool] = False
+    """True if MIN and MAX over a sliding frame are as fast as over a growing one."""
+    side_by_side_frames: ClassVar[bool] = False
+    """True if one statement with the window frames of several queries is faster than a statement per query."""
+    pane_sizes: ClassVar[tuple[int, ...]] = ()
+    """Rows per pane at each level of pre-aggregation, shortest first; empty: windows are read row by row."""
+    uses_indexes: ClassVar[bool] = True
+    """True if indexes on window tables make statements faster."""
+    wide_integer: ClassVar[str | None] = None
+    """A type in which sums of BIGINTs do not overflow, needed where the database searches by equations of such sums."""
+    eager_constant_folding: ClassVar[bool] = False
+    """True if values are computed before conditions are tested, so that `1 / a … WHERE a <> 0` fails."""
+    inline_event_values: ClassVar[bool] = False
+    """True if conditions with an event's values as literals are faster than a join with a table of one row."""
     purge_every: ClassVar[int] = 1_000
-    """Events between two purges: often enough to keep windows small, rarely enough to cost nothing."""
-    ordered: ClassVar[bool] = False
-    """Whether a table's rows are read, and counted by OVER (), in the order in which they were inserted."""
-    lends: ClassVar[bool] = False
-    """Whether it reads an Arrow table where it is, so that `lend` copies nothing."""
+    """Events between two purges: small windows against the cost of purging."""
+    insertion_ordered: ClassVar[bool] = False
+    """True if a table is read, and numbered by OVER (), in the order in which its rows were inserted."""
+    zero_copy_arrow: ClassVar[bool] = False
+    """True if a registered Arrow table is read in place, without a copy."""
     nested_type: ClassVar[str | None] = None
-    """The type of columns that hold nested values as JSON, where there are no types for these."""
-    covering: ClassVar[bool] = False
-    """Whether an index may hold all columns, so that the table need not be read."""
+    """The column type for nested values as JSON, where the database has no nested types."""
+    covering_indexes: ClassVar[bool] = False
+    """True if an index may hold all columns, so that the table is not read."""
+
+    # Statements ---------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def execute(self, sql: str) -> None:
-        """Run one statement."""
+        """Runs one statement. Raises `Refused`."""
 
     @abc.abstractmethod
     def fetch(self, sql: str) -> list[Row]:
-        """All rows of a SELECT, as the driver gives them."""
+        """Runs a SELECT and returns all rows, with values as the driver gives them. Raises `Refused`."""
 
     @abc.abstractmethod
     def columns_of(self, sql: str) -> list[str]:
-        """The names of the columns a SELECT gives."""
+        """The column names of a SELECT."""
 
     @abc.abstractmethod
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
-        """Bind rows into a table, in its column order."""
+        """Inserts rows of `width` values, in the table's column order."""
 
-    def marked(self, statement: exp.Expr, count: int) -> tuple[str, list[int]]:
-        """The text of a statement, its columns `PARAMETER…` as the driver's marks, and whose values these take."""
+    def parameterize(self, statement: exp.Expr, count: int) -> tuple[str, list[int]]:
+        """A statement with the driver's placeholders for its `count` columns `PARAMETER…`.
+
+        Returns the text, and for each placeholder, left to right, the number of the parameter that it takes.
+        """
         text = statement.transform(_as_mark).sql(self.dialect)
-        order = [int(found) for found in _MARK.findall(text)]
+        order = [int(parameter) for parameter in _MARK.findall(text)]
         assert set(order) <= set(range(count))
-        if self.mark == "?":
+        if self.placeholder == "?":
             return _MARK.sub("?", text), order
-        return _MARK.sub(self.mark, text.replace("%", "%%")), order
+        return _MARK.sub(self.placeholder, text.replace("%", "%%")), order
 
-    mark: str = "?"
-    """How the driver marks a value to be bound."""
-
-    @abc.abstractmethod
-    def ask(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        """All rows of a SELECT whose marks take these values."""
+    placeholder: str = "?"
+    """How the driver writes a value to be bound."""
 
     @abc.abstractmethod
-    def bind(self, sql: str, values: Sequence[Any]) -> None:
-        """Run one statement whose marks take these values."""
+    def fetch_bound(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        """Runs a SELECT with values for its placeholders and returns all rows."""
 
     @abc.abstractmethod
-    def change(self, sql: str, values: Sequence[Any]) -> int:
-        """Run an INSERT, UPDATE or DELETE whose marks take these values; the number of rows it changed."""
+    def execute_bound(self, sql: str, values: Sequence[Any]) -> None:
+        """Runs one statement with values for its placeholders."""
+
+    @abc.abstractmethod
+    def modify_bound(self, sql: str, values: Sequence[Any]) -> int:
+        """Runs an INSERT, UPDATE or DELETE with values for its placeholders; returns the number of affected rows."""
+
+    # Tables -------------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def relation(self, name: str) -> Schema | None:
-        """The columns of a table or view, None where there is none; a type we have no name for reads `UNKNOWN`."""
+        """The columns of a table or view, None if there is none. A type unknown to the bridge is `UNKNOWN`."""
 
     def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
-        """How statements read the columns of a table of the user's, so that its values compare as those of our own do."""
+        """Expressions that read the columns of a user's table so that its values compare like the bridge's own."""
         return {column: exp.column(column, quoted=True) for column in columns}
 
-    def unique(self, name: str) -> list[set[str]]:
-        """Sets of a table's columns whose values no two rows have, where the database says so; names in lower case."""
+    def unique_keys(self, name: str) -> list[set[str]]:
+        """The sets of a table's columns, in lower case, that the database declares unique."""
         return []
 
     @abc.abstractmethod
     def table_names(self) -> list[str]:
-        """The names of all tables and views there are: those that a new table cannot have."""
+        """The names of all tables and views that a new table would clash with."""
+
+    def is_table(self, name: str) -> bool:
+        """True if a name, as written in FROM, is a table and not a view; False where the difference does not matter."""
+        return False
+
+    # Transactions -------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def begin(self) -> None: ...
@@ -163,17 +179,19 @@ class Database(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None: ...
 
-    def claim(self) -> None:  # noqa: B027
-        """Takes what holds the bridge's tables for one bridge, until it is closed; raises `Refused` where another has it.
+    def acquire_lock(self) -> None:  # noqa: B027
+        """Locks the place of the bridge's tables for one bridge until `close`. Raises `Refused` if another holds it.
 
-        A database that has no means for that says nothing.
+        A database without such locks does nothing.
         """
 
-    def tidy(self) -> None:  # noqa: B027
-        """Now and then, between transactions: what the database does not do by itself after many deleted rows."""
+    def reclaim_space(self) -> None:  # noqa: B027
+        """Housekeeping between transactions: what the database does not do by itself after many deletions."""
+
+    # Rendering ----------------------------------------------------------------------------------------------------------
 
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:
-        """The text of a neutral statement in this database's SQL; raises `Refused` for what it cannot say."""
+        """A neutral statement in the database's SQL. Raises `Refused` for what the database has no words for."""
         try:
             tree = statement.transform(self.adapt)
             dialect = Dialect.get_or_raise(self.dialect)
@@ -182,15 +200,38 @@ class Database(abc.ABC):
             raise Refused(error, statement.sql()) from None
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        """One node of a statement as this database wants it; called for every node, parents first."""
+        """Replaces one node of a neutral statement by what this database needs; called for every node, parents first."""
         if self.nested_type is not None and (found := self._nested(node)) is not None:
             return found
         if isinstance(node, exp.Ordered) and node.args.get("nulls_first") is None:
             node.set("nulls_first", self._null_order[bool(node.args.get("desc"))])
-        return neutral(node)
+        return neutralize(node)
+
+    def quoted(self, name: str) -> str:
+        """A name, quoted, in the database's SQL."""
+        return self.render(exp.to_identifier(name, quoted=True))
+
+    @functools.cached_property
+    def _null_order(self) -> tuple[bool, bool]:
+        """True where NULLs come first by default, in ascending and descending order: the default is not written."""
+        orders = {"nulls_are_small": (True, False), "nulls_are_large": (False, True)}
+        return orders.get(Dialect.get_or_raise(self.dialect).NULL_ORDERING, (False, False))
+
+    def rank_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr | None:
+        """The number of integers, of a SELECT of one column named `order`, that are at most `value`, by binary search.
+
+        None if the database has no function for that.
+        """
+        return None
+
+    def is_aggregate(self, function: str) -> bool:
+        """True if the database has an aggregate function of this name that sqlglot does not know."""
+        return False
+
+    # Nested values, as JSON where the database has no nested types -------------------------------------------------------
 
     def _nested(self, node: exp.Expr) -> exp.Expr | None:
-        """What is about nested values, over JSON; None for any other node."""
+        """A node about nested values, rewritten over JSON; None for any other node."""
         if (found := part_of(node)) is not None:
             return self.json_part(found._replace(base=found.base.transform(self.adapt)))
         if isinstance(node, exp.ArraySize):
@@ -206,75 +247,71 @@ class Database(abc.ABC):
         return None
 
     def json_part(self, part: Part) -> exp.Expr:
-        """A part of a nested value that is kept as JSON, in its own type; the expression it is of is adapted already."""
+        """A part of a nested value that is stored as JSON, in its own type; the base is adapted already."""
         raise NotImplementedError
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
-        """The elements of a list, which are of this type; the list is not adapted yet."""
+        """The elements, of type `kind`, of a list that is not adapted yet."""
         raise NotImplementedError
 
     def json_length(self, value: exp.Expr) -> exp.Expr:
-        """How many there are in a list that is kept as JSON."""
+        """The length of a list that is stored as JSON."""
         raise NotImplementedError
 
     def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        """JSON of an object of these parts, whose values are adapted already."""
+        """A JSON object of these fields, whose values are adapted already."""
         raise NotImplementedError
 
     def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
-        """JSON of the values of a group, which are of this type, in this order; all is adapted already."""
+        """An aggregate: the JSON list of a group's values, of type `kind`, in this order; all adapted already."""
         raise NotImplementedError
 
-    def listed(self, values: Sequence[Any]) -> Any:
-        """A list of objects that were fetched, none of them NULL, as a value to insert."""
+    def list_value(self, values: Sequence[Any]) -> Any:
+        """A list of fetched objects, none of them NULL, as a value to insert."""
         return list(values) if self.nested_type is None else f"[{','.join(values)}]"
 
-    @functools.cached_property
-    def _null_order(self) -> tuple[bool, bool]:
-        """Where NULL stands first by itself, ascending and descending: what is so anyway need not be said."""
-        orders = {"nulls_are_small": (True, False), "nulls_are_large": (False, True)}
-        return orders.get(Dialect.get_or_raise(self.dialect).NULL_ORDERING, (False, False))
+    # Arrow --------------------------------------------------------------------------------------------------------------
 
     def append(self, table: str, batch: pa.Table) -> None:
-        """Bind an Arrow table's rows into a table, in its column order."""
+        """Inserts an Arrow table's rows, in the table's column order."""
         columns = [column.to_pylist() for column in batch.columns]
         self.insert(table, batch.num_columns, list(zip(*columns, strict=True)))
 
-    def arrow(self, sql: str) -> pa.Table | None:
-        """The rows of a SELECT as Arrow where the database has it, else None: `fetch` then."""
+    def fetch_arrow(self, sql: str) -> pa.Table | None:
+        """The rows of a SELECT as an Arrow table; None if the database has only `fetch`."""
         return None
 
-    def place_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr | None:
-        """How many of the whole numbers that a SELECT of one column gives are at most `value`, found by halving.
-
-        `order` is that column. None where the database has no function for it.
-        """
-        return None
-
-    def in_arrow(self, type_name: str) -> bool:
-        """Whether a column of `arrow` has values of this type as they are to be, or numbers that only need a cast."""
+    def is_exact_in_arrow(self, type_name: str) -> bool:
+        """True if `fetch_arrow` gives values of this type unchanged, or as numbers that only need a cast."""
         return self.decoder(type_name) is None
 
-    def lend(self, name: str, rows: pa.Table) -> None:
-        """Let statements read an Arrow table under a name that no table has, until `take_back`."""
-        columns = (f"{self.quoted(field.name)} {self._lent_type(field.type)}" for field in rows.schema)
+    def register_arrow(self, name: str, rows: pa.Table) -> None:
+        """Makes an Arrow table readable by statements under a new name, until `unregister_arrow`."""
+        columns = (f"{self.quoted(field.name)} {self._registered_type(field.type)}" for field in rows.schema)
         self.execute(f"CREATE TEMPORARY TABLE {self.quoted(name)} ({', '.join(columns)})")
         self.append(self.quoted(name), rows)
 
-    def _lent_type(self, kind: pa.DataType) -> str:
-        return self.column_type(Attribute("lent", type_of_arrow(kind)))
-
-    def quoted(self, name: str) -> str:
-        """A name as statements in the database's SQL have it."""
-        return self.render(exp.to_identifier(name, quoted=True))
-
-    def take_back(self, name: str) -> None:
-        """End what `lend` began."""
+    def unregister_arrow(self, name: str) -> None:
+        """Ends what `register_arrow` began."""
         self.execute(f"DROP TABLE {self.quoted(name)}")
 
-    def is_table(self, name: str) -> bool:
-        """Whether a name as written in FROM is that of a table proper, no view; False where that does not matter."""
-        return False
+    @contextlib.contextmanager
+    def registered(self, rows: pa.Table, name: str | None = None) -> Iterator[str]:
+        """Registers an Arrow table for the duration of a `with` block, which gets its name."""
+        name = name or f"_cep_registered_{next(_registration)}"
+        self.register_arrow(name, rows)
+        try:
+            yield name
+        except BaseException:
+            with contextlib.suppress(Refused):  # the error may have ended the transaction, and the table with it
+                self.unregister_arrow(name)
+            raise
+        self.unregister_arrow(name)
+
+    def _registered_type(self, kind: pa.DataType) -> str:
+        return self.column_type(Attribute("registered", type_of_arrow(kind)))
+
+    # Values -------------------------------------------------------------------------------------------------------------
 
     def column_type(self, attribute: Attribute) -> str:
         """The type of an attribute's column in this database."""
@@ -284,24 +321,20 @@ class Database(abc.ABC):
         return exp.DataType.build(kind).sql(self.dialect)
 
     def value_type(self, attribute: Attribute) -> str | None:
-        """As what type a statement takes a value that its column would hold; None where it is to be in the column."""
+        """The type to CAST a value to that a statement computes with; None if only a column of its type gives it."""
         return self.column_type(attribute)
 
     def encoder(self, attribute: Attribute) -> Convert | None:
-        """How a checked value is bound, where the driver does not take it as it is."""
+        """The function that turns a checked value into one the driver binds; None if the driver takes it unchanged."""
         return None
 
     def decoder(self, type_name: str) -> Convert | None:
-        """How a fetched value of this type becomes a Python value, where the driver does not do it."""
+        """The function that turns a fetched value of this type into a Python value; None if the driver does that."""
         return None
-
-    def is_aggregate(self, function: str) -> bool:
-        """Whether the database has an aggregate of this name that sqlglot does not know."""
-        return False
 
 
 def table_of(name: str) -> exp.Table:
-    """A table by its name, or `schema.table`: names are taken as they are, not read as SQL.
+    """A table by its name, or `schema.table`; names are taken literally, not parsed as SQL.
 
     >>> table_of("s.t").sql("duckdb"), table_of('x"; --').sql("duckdb")
     ('"s"."t"', '"x""; --"')
@@ -311,14 +344,8 @@ def table_of(name: str) -> exp.Table:
     return exp.Table(this=own, **places)
 
 
-def _as_mark(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Column) and node.name.startswith(PARAMETER):
-        return exp.var(f"cep_mark_{node.name.removeprefix(PARAMETER)}_cep")
-    return node
-
-
-def neutral(node: exp.Expr) -> exp.Expr:
-    """What no database is asked for because they differ: division by zero (NULL here), the type of `1.5` (DOUBLE here)."""
+def neutralize(node: exp.Expr) -> exp.Expr:
+    """Rewrites divisions, on which databases differ: a division by zero is NULL here."""
     if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
         node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
     elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and _is_zero(node.expression):
@@ -326,12 +353,8 @@ def neutral(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _is_zero(value: exp.Expression) -> bool:
-    return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0
-
-
 def schema_of(columns: Sequence[tuple[str, str]]) -> Schema:
-    """A relation's schema; the bridge's own names and types it has no name for are allowed here."""
+    """A relation's schema from names and types, which may be reserved names and unknown types here."""
     attributes = []
     for name, kind in columns:
         attribute = object.__new__(Attribute)
@@ -343,14 +366,24 @@ def schema_of(columns: Sequence[tuple[str, str]]) -> Schema:
     return schema
 
 
+def scale_of(type_name: str) -> int | None:
+    """The digits after the point of a DECIMAL type; None for other types."""
+    size = decimal_size(type_name)
+    return size[1] if size else None
+
+
+def _as_mark(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Column) and node.name.startswith(PARAMETER):
+        return exp.var(f"cep_mark_{node.name.removeprefix(PARAMETER)}_cep")
+    return node
+
+
+def _is_zero(value: exp.Expression) -> bool:
+    return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0
+
+
 def _known_type(kind: str) -> str:
     try:
         return canonical_type(kind)
     except TypeMismatch:
         return "UNKNOWN"
-
-
-def scale_of(type_name: str) -> int | None:
-    """The digits after the point of a DECIMAL type."""
-    size = decimal_size(type_name)
-    return size[1] if size else None

@@ -32,16 +32,16 @@ class DuckDB(Database):
     """`duckdb://` (in memory), `duckdb:///file`, or a connection the caller has."""
 
     dialect: ClassVar[str] = "duckdb"
-    chunk: ClassVar[int] = 100_000
-    long_chunk: ClassVar[int] = 500_000
-    lends: ClassVar[bool] = True
-    frames: ClassVar[bool] = True
-    asof: ClassVar[bool] = True
-    bulk: ClassVar[bool] = True
-    wide: ClassVar[str | None] = "HUGEINT"
-    inlines: ClassVar[bool] = True
-    ordered: ClassVar[bool] = True
-    indexes: ClassVar[bool] = False
+    chunk_size: ClassVar[int] = 100_000
+    arrow_chunk_size: ClassVar[int] = 500_000
+    zero_copy_arrow: ClassVar[bool] = True
+    computed_frame_bounds: ClassVar[bool] = True
+    asof_joins: ClassVar[bool] = True
+    prefers_bulk: ClassVar[bool] = True
+    wide_integer: ClassVar[str | None] = "HUGEINT"
+    inline_event_values: ClassVar[bool] = True
+    insertion_ordered: ClassVar[bool] = True
+    uses_indexes: ClassVar[bool] = False
 
     def __init__(self, path: str | duckdb.DuckDBPyConnection = ":memory:") -> None:
         self._owned = isinstance(path, str)
@@ -68,7 +68,7 @@ class DuckDB(Database):
     def fetch(self, sql: str) -> list[Row]:
         return self._run(sql).fetchall()
 
-    def arrow(self, sql: str) -> pa.Table:
+    def fetch_arrow(self, sql: str) -> pa.Table:
         import pyarrow as pa
 
         try:
@@ -97,13 +97,13 @@ class DuckDB(Database):
         except duckdb.Error as error:
             raise Refused(error, sql) from None
 
-    def ask(self, sql: str, values: Sequence[Any]) -> list[Row]:
+    def fetch_bound(self, sql: str, values: Sequence[Any]) -> list[Row]:
         return self._bound(sql, values).fetchall()
 
-    def bind(self, sql: str, values: Sequence[Any]) -> None:
+    def execute_bound(self, sql: str, values: Sequence[Any]) -> None:
         self._bound(sql, values)
 
-    def change(self, sql: str, values: Sequence[Any]) -> int:
+    def modify_bound(self, sql: str, values: Sequence[Any]) -> int:
         found = self._bound(sql, values).fetchall()
         return int(found[0][0]) if found else 0
 
@@ -126,10 +126,10 @@ class DuckDB(Database):
         found = self.connection.execute(sql, [named.name]).fetchall()
         return len(found) == 1 and named.db in ("", found[0][0]) and named.catalog in ("", found[0][1])
 
-    def lend(self, name: str, rows: pa.Table) -> None:
+    def register_arrow(self, name: str, rows: pa.Table) -> None:
         self.connection.register(name, rows)
 
-    def take_back(self, name: str) -> None:
+    def unregister_arrow(self, name: str) -> None:
         try:
             self.connection.unregister(name)
         except duckdb.Error as error:
@@ -146,7 +146,7 @@ class DuckDB(Database):
             return None
         return schema_of([(row[0], row[1]) for row in rows])
 
-    def unique(self, name: str) -> list[set[str]]:
+    def unique_keys(self, name: str) -> list[set[str]]:
         sql = (
             "SELECT constraint_column_names FROM duckdb_constraints() "
             "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND lower(table_name) = lower(?)"
@@ -173,7 +173,7 @@ class DuckDB(Database):
         value, place = (exp.column(name, alias, quoted=True) for name in columns)
         return Elements(rows.as_(alias, quoted=True), value, place)
 
-    def claim(self) -> None:
+    def acquire_lock(self) -> None:
         """DuckDB keeps other processes from a file; bridges of this one know each other."""
         found = self.fetch("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
         path = next((path for (path,) in found if path), None)
@@ -183,7 +183,7 @@ class DuckDB(Database):
             raise Refused(f"another bridge is at work in {path}: close it, or give this one another file")
         _CLAIMED[path] = self
 
-    def tidy(self) -> None:
+    def reclaim_space(self) -> None:
         """Deleted rows are scanned until a checkpoint; one that other transactions do not allow can wait."""
         with contextlib.suppress(duckdb.Error):
             self.connection.execute("CHECKPOINT")

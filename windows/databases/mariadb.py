@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
 from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
-from windows.databases.base import CLAIMED_WITHIN, Convert, Elements, Refused, schema_of, table_of
+from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, Refused, schema_of, table_of
 from windows.nested import FieldValue, Part, call, is_nested_null, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 from windows.types import is_nested
@@ -44,12 +44,12 @@ class MySQL(Alchemy):
     """MariaDB, or MySQL, through PyMySQL."""
 
     dialect: ClassVar[str] = "mariadb"
-    chunk: ClassVar[int] = 1_000
-    seeks: ClassVar[bool] = False
-    slides: ClassVar[bool] = True  # it reads all of either
-    beside: ClassVar[bool] = True
+    chunk_size: ClassVar[int] = 1_000
+    index_range_joins: ClassVar[bool] = False
+    fast_sliding_min_max: ClassVar[bool] = True  # it reads all of either
+    side_by_side_frames: ClassVar[bool] = True
     purge_every: ClassVar[int] = 64  # an index is read from its begin
-    wide: ClassVar[str | None] = "DECIMAL(40, 0)"
+    wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
     arrow_types: ClassVar[dict[int, str]] = {
         1: "int8", 2: "int16", 3: "int32", 4: "float", 5: "double", 8: "int64", 9: "int32", 10: "date32",
         12: "timestamp[us]", 15: "string", 246: "decimal", 249: "string", 250: "string", 251: "string", 252: "string",
@@ -71,10 +71,10 @@ class MySQL(Alchemy):
             self.execute("SET join_cache_level = 4")  # joins by equality are by hash; MySQL's are so anyway
         self._created: list[str] = []
 
-    def claim(self) -> None:
+    def acquire_lock(self) -> None:
         """By a lock of the current database."""
         name = "CONCAT('cep_bridge.', SHA1(COALESCE(DATABASE(), '')))"
-        if not self.fetch(f"SELECT GET_LOCK({name}, {CLAIMED_WITHIN})")[0][0]:
+        if not self.fetch(f"SELECT GET_LOCK({name}, {LOCK_TIMEOUT})")[0][0]:
             raise Refused("another bridge is at work in this database: close it, or give this one another")
 
     def execute(self, sql: str) -> None:

@@ -15,7 +15,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, spelled, take_doubles, typed
-from windows.databases.base import CLAIMED_WITHIN, IN_TURN, Elements, Refused, Row, schema_of, table_of
+from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Refused, Row, schema_of, table_of
 from windows.databases.postgresql_arrow import array_of, gathered
 from windows.nested import FieldValue, Part, call
 from windows.schema import Attribute, Schema, TypeMismatch
@@ -48,9 +48,9 @@ class PostgreSQL(Alchemy):
     """
 
     dialect: ClassVar[str] = "postgres"
-    wide: ClassVar[str | None] = "DECIMAL(40, 0)"
-    folds: ClassVar[bool] = True
-    panes: ClassVar[tuple[int, ...]] = (64, 4_096)
+    wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
+    eager_constant_folding: ClassVar[bool] = True
+    pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096)
     arrow_types: ClassVar[dict[int, str]] = {
         16: "bool", 20: "int64", 21: "int16", 23: "int32", 25: "string", 700: "float", 701: "double", 1042: "string",
         1043: "string", 3802: "string", 1082: "date32", 1114: "timestamp[us]", 1700: "decimal",
@@ -74,9 +74,9 @@ class PostgreSQL(Alchemy):
         self.execute("SET jit = off")  # compiling takes longer than our statements
         self.execute("SET standard_conforming_strings = on")
 
-    def claim(self) -> None:
+    def acquire_lock(self) -> None:
         """By a lock of the current schema."""
-        until = time.monotonic() + CLAIMED_WITHIN
+        until = time.monotonic() + LOCK_TIMEOUT
         while not self.fetch(f"SELECT pg_try_advisory_lock({_LOCK})")[0][0]:
             if time.monotonic() > until:
                 raise Refused(
@@ -92,20 +92,20 @@ class PostgreSQL(Alchemy):
         except self._errors as error:
             raise self._refused(error, sql if self._queue is None else "") from None
 
-    def bind(self, sql: str, values: Sequence[Any]) -> None:
+    def execute_bound(self, sql: str, values: Sequence[Any]) -> None:
         try:
             self._cursor = self._driver.execute(sql, values, prepare=False if self._many else None)
         except self._errors as error:
             _refuse_nul([tuple(values)])
             raise self._refused(error, sql if self._queue is None else "") from None
 
-    def change(self, sql: str, values: Sequence[Any]) -> int:
+    def modify_bound(self, sql: str, values: Sequence[Any]) -> int:
         """Waits for what is queued: the number is known then."""
         if self._queue is None:
-            return super().change(sql, values)
+            return super().modify_bound(sql, values)
         try:
             with self._driver.pipeline():  # its end waits for what is queued
-                self.bind(sql, values)
+                self.execute_bound(sql, values)
         except self._errors as error:
             raise self._refused(error) from None
         return int(self._cursor.rowcount)
@@ -120,10 +120,10 @@ class PostgreSQL(Alchemy):
             _refuse_nul(rows)
             raise self._refused(error) from None
 
-    def arrow(self, sql: str) -> pa.Table | None:
+    def fetch_arrow(self, sql: str) -> pa.Table | None:
         """Column by column. Outside of a push, what is too much for one array (a gigabyte) comes row by row."""
         if self._queue is not None:  # few rows, and an answer that others wait before
-            return super().arrow(sql)
+            return super().fetch_arrow(sql)
         try:
             shape = self._shape(sql)
             if all(kind in self.arrow_types for _, kind in shape):
@@ -131,9 +131,9 @@ class PostgreSQL(Alchemy):
         except self._errors as error:
             if self._many:
                 raise self._refused(error, sql) from None
-        return super().arrow(sql)
+        return super().fetch_arrow(sql)
 
-    def place_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr:
+    def rank_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr:
         """WIDTH_BUCKET searches a sorted array by halves."""
         ordered = exp.Array(expressions=[values.order_by(order)])
         return exp.Anonymous(this="WIDTH_BUCKET", expressions=[value, ordered])
@@ -218,7 +218,7 @@ class PostgreSQL(Alchemy):
         self.execute("ROLLBACK")
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Join) and node.meta.get(IN_TURN):
+        if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
             _look_up(node)
         change = _CHANGES.get(type(node))
         changed = change(node, self) if change is not None else node

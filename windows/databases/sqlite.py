@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
-from windows.databases.base import CLAIMED_WITHIN, IN_TURN, Convert, Elements, Refused, scale_of, schema_of
+from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert, Elements, Refused, scale_of, schema_of
 from windows.nested import FieldValue, Part, call, json_path, json_text, or_null, truth_text
 from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
 from windows.types import is_nested, scalars_of
@@ -33,11 +33,11 @@ class SQLite(Alchemy):
     """SQLite, the fastest back end for event-at-a-time work."""
 
     dialect: ClassVar[str] = "sqlite"
-    inlines: ClassVar[bool] = True
-    chunk: ClassVar[int] = 1_000
-    covering: ClassVar[bool] = True
-    slides: ClassVar[bool] = True
-    panes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
+    inline_event_values: ClassVar[bool] = True
+    chunk_size: ClassVar[int] = 1_000
+    covering_indexes: ClassVar[bool] = True
+    fast_sliding_min_max: ClassVar[bool] = True
+    pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096, 262_144)
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
@@ -52,7 +52,7 @@ class SQLite(Alchemy):
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
 
-    def claim(self) -> None:
+    def acquire_lock(self) -> None:
         """By a lock of a file beside the database, which SQLite itself frees when the process ends.
 
         Where no such file can be written nothing is claimed.
@@ -61,7 +61,7 @@ class SQLite(Alchemy):
         if not path:
             return  # in memory
         try:
-            hold = sqlite3.connect(f"{path}-cep", CLAIMED_WITHIN, isolation_level=None, check_same_thread=False)
+            hold = sqlite3.connect(f"{path}-cep", LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
             self._held.callback(hold.close)
             hold.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
@@ -142,7 +142,7 @@ class SQLite(Alchemy):
         return super().render(_flat(statement) if _depth(statement) > DEEP else statement, pretty)
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Join) and node.meta.get(IN_TURN):
+        if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
             node.set("kind", "CROSS")  # which keeps the order, for lack of numbers by which it would be found
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
             kind = node.to.this
@@ -158,7 +158,7 @@ class SQLite(Alchemy):
         columns = self.fetch(f"PRAGMA {prefix}table_xinfo({_quoted(table)})")
         return schema_of([(column[1], column[2]) for column in columns]) if columns else None
 
-    def unique(self, name: str) -> list[set[str]]:
+    def unique_keys(self, name: str) -> list[set[str]]:
         *schema, table = name.split(".")
         prefix = f"{_quoted(schema[-1])}." if schema else ""
         found = [{row[1] for row in self.fetch(f"PRAGMA {prefix}table_info({_quoted(table)})") if row[5]}]

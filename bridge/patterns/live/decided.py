@@ -221,7 +221,7 @@ class Live(Continuous):
         self._deadlines: list[tuple[int, int, int, Key]] = []
         self._count = 0
         self._changed: dict[Key, None] = {}
-        shape = database.arrow(f"SELECT * FROM ({self.texts.arrived}) AS q WHERE 1 = 0")
+        shape = database.fetch_arrow(f"SELECT * FROM ({self.texts.arrived}) AS q WHERE 1 = 0")
         self._kinds = shape.schema.types if shape is not None else []
         stands = {row[: self._width]: row[self._width :] for row in database.fetch(self.texts.places)}
         self._version = max((stand[-1] for stand in stands.values()), default=0)

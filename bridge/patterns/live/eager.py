@@ -158,7 +158,7 @@ class Live:
         self.newest: Moment = BEGINNING
         self.deleted = Deletions(self)
         self.discarded: list[int] = []
-        shape = database.arrow(f"SELECT * FROM {self.texts.seen_table} AS q WHERE 1 = 0")
+        shape = database.fetch_arrow(f"SELECT * FROM {self.texts.seen_table} AS q WHERE 1 = 0")
         self._kinds = shape.schema.types if shape is not None else []
 
     def _restore(self, database: Database, arrived: Sequence[Row], gone: Sequence[Row], before: int) -> None:

@@ -164,7 +164,7 @@ class Live:
     # Results ------------------------------------------------------------------------------------------------------------
 
     def _write(self, database: Database, reports: list[Report]) -> None:
-        shape = database.arrow(f"SELECT * FROM {self.texts.found} AS q WHERE 1 = 0")
+        shape = database.fetch_arrow(f"SELECT * FROM {self.texts.found} AS q WHERE 1 = 0")
         kinds = shape.schema.types if shape is not None else []
         columns: dict[str, list[Any]] = {
             "ts": [report.ts for report in reports],
@@ -197,7 +197,7 @@ class Live:
         names, parts = next((one.names, one.parts) for one in self.inputs if number in one.numbers)
         at = len(names) + parts.index(self.wholes[number])
         if isinstance(found, list):
-            return database.listed([event.values[at] for event in found])
+            return database.list_value([event.values[at] for event in found])
         return None if found is None else found.values[at]
 
     # Notes --------------------------------------------------------------------------------------------------------------

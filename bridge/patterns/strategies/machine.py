@@ -25,7 +25,6 @@ from nfa.program import MatchSymbol, Program
 from nfa.threads.decided import Matcher
 from nfa.threads.path import Path
 from windows.databases import Database
-from windows.databases.lend import lent
 from windows.sql import table
 
 T = TypeVar("T")
@@ -238,7 +237,7 @@ class _Through:
         named[LABEL] = pa.array([symbol for symbol, _, _ in steps], pa.string())
         named[NUMBER] = pa.array([self.asked.match_number] * len(steps), pa.int64())
         named["_member"] = pa.array(range(len(steps)), pa.int64())
-        with lent(self.database, pa.table(named)) as name:
+        with self.database.registered(pa.table(named)) as name:
             select = exp.select(exp.alias_(self.fold.call.copy(), "v")).from_(table(name))
             return arrow_columns(self.database, self.database.render(select), 1)[0][0].as_py()
 
@@ -289,7 +288,7 @@ def _database_asked(expression: exp.Expr, width: int, database: Database) -> Cal
     def ask(*values: Any) -> Any:
         names = [f"_v{place}" for place in range(width)]
         given = pa.Table.from_arrays([pa.array([value]) for value in values] + [pa.array([0])], names=[*names, "_one"])
-        with lent(database, given) as name:
+        with database.registered(given) as name:
             select = exp.select(exp.alias_(expression.copy(), "v")).from_(table(name))
             return arrow_columns(database, database.render(select), 1)[0][0].as_py()
 

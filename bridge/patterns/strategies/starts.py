@@ -20,7 +20,6 @@ from nfa.arrays.deadlines import deadlines
 from nfa.arrays.many_starts import LettersAt, scan_lanes
 from nfa.arrays.matches import Found, Letters
 from nfa.threads.transitions import Closures
-from windows.databases.lend import lent
 from windows.sql import table
 
 Seen = dict[Hashable, Column]
@@ -153,7 +152,7 @@ class Rest:
         found = [taken(array, rows) for array, rows in zip(self._arrays, places, strict=True)]
         names = [f"_v{number}" for number in range(len(found))]
         given = pa.Table.from_arrays([*found, pa.array(np.arange(count))], names=[*names, "_n"])
-        with lent(database, given) as name:
+        with database.registered(given) as name:
             true = exp.Case().when(self._expression.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
             select = exp.select(exp.alias_(true, "v")).from_(table(name)).order_by("_n")
             return np.asarray(arrow_columns(database, database.render(select), 1)[0]).astype(bool)

@@ -27,7 +27,7 @@ from bridge.rewrite.network import Network, as_inserted, derived_content, rewrit
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.windows.expiry import expired_now
 from bridge.rewrite.windows.sliding import pushed_out
-from windows.databases.base import IN_TURN, Database
+from windows.databases.base import NESTED_LOOP, Database
 from windows.extents import NEVER
 from windows.sql import (
     aliased,
@@ -100,26 +100,26 @@ def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tu
         return _at_changes(node, below, network)
     if below.jumping:
         return {"": (lambda: per_jump(node, below, network), "once per jump of its window")}
-    by_number = network.database.indexes and can_count(node, below)
+    by_number = network.database.uses_indexes and can_count(node, below)
     if by_number:
         rows = counted(node, below, network)  # now, as it makes an operator
         single: tuple[Write, str] = (lambda: rows, "row numbers")
     else:
         single = (lambda: joined(node, below, network), "join of arrivals and window")
     others: dict[str, tuple[Write, str]] = {"": single}
-    if last_rows(node, below) and network.database.indexes and not network.database.seeks:
+    if last_rows(node, below) and network.database.uses_indexes and not network.database.index_range_joins:
         others = {"": (lambda: joined(node, below, network, by_scan=True), single[1]), "few": single}
-    panes = None if by_number and network.database.seeks else Panes.of(node, below, network)
+    panes = None if by_number and network.database.index_range_joins else Panes.of(node, below, network)
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
     in_order = last_rows(node, below) or (below.size is not None and not below.timed)
-    if network.database.frames and not nth and in_order:
+    if network.database.computed_frame_bounds and not nth and in_order:
         return {
             "": (lambda: framed(node, below), "window frames, as its rows expire in order"),
             **(_beside_frames(node, below, panes, network) if panes is not None and below.last is None else {}),
             "few": single,
         }
     if panes is not None:
-        return {**others, **_of_panes(panes, network.database.slides)}
+        return {**others, **_of_panes(panes, network.database.fast_sliding_min_max)}
     if by_number and (found := searched(node, below, network)) is not None:
         return {"": single, "many": (lambda: found, "places in a sorted array")}
     return others
@@ -134,16 +134,19 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> dict[st
     found = moments_of(node, below, network)
     if found is None:
         return {"": join}
-    if database.frames:
+    if database.computed_frame_bounds:
         rows = found.in_frames()
         return {"": join} if rows is None else {"": (lambda: found.told(framed(*rows)), _MOMENTS), "few": join}
     forms = {"": join}
-    if isinstance(found, OfRows) and database.indexes:
+    if isinstance(found, OfRows) and database.uses_indexes:
         forms["few"] = (lambda: found.sought(network), f"{join[1]}, and an index")
     panes = Panes.of(found.asked, below, network)
     if panes is None or panes.parts.own:  # what the newest row tells: it may have left
         return forms
-    (of_parts, rows_and_moments, told), moves = found.in_parts(panes.parts), _moves(panes.parts, database.slides)
+    (of_parts, rows_and_moments, told), moves = (
+        found.in_parts(panes.parts),
+        _moves(panes.parts, database.fast_sliding_min_max),
+    )
     forms["many"] = (lambda: found.told(ranged(of_parts, rows_and_moments, moves, told)), _MOMENTS)
     if panes.are_kept and isinstance(found, OfTime):
         forms["long"] = (lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
@@ -176,7 +179,7 @@ def _moves(parts: Parts, slides: bool) -> Callable[[exp.Expr], bool]:
 
 def _beside_frames(node: query.Aggregate, below: Flow, panes: Panes, network: Network) -> dict[str, tuple[Write, str]]:
     """What is faster than frames over all rows: of a push that is brief, and COUNT(*)."""
-    if not (network.database.asof and can_count(node, below)):
+    if not (network.database.asof_joins and can_count(node, below)):
         return {"brief": (lambda: framed(*panes.shortened()), "window frames over what enters and leaves, and one row")}
     in_order = as_inserted(node.input, network)
     return {
@@ -245,7 +248,7 @@ def joined(node: query.Aggregate, below: Flow, network: Network, by_scan: bool =
     source = exp.alias_(arrivals, "t", table=True, quoted=True)
     kind = "left" if empty_too else "inner"
     join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
-    join.args["joins"][-1].meta[IN_TURN] = indexed
+    join.args["joins"][-1].meta[NESTED_LOOP] = indexed
     return rest.select(join, network)
 
 
@@ -258,8 +261,8 @@ def _window(
     """
     assert below.content is not None
     content = below.content
-    if by_scan or not (database.indexes and last_rows(node, below)):
-        return content, valid("w", "t", below, below.order, below.timed, database.indexes), False
+    if by_scan or not (database.uses_indexes and last_rows(node, below)):
+        return content, valid("w", "t", below, below.order, below.timed, database.uses_indexes), False
     content, since = by_index(node, below)
     return content, [since], True
 

@@ -81,7 +81,7 @@ def searched(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     """
     assert isinstance(node.input, query.Window) and below.size is not None
     numbers = table(_numbers(node.input, below.size, network))
-    gone = network.database.place_among(column("_since"), exp.select("ts").from_(numbers.copy()), column("ts"))
+    gone = network.database.rank_among(column("_since"), exp.select("ts").from_(numbers.copy()), column("ts"))
     if gone is None:
         return None
     first = exp.select(column(NUMBER)).from_(numbers.copy()).order_by(column("ts"), column("seq")).limit(1)

@@ -20,7 +20,7 @@ from bridge.rewrite.aggregates.partials import Parts, nothing_of
 from bridge.rewrite.flow import NTH, Flow, Selection
 from bridge.rewrite.network import Network, add_table, ago
 from bridge.rewrite.plan import Fold, Length, Operator, Purge
-from windows.databases.base import IN_TURN
+from windows.databases.base import NESTED_LOOP
 from windows.extents import BEGINNING, NEVER
 from windows.sql import (
     aliased,
@@ -75,7 +75,7 @@ class Panes:
         if not of_time and not last_rows(node, below):
             return None
         parts = Parts.of(node)
-        counts = network.database.panes if of_time and below.size != 1 and _is_steady(node) else ()
+        counts = network.database.pane_sizes if of_time and below.size != 1 and _is_steady(node) else ()
         if parts is None:
             return None
         assert below.content is not None
@@ -258,7 +258,7 @@ class Panes:
         of_group = [self._grouped(level, key) for key in keys_of(self.node)]
         on = exp.and_(*of_group, *conditions, *rows.conditions_of(_alias(level)))
         joined = found.join(rows.item(_alias(level)), on=on)
-        joined.args["joins"][-1].meta[IN_TURN] = True
+        joined.args["joins"][-1].meta[NESTED_LOOP] = True
         return joined
 
     def _grouped(self, level: int, key: str) -> exp.Expr:

@@ -72,7 +72,7 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
 
     def branches(by: By) -> list[Branch]:
         told = [place for place, part in enumerate(parts) if part.flow and node.driving in (None, part.name)]
-        return [Branch(node, parts, place, outputs, by, database.wide) for place in told]
+        return [Branch(node, parts, place, outputs, by, database.wide_integer) for place in told]
 
     def joined(by: By) -> Selection:
         found = [branch.select(outputs) for branch in branches(by)]
@@ -81,11 +81,11 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
         union = found[0] if len(found) == 1 else exp.union(*found, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
-    for name, columns_sought in _sought(Branch(node, parts, 0, outputs)) if database.indexes else ():
+    for name, columns_sought in _sought(Branch(node, parts, 0, outputs)) if database.uses_indexes else ():
         network.index(name, columns_sought)
     timed = any(part.flow.timed for part in parts if part.flow)
     hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
-    found = joined(By.TIME if database.indexes else By.STEPS)
+    found = joined(By.TIME if database.uses_indexes else By.STEPS)
     return Flow(names, found, order=order, timed=timed, hidden=hidden, forms=_forms(branches, joined, network))
 
 
@@ -94,14 +94,14 @@ def _forms(
 ) -> dict[str, Form]:
     """The other ways to find the combinations, by the pushes that they are for."""
     forms: dict[str, Form] = {}
-    if not network.database.indexes:
+    if not network.database.uses_indexes:
         forms["few"] = lambda: joined(By.TIME)
     elif all(branch.is_moved for branch in branches(By.STEPS)):
         forms["many"] = lambda: joined(By.STEPS)
         # All members' constants with each row, and then a seek, is faster than all their equations.
-        if network.database.seeks:
+        if network.database.index_range_joins:
             forms["shared"] = lambda: joined(By.TIME)
-    if network.database.indexes and any(branch.lasts for branch in branches(By.INDEX)):
+    if network.database.uses_indexes and any(branch.lasts for branch in branches(By.INDEX)):
         forms["few"] = lambda: joined(By.INDEX)  # of many it takes MariaDB the third power of their number
     return forms
 

@@ -57,7 +57,7 @@ def _begin(family: Operator, node: query.Match, network: Network) -> None:
     below = network.rewrite(node.input, Need.ARRIVALS)
     automaton = automaton_of(node)
     word = word_of(automaton)
-    if word is not None and suits(node, word, network.database.bulk):
+    if word is not None and suits(node, word, network.database.prefers_bulk):
         family.family = Chain(family, node, below, network, word)
     else:
         family.family = Matching(family, node, below, network, automaton)
@@ -149,7 +149,7 @@ class Matching(Together):
     def _frame(self) -> exp.WindowSpec:
         """The frame of the instants before a row's own. DuckDB seeks a frame's end from the beginning for each row."""
         start = {"kind": "RANGE", "start": "UNBOUNDED", "start_side": "PRECEDING"}
-        if self.network.database.bulk:
+        if self.network.database.prefers_bulk:
             return exp.WindowSpec(**start, end="CURRENT ROW", exclude=exp.var("GROUP"))
         return exp.WindowSpec(**start, end=number(1), end_side="PRECEDING")
 

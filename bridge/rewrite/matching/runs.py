@@ -69,7 +69,7 @@ class Growth:
         """Whether a run's `_path` begins with its first event. Where its number is all, `_first_seq` says it, too: most runs
         of many events stay without a second one, and a text for each takes DuckDB as long as finding that out.
         """
-        return not self.network.database.bulk or tuple(self.key) != ("seq",)
+        return not self.network.database.prefers_bulk or tuple(self.key) != ("seq",)
 
     @property
     def columns(self) -> list[str]:
@@ -106,7 +106,7 @@ class Growth:
         """What this push made of `runs`. Databases that take many events at once leave out what nothing comes of."""
         made = exp.select(*(column_of("r", name) for name in self.columns)).from_(aliased_table(runs, "r"))
         made = made.where(exp.EQ(this=column_of("r", "_new"), expression=number(1)))
-        if not self.network.database.bulk:
+        if not self.network.database.prefers_bulk:
             return made
         latest = exp.select(*map(column, self.keys), aliased(exp.Max(this=column("_before")), "_latest"))
         latest = latest.from_(table(self.symbols)).group_by(*map(column, self.keys))

@@ -52,7 +52,7 @@ def with_rows_before(
     }
     columns = {**{name: column(name) for name in own}, **keys, **{name: value for value, name in kept.items()}}
     rows = below.arrivals.project(columns).select()
-    by_index = network.database.indexes and below.key == ("seq",)
+    by_index = network.database.uses_indexes and below.key == ("seq",)
     indexes = tuple(dict.fromkeys([("seq",), (*keys, "seq")]))
     add_table(operator, raw, rows, indexes if by_index else ())
     operator.steps.append(Insert(raw, rows))

@@ -47,9 +47,9 @@ def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operato
         found=None if node.change.always else database.render(found(node.change, names, source, cause)),
         unmatched=database.render(unmatched(node.change, names, cause)) if node.change.unmatched else None,
         table=database.quoted(state.name),
-        update=database.marked(_update(names, state.name, state.key), len(names) + len(state.key)),
-        delete=database.marked(_delete(names, state.name, state.key), len(state.key)),
-        known=database.marked(_known(state.name, state.key), len(state.key)),
+        update=database.parameterize(_update(names, state.name, state.key), len(names) + len(state.key)),
+        delete=database.parameterize(_delete(names, state.name, state.key), len(state.key)),
+        known=database.parameterize(_known(state.name, state.key), len(state.key)),
     )
     told = below
     if not node.change.always:
@@ -274,7 +274,7 @@ class Alter:
     def _is_known(self, row: Sequence[Any], database: Database) -> bool:
         text, order = self.sql.known
         key = self._key(row)
-        return bool(database.ask(text, [key[place] for place in order]))
+        return bool(database.fetch_bound(text, [key[place] for place in order]))
 
     def forget(self) -> None:
         """It remembers nothing."""
@@ -289,4 +289,4 @@ class Alter:
 def run_bound(database: Database, marked: Marked, values: Sequence[Any]) -> None:
     """Run a statement whose marks take these values."""
     text, order = marked
-    database.bind(text, [values[place] for place in order])
+    database.execute_bound(text, [values[place] for place in order])

@@ -59,7 +59,7 @@ def _built(node: ChangedWindow, rows: Flow, triggers: list[Flow], network: Netwo
             inbox=database.quoted(inbox),
             arrived=database.render(arrived(rows)),
             changers=tuple(steps),
-            leave=database.marked(leave, len(OUT) + len(IDENTITY)),
+            leave=database.parameterize(leave, len(OUT) + len(IDENTITY)),
         )
     )
     operator.purges.append(Purge(window, exp.LT(this=column(OUT[1]), expression=number(NEVER))))
@@ -174,7 +174,7 @@ class Versions:
         for which, *values in found:
             if which:
                 out = [ts, number, 0, *values[:_PLACES]]
-                database.bind(text, [out[place] for place in order])
+                database.execute_bound(text, [out[place] for place in order])
                 if changer.change.matched[which - 1].kind == "update":
                     entering.append(tuple(values[_PLACES:]))
         return entering

@@ -182,7 +182,7 @@ def _updated(node: UpdateSQL, below: Flow, network: Network, operator: Operator)
 
     database = network.database
     sql = statement.update(node.statement, database)
-    text, order = database.marked(sql.tree, sql.count)
+    text, order = database.parameterize(sql.tree, sql.count)
     ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
     counted = None
     if node.changed is None:

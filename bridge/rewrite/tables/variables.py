@@ -41,7 +41,7 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
     for name, value in node.settings:
         update = exp.Update(this=table(name), expressions=equations([name], 0))
         text = database.render(exp.select(_meant(value)).from_(aliased_table(cause, EVENT)))
-        settings.append(Setting(names.index(name), text, database.marked(update, 1)))
+        settings.append(Setting(names.index(name), text, database.parameterize(update, 1)))
     shape = exp.select(*(aliased(bigint_zero(), name) for name in ("ts", "seq", "_expires", "_place")))
     values = [aliased(_value(name), name) for name in names]
     add_table(operator, changed, shape.select(*values))

@@ -15,7 +15,7 @@ from bridge import query
 from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.rewrite.plan import Insert, Operator, Purge
-from windows.databases.base import IN_TURN
+from windows.databases.base import NESTED_LOOP
 from windows.extents import NEVER, Batch
 from windows.sql import (
     aliased,
@@ -55,7 +55,7 @@ def _stopped(raw: str, rows: exp.Select, keys: Sequence[str]) -> exp.Select:
     alike = [null_safe_equal(column_of("w", key), column_of("a", key)) for key in keys]
     kept = exp.select(exp.Column(this=exp.Star(), table=identifier("w"))).from_(derived_table(stopping, "a"))
     kept = kept.join(aliased_table(raw, "w"), on=exp.and_(*alike) if alike else exp.true())
-    kept.args["joins"][-1].meta[IN_TURN] = True
+    kept.args["joins"][-1].meta[NESTED_LOOP] = True
     return kept
 
 

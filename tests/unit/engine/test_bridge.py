@@ -669,7 +669,7 @@ def test_a_processor_that_raises_once_gets_the_rest_of_the_batch(cep: Bridge) ->
 
 def test_a_processor_that_raises_does_not_cut_a_long_push_short(cep: Bridge) -> None:
     """What is in does not depend on how many events the database takes at once."""
-    cep.database.chunk = 10  # type: ignore[misc]
+    cep.database.chunk_size = 10  # type: ignore[misc]
     cep.create_query("q", "SELECT a FROM s[a: INTEGER] WHERE a < 1")
     cep.create_query("n", "SELECT COUNT(*) AS n FROM s WINDOW(UNBOUNDED)")
     cep.add_output_processor("q", failing)
@@ -751,7 +751,7 @@ def test_a_processor_may_remove_its_query(cep: Bridge) -> None:
 
 
 def test_a_processor_may_close_the_bridge(cep: Bridge) -> None:
-    cep.database.chunk = 10  # type: ignore[misc]
+    cep.database.chunk_size = 10  # type: ignore[misc]
     cep.create_query("q", "SELECT a FROM s[a: INTEGER]")
     cep.add_output_processor("q", lambda event: cep.close())
     with pytest.raises(bridge.Closed):

@@ -253,7 +253,7 @@ def test_nan_in_a_column(cep: Bridge) -> None:
 
 
 def chunked(cep: Bridge, size: int) -> None:
-    cep.database.chunk = cep.database.long_chunk = size  # type: ignore[misc]
+    cep.database.chunk_size = cep.database.arrow_chunk_size = size  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("carrier", ["pairs", "table"])

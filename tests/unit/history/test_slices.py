@@ -36,7 +36,7 @@ def cut(cores: int, rows: int) -> Iterator[None]:
     half = max(1, rows // 2)
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(parallel, cores=lambda: cores, EVENTS=rows, AHEAD=0))
-        stack.enter_context(mock.patch.multiple(DuckDB, chunk=half, long_chunk=half))
+        stack.enter_context(mock.patch.multiple(DuckDB, chunk_size=half, arrow_chunk_size=half))
         for module in ("source", "tables"):
             stack.enter_context(mock.patch(f"bridge.sources.{module}.ROWS", half))
         yield

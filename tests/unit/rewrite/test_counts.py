@@ -135,8 +135,8 @@ def test_an_answer_of_no_rows_and_one_with_nan(database: Database) -> None:
         pytest.skip("has no NaN")
     with database.connect() as cep:
         nan = "CAST('NaN' AS DOUBLE PRECISION)" if database.name == "postgresql" else "CAST('NaN' AS DOUBLE)"
-        found = cep.database.arrow(f"SELECT {nan} AS v, 1.5e0 AS v, CAST(NULL AS BIGINT) AS w")
-        none = cep.database.arrow("SELECT 1 AS v, 'x' AS w WHERE 1 = 0")
+        found = cep.database.fetch_arrow(f"SELECT {nan} AS v, 1.5e0 AS v, CAST(NULL AS BIGINT) AS w")
+        none = cep.database.fetch_arrow("SELECT 1 AS v, 'x' AS w WHERE 1 = 0")
     assert found.column_names == ["v", "v", "w"] and math.isnan(found.column(0)[0].as_py())
     assert found.column(1).to_pylist() == [1.5] and found.column(2).to_pylist() == [None]
     assert (none.column_names, none.num_rows) == (["v", "w"], 0)

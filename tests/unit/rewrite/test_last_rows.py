@@ -98,7 +98,7 @@ def test_frames_and_joins_agree(slides: bool, database: Database):
     events, queries = history(slides), {f"q{n}": text for n, text in enumerate((*BY_FRAMES, *OTHERS))}
     with contextlib.ExitStack() as patched:
         for kind in (base.Database, MySQL, SQLite):
-            patched.enter_context(mock.patch.object(kind, "slides", slides))
+            patched.enter_context(mock.patch.object(kind, "fast_sliding_min_max", slides))
             patched.enter_context(mock.patch.object(kind, "purge_every", 10))
         expected = told(database, SCHEMA, queries, events, [1] * len(events))
         for sizes in ([30, 1, 17, 2], [5] * 18):
@@ -145,7 +145,7 @@ def test_joins_find_the_rows_that_a_scan_tells(database: Database):
 def test_of_few_events_nobody_asks_which_row_pushes_out_which(database: Database):
     """That would be computed of all rows, also of those that wait to be purged and of other keys."""
     with database.connect() as cep:
-        if not cep.database.indexes:
+        if not cep.database.uses_indexes:
             pytest.skip("a scan of all rows is faster there than many small reads")
         cep.register_stream("s", SCHEMA)
         for text in (*BY_FRAMES[:-1], *CHANGES, *JOINS, *SCANS):

@@ -51,7 +51,7 @@ def short(sizes: tuple[int, ...], brief: int) -> Iterator[None]:
     """Panes of so few rows that a few events make many; without sizes there are none."""
     with contextlib.ExitStack() as patched:
         for kind in (SQLite, PostgreSQL):
-            patched.enter_context(mock.patch.object(kind, "panes", sizes))
+            patched.enter_context(mock.patch.object(kind, "pane_sizes", sizes))
             patched.enter_context(mock.patch.object(kind, "purge_every", 6))
         patched.enter_context(mock.patch.object(panes, "LONG", 2))
         patched.enter_context(mock.patch.object(reports, "BRIEF", brief))
@@ -95,7 +95,7 @@ def test_the_least_and_the_greatest_by_blocks(slides: bool, row_store: Database)
     for brief in (0, 1):
         with contextlib.ExitStack() as patched:
             for kind in (base.Database, SQLite, MySQL):
-                patched.enter_context(mock.patch.object(kind, "slides", slides))
+                patched.enter_context(mock.patch.object(kind, "fast_sliding_min_max", slides))
             patched.enter_context(short((), brief))
             actual = all_told(row_store, events, [25, 17])
         assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
@@ -195,5 +195,5 @@ def test_tables_of_panes_are_made_when_a_window_has_become_long(database: Databa
         assert tables() == []
         for place in range(900, 1_100):
             cep.push_event("s", [place % 700], place)
-        assert len(tables()) == len(cep.database.panes)
+        assert len(tables()) == len(cep.database.pane_sizes)
     assert found == [min(place, 699) for place in range(1_100)]

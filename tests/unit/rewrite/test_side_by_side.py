@@ -46,9 +46,9 @@ def side_by_side(done: bool, most: int = grouping.BESIDE) -> Iterator[None]:
     """On every database, or on none, so many queries at most; no panes, which would be faster."""
     with contextlib.ExitStack() as patched:
         for kind in (base.Database, MySQL):
-            patched.enter_context(mock.patch.object(kind, "beside", done))
+            patched.enter_context(mock.patch.object(kind, "side_by_side_frames", done))
         for kept in (SQLite, PostgreSQL):
-            patched.enter_context(mock.patch.object(kept, "panes", ()))
+            patched.enter_context(mock.patch.object(kept, "pane_sizes", ()))
         patched.enter_context(mock.patch.object(grouping, "BESIDE", most))
         yield
 

@@ -208,7 +208,7 @@ class Failing(SQLite):
     def bind(self, sql: str, values: Any) -> None:
         if next(self.fails):
             raise Refused("the disk is full", sql)
-        super().bind(sql, values)
+        super().execute_bound(sql, values)
 
 
 def test_letters_are_written_once_however_often_it_fails(tmp_path: pathlib.Path, monkeypatch: Any) -> None:

@@ -36,7 +36,7 @@ class Shaky(SQLite):
 
     def bind(self, sql: str, values: Sequence[Any]) -> None:
         self._try(sql)
-        super().bind(sql, values)
+        super().execute_bound(sql, values)
 
     def _try(self, sql: str) -> None:
         self.asked.append(sql)

@@ -105,7 +105,7 @@ def test_every_database_offers(offer: Offer, opened: Any) -> None:
 
 def check_offer(database: Any, offer: Offer) -> None:
     for statement in offer.before:
-        if database.indexes or "INDEX" not in statement:
+        if database.uses_indexes or "INDEX" not in statement:
             database.execute(said(database, statement))
     assert [tuple(map(plain, row)) for row in database.fetch(said(database, offer.ask))] == offer.rows
 
@@ -237,7 +237,7 @@ def test_an_interrupted_begin_leaves_nothing_behind(cep: Bridge, monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         cep.push_event("s", [1], 2_000)
     monkeypatch.undo()
-    assert [tuple(row) for row in cep.query("SELECT COUNT(*) FROM s")] == [(min(2_000, cep.database.chunk),)]
+    assert [tuple(row) for row in cep.query("SELECT COUNT(*) FROM s")] == [(min(2_000, cep.database.chunk_size),)]
     cep.push_event("s", [1], 2_000)
     assert rows[-1] == 2_001
 
@@ -305,7 +305,7 @@ def test_a_second_bridge_is_refused_while_the_first_is_at_work(
     """It would take the tables of the first; where one has ended, without closing or not, the next begins."""
     url = lockable.fresh().format(tmp_path)
     for module in (mysql, postgresql, sqlite):
-        monkeypatch.setattr(module, "CLAIMED_WITHIN", 0)
+        monkeypatch.setattr(module, "LOCK_TIMEOUT", 0)
     first = bridge.connect(url)
     first.register_stream("s", "a INTEGER")
     with pytest.raises(bridge.DatabaseError, match="another bridge is at work in "):

@@ -22,6 +22,7 @@ from bridge.query.epl_state import ChangedWindow, ChangeTable, SetVariables
 from bridge.query.nodes import Node
 from bridge.query.row_pattern import with_absence
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
+from bridge.query.text import clause
 from bridge.rewrite.aggregates.panes import LONG
 from bridge.rewrite.matching.match import automaton_of
 from bridge.rewrite.network import CLOCK
@@ -127,11 +128,8 @@ def _title(node: Node) -> str:
         case query.SubqueryColumn():
             asked = "" if node.condition is None else f" {shown(node.condition)}"
             return f"SubqueryColumn {node.name}{asked}"
-        case Snapshot() | OutputEvery():
-            own = str(node).removeprefix(str(node.input)).removeprefix(" AS IT IS").removeprefix(" GATHERED")
-            return type(node).__name__ + own
-        case query.OrderLimitDistinct() | query.Throttle() | query.PreviousRow():
-            return f"{type(node).__name__} {str(node).rpartition(' (')[2][:-1]}"
+        case Snapshot() | OutputEvery() | query.OrderLimitDistinct() | query.Throttle() | query.PreviousRow():
+            return f"{type(node).__name__} {clause(node)}"
         case _:
             return type(node).__name__
 

@@ -57,7 +57,7 @@ class SubqueryColumn(Node):
 
     >>> from bridge.query import Stream, Window, scalar
     >>> print(SubqueryColumn(Stream("s"), "found", Window(Stream("t"), "ROWS 5"), scalar("k = found.k")))
-    SELECT * FROM s LOOKING UP found (ROWS OF t WINDOW(ROWS 5) WHERE k = found.k)
+    SELECT * FROM s WITH found (ROWS OF t WINDOW(ROWS 5) WHERE k = found.k)
     """
 
     input_fields = ("input", "source")
@@ -89,10 +89,6 @@ class Enumeration(Node):
     values: exp.Expr
     method: str
     body: exp.Expr | None = None
-
-    def __str__(self) -> str:
-        body = "" if self.body is None else f": {self.body.sql()}"
-        return f'{self.input} WITH "{self.name}" ({self.method} OF {self.values.sql()}{body})'
 
     @property
     def element(self) -> str:

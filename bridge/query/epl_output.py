@@ -19,17 +19,13 @@ class Snapshot(Node):
 
     >>> from bridge.query import Stream, Window
     >>> print(Snapshot(Window(Stream("s"), "ROWS 5"), time=5000))
-    SELECT * FROM s WINDOW(ROWS 5) AS IT IS EVERY 5000 MS
+    SELECT * FROM s WINDOW(ROWS 5) SNAPSHOT EVERY 5000 MS
     """
 
     input: Node
     time: int | None = None
     count: int | None = None
     all_groups: bool = False
-
-    def __str__(self) -> str:
-        every = f"{self.count} ROWS" if self.time is None else f"{self.time} MS"
-        return f"{self.input} AS IT IS EVERY {every}" + " FOR ALL GROUPS" * self.all_groups
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,15 +37,12 @@ class OutputEvery(Node):
 
     >>> from bridge.query import Stream
     >>> print(OutputEvery(Stream("s"), 3))
-    SELECT * FROM s GATHERED 3 ROWS
+    SELECT * FROM s OUTPUT EVERY 3 ROWS
     """
 
     input: Node
     count: int
     first: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.input} GATHERED {'FIRST OF ' * self.first}{self.count} ROWS"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +54,7 @@ class OrderLimitDistinct(Node):
 
     >>> from bridge.query import Stream, Window
     >>> print(OrderLimitDistinct(Window(Stream("s"), "ROWS 3 SLIDE 3"), ["v DESC"], limit=2))
-    SELECT * FROM (SELECT * FROM s WINDOW(ROWS 3 SLIDE 3)) ARRANGED (ORDER BY v DESC LIMIT 2)
+    SELECT * FROM s WINDOW(ROWS 3 SLIDE 3) PER EVENT (ORDER BY v DESC LIMIT 2)
     """
 
     input: Node
@@ -85,7 +78,7 @@ class Throttle(Node):
 
     >>> from bridge.query import Stream
     >>> print(Throttle(Stream("s"), time=5000))
-    SELECT * FROM s THROTTLED (FIRST EVERY 5000 MS)
+    SELECT * FROM s OUTPUT FIRST EVERY 5000 MS
     """
 
     input: Node
@@ -100,10 +93,7 @@ class RStream(Node):
 
     >>> from bridge.query import Stream, Window
     >>> print(RStream(Window(Stream("s"), "ROWS 5")))
-    SELECT * FROM s WINDOW(ROWS 5) AS THEY LEAVE
+    SELECT * FROM s WINDOW(ROWS 5) RSTREAM
     """
 
     input: Node
-
-    def __str__(self) -> str:
-        return f"{self.input} AS THEY LEAVE"

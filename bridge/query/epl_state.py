@@ -97,9 +97,6 @@ class ChangeTable(Node):
     table: StateTable
     change: Change
 
-    def __str__(self) -> str:
-        return f"{self.input} CHANGING TABLE {self.table.name}"
-
 
 # Named windows that events change -------------------------------------------------------------------------------------
 
@@ -114,17 +111,13 @@ class ChangedWindow(Node):
     >>> from bridge.query import Stream, Window
     >>> update = Change("b", "w", matched=(Action("update", None, (("v", exp.column("v", "b")),)),))
     >>> print(ChangedWindow(Window(Stream("S"), "UNBOUNDED"), ((Stream("B"), update),)))
-    SELECT * FROM S WINDOW(UNBOUNDED) AS B CHANGE IT
+    SELECT * FROM S WINDOW(UNBOUNDED) CHANGED BY B
     """
 
     input_fields = ("input", "changes")
 
     input: Node
     changes: tuple[tuple[Node, Change], ...]
-
-    def __str__(self) -> str:
-        triggers = ", ".join(str(trigger).removeprefix("SELECT * FROM ") for trigger, _ in self.changes)
-        return f"{self.input} AS {triggers} CHANGE IT"
 
     @property
     def deletions(self) -> tuple[Deletion, ...]:
@@ -207,9 +200,6 @@ class SetVariables(Node):
     tables: tuple[StateTable, ...]
     settings: tuple[tuple[str, exp.Expr], ...]
 
-    def __str__(self) -> str:
-        return f"{self.input} SETTING {', '.join(f'{name} = {value.sql()}' for name, value in self.settings)}"
-
     @property
     def set(self) -> tuple[StateTable, ...]:
         """The tables of the variables that are set, each once."""
@@ -232,7 +222,7 @@ def with_variable(node: Node, name: str, early: bool = False) -> SubqueryColumn:
 
     >>> from bridge.query import Stream
     >>> print(with_variable(Stream("S"), "most"))
-    SELECT * FROM S LOOKING UP "variable.most" ("variable.most".most OF most)
+    SELECT * FROM S WITH "variable.most" ("variable.most".most OF most)
     """
     called = (EARLY if early else CURRENT) + name
     value = exp.column(name, table=exp.to_identifier(called, quoted=True))

@@ -41,10 +41,6 @@ class MultiFilter(Node):
         if not self.outputs:
             raise QueryError("a multi-filter has at least one output")
 
-    def __str__(self) -> str:
-        pairs = ", ".join(f"{name} WHEN {condition.sql()}" for name, condition in self.outputs)
-        return f"INSERT INTO {pairs} {self.input}"
-
     @property
     def filters(self) -> dict[str, Filter]:
         """The filter that each output is."""
@@ -82,12 +78,6 @@ class ReadSQL(Node):
         cache = None if self.cache is None else duration(self.cache)
         _set(self, parameters=scalars(self.parameters), columns=tuple(pairs), cache=cache)
 
-    def __str__(self) -> str:
-        named = [name if kind is None else f"{name} {kind}" for name, kind in self.columns]
-        return f"{self.input} ON SQL{' LEFT' * self.left} {_asked(self)}, " + ", ".join(
-            [self.table, *_texts(self.parameters), *named]
-        )
-
     @property
     def typed(self) -> list[tuple[str, str]]:
         """The SELECT's columns with their types, all of which are known when the query has been checked."""
@@ -119,10 +109,6 @@ class UpdateSQL(Node):
     def __post_init__(self) -> None:
         _set(self, parameters=scalars(self.parameters))
 
-    def __str__(self) -> str:
-        changed = [self.changed] if self.changed else []
-        return f"{self.input} ON SQL {_asked(self)}, " + ", ".join(["updated", *_texts(self.parameters), *changed])
-
 
 @dataclasses.dataclass(frozen=True)
 class IntoTable(Node):
@@ -139,9 +125,6 @@ class IntoTable(Node):
     input: Node
     table: str
     writer: str = ""
-
-    def __str__(self) -> str:
-        return f"INSERT INTO TABLE {self.table} {self.input}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,16 +193,8 @@ def _signed(node: Node, name: str) -> Node:
     return sign(node)
 
 
-def _asked(node: ReadSQL | UpdateSQL) -> str:
-    return f"({node.statement})" + (f" OF {node.store}" if node.store else "")
-
-
 def _column(item: Any) -> tuple[str, str | None]:
     return (item, None) if isinstance(item, str) else item
-
-
-def _texts(expressions: tuple[exp.Expr, ...]) -> list[str]:
-    return [expression.sql() for expression in expressions]
 
 
 def _set(node: object, **values: object) -> None:

@@ -1,33 +1,30 @@
-"""A pattern in time as text, for explain and for messages; its own front end reads EPL's."""
+"""A temporal pattern as text, for `explain` and messages. The text is not read back; EPL has its own syntax."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
 
-from sqlglot import exp
-
 from bridge.query.epl_patterns import TemporalMatch
+from bridge.query.expression_text import name_text, scalar_text
 from bridge.query.nodes import Node
 from nfa.temporal import tree as temporal
 from nfa.temporal.calendar import Crontab, Dates
 
-_MARKS: dict[type, str] = {temporal.Both: " AND ", temporal.Either: " OR "}
+_OPERATORS: dict[type, str] = {temporal.Both: " AND ", temporal.Either: " OR "}
 
 
-def in_time(
-    node: TemporalMatch, item: Callable[[Node], str], scalar: Callable[[exp.Expr], str], name: Callable[[str], str]
-) -> str:
-    """The item of FROM, given how inputs, expressions and names are written; every part in parentheses of its own."""
+def temporal_text(node: TemporalMatch, item: Callable[[Node], str]) -> str:
+    """The pattern as an item of FROM; `item` writes an input. Every part with parts of its own is in parentheses."""
 
     def event(number: int) -> str:
         one = node.events[number]
-        condition = "" if one.condition is None else f"({scalar(one.condition)})"
-        keys = f" PER {', '.join(map(scalar, one.keys))}" if one.keys else ""
-        return ("" if one.tag is None else f"{name(one.tag)}=") + item(one.input) + condition + keys
+        condition = "" if one.condition is None else f"({scalar_text(one.condition)})"
+        keys = f" PER {', '.join(map(scalar_text, one.keys))}" if one.keys else ""
+        return ("" if one.tag is None else f"{name_text(one.tag)}=") + item(one.input) + condition + keys
 
     def values(numbers: Sequence[int]) -> list[str]:
-        return [scalar(node.values[number]) for number in numbers]
+        return [scalar_text(node.values[number]) for number in numbers]
 
     def written(tree: temporal.Temporal) -> str:
         inner = temporal.parts(tree)
@@ -54,10 +51,10 @@ def in_time(
                 return f"TIMER:INTERVAL({time} MS)"
             case temporal.At(when, repeatedly):
                 return ("EVERY " if repeatedly else "") + _calendar(when)
-        return _MARKS[type(tree)].join(closed)
+        return _OPERATORS[type(tree)].join(closed)
 
-    told = f" TELLING {', '.join(node.elements)}" if node.elements else ""
-    return f"PATTERN [{written(node.pattern)}]{told}"
+    elements = f" WITH {', '.join(node.elements)}" if node.elements else ""
+    return f"PATTERN [{written(node.pattern)}]{elements}"
 
 
 def _repeat(tree: temporal.Repeat, closed: Sequence[str]) -> str:
@@ -70,10 +67,10 @@ def _calendar(when: Crontab | Dates) -> str:
     if isinstance(when, Crontab):
         fields = (when.minutes, when.hours, when.days, when.months, when.weekdays, when.seconds)
         return f"TIMER:AT({', '.join(map(_field, fields))})"
-    told = [] if when.first is None else [f"DATE: {_moment(when.first)}"]
-    told += [] if when.period is None else [f"PERIOD: {when.period} MS"]
-    told += [] if when.period is None else [f"REPETITIONS: {-1 if when.times is None else when.times}"]
-    return f"TIMER:SCHEDULE({', '.join(told)})"
+    arguments = [] if when.first is None else [f"DATE: {_timestamp(when.first)}"]
+    arguments += [] if when.period is None else [f"PERIOD: {when.period} MS"]
+    arguments += [] if when.period is None else [f"REPETITIONS: {-1 if when.times is None else when.times}"]
+    return f"TIMER:SCHEDULE({', '.join(arguments)})"
 
 
 def _field(values: frozenset[int]) -> str:
@@ -83,9 +80,9 @@ def _field(values: frozenset[int]) -> str:
     return str(listed[0]) if len(listed) == 1 else f"[{', '.join(map(str, listed))}]"
 
 
-def _moment(ms: int) -> str:
+def _timestamp(ms: int) -> str:
     try:
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=ms)
+        timestamp = datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=ms)
     except OverflowError:
         return f"{ms} MS"
-    return f"'{moment.isoformat(timespec='milliseconds')}Z'"
+    return f"'{timestamp.isoformat(timespec='milliseconds')}Z'"

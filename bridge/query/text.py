@@ -1,8 +1,8 @@
-"""Query objects as text: `parse(statement(node)) == node`.
+"""Query objects as text: `parse(statement(node)) == node` for the bridge's SQL; other nodes have a text for people.
 
-Four trees have no text of their own and come back as what they mean: `Relation` is written as its name (and read as a
-Stream: whoever checks the names tells them apart), `Output(x)` as `x`, a `Map` of `*` alone as its input, and an
-unquoted name that SQL reads as something else (`select`, `current_date`) in quotes.
+Four trees have no text of their own and are read back as an equivalent: `Relation` is written as its name (and read as a
+Stream; the check of names tells them apart), `Output(x)` as `x`, a `Map` of `*` alone as its input, and an unquoted name
+that SQL reads as something else (`select`, `current_date`) in quotes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from bridge.query.nodes import (
     as_text,
     source_name,
 )
-from bridge.query.temporal_text import in_time
+from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, UpdateSQL
+from bridge.query.temporal_text import temporal_text
 from bridge.query.words import CLAUSE_WORDS
 from nfa import pattern
 from windows.extents import Batch, Extent, Top, Trailing, Tumbling
@@ -60,9 +61,14 @@ def statement(node: Node) -> str:
         case Map(below, columns):
             return _select(below, columns)
         case Filter(below, condition):
-            return f"SELECT * FROM {_apart(below, [condition])} WHERE {scalar_text(condition)}"
+            return f"SELECT * FROM {_unambiguous(below, [condition])} WHERE {scalar_text(condition)}"
         case Correlate():
             return f"SELECT * FROM {_inputs(node)}"
+        case MultiFilter(below, outputs):
+            pairs = ", ".join(f"{name_text(name)} WHEN {scalar_text(condition)}" for name, condition in outputs)
+            return f"INSERT INTO {pairs} {statement(below)}"
+        case IntoTable(below, table):
+            return f"INSERT INTO TABLE {name_text(table)} {statement(below)}"
     return f"SELECT * FROM {_item(node)}"
 
 
@@ -88,17 +94,17 @@ def _select(node: Node, columns: Sequence[exp.Expr], others: Sequence[exp.Expr] 
 
 
 def _source(node: Node, read: Sequence[exp.Expr]) -> str:
-    """What stands after FROM: the inputs and, if `node` filters, WHERE; `read` is what else names columns of it."""
+    """The text after FROM: the inputs, and WHERE if `node` filters. `read`: other expressions over its columns."""
     match node:
         case Correlate():
             return _inputs(node)
         case Filter(below, condition):
-            return f"{_apart(below, [*read, condition])} WHERE {scalar_text(condition)}"
-    return _apart(node, read)
+            return f"{_unambiguous(below, [*read, condition])} WHERE {scalar_text(condition)}"
+    return _unambiguous(node, read)
 
 
-def _apart(node: Node, read: Sequence[exp.Expr]) -> str:
-    """An item of FROM, under another name where a part `s.a` of a column `s` would else be read as column `a` of this one."""
+def _unambiguous(node: Node, read: Sequence[exp.Expr]) -> str:
+    """An item of FROM, renamed where the part `s.a` of a column `s` would otherwise be read as the item's column `a`."""
     own = (source_name(node) or "").lower()
     bases = (dot.this for expression in read for dot in expression.find_all(exp.Dot))
     is_taken = any(isinstance(base, exp.Column) and not base.table and base.name.lower() == own for base in bases)
@@ -107,9 +113,9 @@ def _apart(node: Node, read: Sequence[exp.Expr]) -> str:
 
 def _inputs(node: Correlate) -> str:
     items = ", ".join(_aliased(place, alias, below) for place, (alias, below) in enumerate(node.inputs, 1))
-    told = f" REPORTED BY {name_text(node.driving)}" if node.driving is not None else ""
-    told += f" WITH ALL OF {', '.join(map(name_text, sorted(node.outer)))}" if node.outer else ""
-    return items + told + ("" if node.condition is None else f" WHERE {scalar_text(node.condition)}")
+    reported = f" REPORTED BY {name_text(node.driving)}" if node.driving is not None else ""
+    reported += f" WITH ALL OF {', '.join(map(name_text, sorted(node.outer)))}" if node.outer else ""
+    return items + reported + ("" if node.condition is None else f" WHERE {scalar_text(node.condition)}")
 
 
 def _aliased(place: int, alias: str, node: Node) -> str:
@@ -126,38 +132,86 @@ def _item(node: Node) -> str:
             return _qualified(called) + ("" if schema is None else f"[{_schema(schema)}]")
         case Relation(called):
             return _qualified(called)
-        case Window(below, extent, keys):
-            return f"{_below(node, below)} WINDOW({_partition(keys)}{_extent(extent)})"
-        case Match():
-            return f"{_below(node, node.input)} MATCHING ({_matching(node)})"
-        case MatchRecognize():
-            return f"{_below(node, node.input)} {node.pattern}"
-        case EagerMatch():
-            return f"{_below(node, node.input)} {node.pattern} {node.reporting}"
-        case WindowWithDeletions(below, deletions):
-            triggers = ", ".join(_item(one.trigger) for one in deletions)
-            return f"{_item(below)} WITHOUT WHAT {triggers} DELETES"
         case TemporalMatch():
-            return in_time(node, _item, scalar_text, name_text)
-        case OrderLimitDistinct(below):
-            return f"({statement(below)}) ARRANGED ({_arrangement(node)})"
-        case SubqueryColumn(below, called, source):
-            return f"{_below(node, below)} LOOKING UP {name_text(called)} ({_looked_up(node)} OF {_item(source)}{_where(node)})"
-        case PreviousRow(below, called, value, count, within, keys):
-            limit = "" if within is None else f" WITHIN {within} MS"
-            apart = f" PARTITION BY {scalars_text(keys)}" if keys else ""
-            return f"{_below(node, below)} WITH {name_text(called)} ({scalar_text(value)} OF {count} ROWS BEFORE{limit}{apart})"
-        case Throttle(below, count, time, keys):
-            every = f"{count} ROWS" if time is None else f"{time} MS"
-            apart = f"PARTITION BY {scalars_text(keys)} " if keys else ""
-            return f"{_below(node, below)} THROTTLED ({apart}FIRST EVERY {every})"
+            return temporal_text(node, _item)
         case Output(below):
             return _item(below)
         case Map() | Filter() | Aggregate() | Correlate() | Union():
             return f"({statement(node)})"
-        case ChangeTable() | ChangedWindow() | RStream() | Snapshot() | OutputEvery() | SetVariables() | Enumeration():
-            return f"({node})"
+    below = node.inputs_of[0]
+    return (f"(SELECT * FROM {_item(below)})" if type(below) is type(node) else _item(below)) + f" {clause(node)}"
+
+
+def clause(node: Node) -> str:
+    """The text of a node that follows its input's: the window of a stream, say, or the pattern over it.
+
+    Raises QueryError for a node that is not written in this way.
+
+    >>> clause(Window(Stream("s"), "ROWS 5"))
+    'WINDOW(ROWS 5)'
+    """
+    match node:
+        case Window(_, extent, keys):
+            return f"WINDOW({_partition(keys)}{_extent(extent)})"
+        case Match():
+            return f"MATCHING ({_matching(node)})"
+        case MatchRecognize():
+            return str(node.pattern)
+        case EagerMatch():
+            return f"{node.pattern} {node.reporting}"
+        case ReadSQL() | UpdateSQL():
+            return _sql(node)
+        case SubqueryColumn() | PreviousRow() | Enumeration():
+            return f"WITH {name_text(node.name)} ({_column(node)})"
+        case OrderLimitDistinct() | Throttle() | OutputEvery() | Snapshot() | RStream():
+            return _output(node)
+        case ChangeTable(_, table):
+            return f"CHANGING TABLE {name_text(table.name)}"
+        case ChangedWindow(_, changes):
+            return f"CHANGED BY {', '.join(_item(trigger) for trigger, _ in changes)}"
+        case WindowWithDeletions(_, deletions):
+            return f"DELETED BY {', '.join(_item(one.trigger) for one in deletions)}"
+        case SetVariables(_, _, settings):
+            return f"SETTING {', '.join(f'{name_text(name)} = {scalar_text(value)}' for name, value in settings)}"
     raise QueryError(f"a {type(node).__name__} has no text in this SQL")
+
+
+def _sql(node: ReadSQL | UpdateSQL) -> str:
+    named = [f"({node.statement})" + ("" if node.store is None else f" OF {name_text(node.store)}")]
+    parameters = map(scalar_text, node.parameters)
+    if isinstance(node, UpdateSQL):
+        changed = [] if node.changed is None else [name_text(node.changed)]
+        return f"ON SQL {', '.join([*named, 'updated', *parameters, *changed])}"
+    columns = (name_text(name) + ("" if kind is None else f" {kind}") for name, kind in node.columns)
+    return f"ON SQL{' LEFT' * node.left} {', '.join([*named, name_text(node.table), *parameters, *columns])}"
+
+
+def _column(node: SubqueryColumn | PreviousRow | Enumeration) -> str:
+    """How the additional column is computed."""
+    match node:
+        case SubqueryColumn(_, _, source):
+            condition = "" if node.condition is None else f" WHERE {scalar_text(node.condition)}"
+            return f"{_looked_up(node)} OF {_item(source)}{condition}"
+        case PreviousRow(_, _, value, count, within, keys):
+            limit = "" if within is None else f" WITHIN {within} MS"
+            partition = f" PARTITION BY {scalars_text(keys)}" if keys else ""
+            return f"{scalar_text(value)} OF {count} ROWS BEFORE{limit}{partition}"
+        case Enumeration(_, _, values, method, body):
+            return f"{method} OF {scalar_text(values)}" + ("" if body is None else f": {scalar_text(body)}")
+
+
+def _output(node: OrderLimitDistinct | Throttle | OutputEvery | Snapshot | RStream) -> str:
+    match node:
+        case OrderLimitDistinct():
+            return f"PER EVENT ({_arrangement(node)})"
+        case RStream():
+            return "RSTREAM"
+        case OutputEvery(_, count, first):
+            return f"OUTPUT {'FIRST ' * first}EVERY {count} ROWS"
+    every = f"{node.count} ROWS" if node.time is None else f"{node.time} MS"
+    if isinstance(node, Snapshot):
+        return f"SNAPSHOT EVERY {every}" + " OF ALL GROUPS" * node.all_groups
+    return f"OUTPUT FIRST EVERY {every}" + (f" PER {scalars_text(node.partition_by)}" if node.partition_by else "")
 
 
 def _extent(extent: Extent) -> str:
@@ -181,10 +235,6 @@ def _looked_up(node: SubqueryColumn) -> str:
     return value if node.operand is None else f"{scalar_text(node.operand)} AMONG {value}"
 
 
-def _where(node: SubqueryColumn) -> str:
-    return "" if node.condition is None else f" WHERE {scalar_text(node.condition)}"
-
-
 def _arrangement(node: OrderLimitDistinct) -> str:
     words = ["DISTINCT"] * node.distinct
     if node.last_of is not None:
@@ -197,10 +247,6 @@ def _arrangement(node: OrderLimitDistinct) -> str:
 
 def _ordered(terms: Iterable[exp.Ordered]) -> str:
     return ", ".join(scalar_text(term.this) + " DESC" * bool(term.args["desc"]) for term in terms)
-
-
-def _below(node: Node, below: Node) -> str:
-    return f"(SELECT * FROM {_item(below)})" if type(below) is type(node) else _item(below)
 
 
 def _matching(node: Match) -> str:

@@ -41,7 +41,7 @@ def both(cursor: Cursor, node: Node, position: int) -> Node:
     >>> from bridge.query.nodes import Stream
     >>> print(both(EplCursor("irstream"), Window(Stream("s"), "ROWS 5"), 0))
     SELECT *, TRUE AS istream FROM s WINDOW(ROWS 5) \
-UNION ALL SELECT *, FALSE AS istream FROM (SELECT * FROM s WINDOW(ROWS 5) AS THEY LEAVE)
+UNION ALL SELECT *, FALSE AS istream FROM s WINDOW(ROWS 5) RSTREAM
     """
     if isinstance(node, (EagerMatch, TemporalMatch)):
         return node

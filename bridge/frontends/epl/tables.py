@@ -324,7 +324,7 @@ def kept(table: StateTable, node: Aggregate) -> Node:
     >>> table = StateTable("T", Schema.of("k VARCHAR, total BIGINT"), ("k",), (("total", "SUM"),))
     >>> totals = Aggregate(Window(Stream("S"), "ROWS 3"), [sum("v").as_("total")], ["k"])
     >>> print(kept(table, totals))
-    SELECT "total" FROM (SELECT SUM(v) AS total, k AS "k" FROM S WINDOW(ROWS 3) GROUP BY k CHANGING TABLE T)
+    SELECT "total" FROM (SELECT SUM(v) AS total, k AS "k" FROM S WINDOW(ROWS 3) GROUP BY k) CHANGING TABLE T
     """
     if len(node.group_by) != len(table.key):
         raise QueryError(

@@ -178,7 +178,7 @@ def asking_early(node: Node) -> Node:
 
     >>> condition = exp.GT(this=exp.column("v"), expression=exp.column("variable.most"))
     >>> print(asking_early(Filter(Stream("S"), condition)))
-    SELECT * FROM S LOOKING UP "filter.most" ("filter.most".most OF most) WHERE v > "filter.most"
+    SELECT * FROM S WITH "filter.most" ("filter.most".most OF most) WHERE v > "filter.most"
     """
     if isinstance(node, Filter) and is_filter(node):
         names = variables_in(node.condition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -21,6 +21,7 @@ from bridge.query.scripts import Script
 from bridge.rewrite import Flow, Source
 from bridge.rewrite.optimize.constants import signature
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.variants import Variants, Writer
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
@@ -47,10 +48,10 @@ class StreamEntry:
 
 
 @dataclasses.dataclass
-class Emission:
-    """A statement that reads a query's results, written when it is asked for: of most queries one of several is enough."""
+class ResultQuery:
+    """A statement that reads a query's results, written and rendered when it is first needed."""
 
-    write: Callable[[], exp.Expr]
+    write: Writer[exp.Expr]
     render: Callable[[exp.Expr], str]
     types: tuple[str, ...]
 
@@ -78,8 +79,7 @@ class Emission:
 class QueryEntry:
     """A continuous query: its resolved tree, the flow of its results, and how they are read.
 
-    `emissions`: the statement that reads them of `many` events, and where there are others, those of the flow's forms.
-    `number` counts the queries as they come.
+    `results`: the variants of the statement that reads them. `number` counts the queries in the order of creation.
     """
 
     name: str
@@ -91,7 +91,7 @@ class QueryEntry:
     derived: frozenset[str]
     sources: frozenset[str]
     timed: bool
-    emissions: Mapping[str, Emission]
+    results: Variants[ResultQuery]
     number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
     in_arrow: bool
@@ -117,17 +117,16 @@ class QueryEntry:
         """Whether the values that the database gives are still to become those of the query's types."""
         return any(self.decoders)
 
-    def form(self, push: str, shared: bool) -> str:
-        """Which statement reads the results of a push of `few` or `many` events, if it is `shared` with other queries."""
-        wanted = "shared" if shared and push == "many" else push
-        if push == "few" and "long" in self.emissions and self._is_long:
-            wanted = "long"
-        return wanted if wanted in self.emissions else "many"
+    def variant(self, push: str, shared: bool) -> str:
+        """Which variant reads the results of a push of `few` or of `any` number of events, if queries may have it `shared`."""
+        if push == "few" and self.results.long is not None and self._is_long:
+            return "long"
+        return self.results.kind("shared" if shared and push == "any" else push)
 
     @property
     def is_brief(self) -> bool:
         """Whether a push that is brief beside its window has a statement of its own now: panes may be read by it."""
-        return "brief" in self.emissions and ("long" not in self.emissions or self._is_long)
+        return self.results.brief is not None and (self.results.long is None or self._is_long)
 
     @property
     def _is_long(self) -> bool:

@@ -45,15 +45,16 @@ def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> 
     for number, operator in enumerate(entry.operators, 1):
         lines += ["", *_operator(number, operator, database)]
     heads = {
-        "many": "-- results of this push",
+        "any": "-- results of this push",
         "shared": "-- the same, where queries that differ in constants alone share it",
         "brief": f"-- the same, of a push of many events that lasts at most 1/{BRIEF} of the window",
         "long": f"-- the same, of few events where the window is long: more than {LONG} rows",
         "few": f"-- the same, of a push of at most {FEW} events",
     }
-    for form, emission in entry.emissions.items():
-        text = database.render(emission.statement, pretty=True)
-        lines += ["", heads[form], *_family(entry, form, catalogue), f"{text};"]
+    for variant, result in entry.results.items():
+        text = database.render(result.statement, pretty=True)
+        by = f": {result.write.method}" if result.write.method else ""
+        lines += ["", f"{heads[variant]}{by}", *_family(entry, variant, catalogue), f"{text};"]
     lines += _bound(entry, catalogue, database)
     for step in (step for operator in entry.operators for step in operator.folds):
         lines += ["", f"-- panes, every {step.every} events", *_statements([step], database)]
@@ -171,15 +172,13 @@ def _operator(number: int, operator: Operator, database: Database) -> Iterator[s
     yield f"-- {number}. {operator.title}{notes}, {when}"
     yield from (f"{database.render(exp.delete(table(inbox)))};" for inbox in operator.inboxes)
     yield from _statements(operator.steps, database)
-    if few := [step for step in operator.steps if isinstance(step, Insert) and step.few is not None]:
-        yield f"--\n-- in place of these into the same tables, of a push of at most {FEW} events"
-        for step in few:
-            yield from _commented(f"{database.render(step.statement_of_few(), pretty=True)};")
-    alone = [step for step in operator.steps if isinstance(step, Insert) and step.alone is not None]
-    if alone:
-        yield "--\n-- in place of these into the same tables, of an event that is pushed alone"
-        for step in alone:
-            yield from _commented(f"{database.render(step.statement_alone(), pretty=True)};")
+    inserts = [step for step in operator.steps if isinstance(step, Insert)]
+    whens = {"few": f"of a push of at most {FEW} events", "one": "of an event that is pushed alone"}
+    for variant, when in whens.items():
+        if own := [step for step in inserts if step.variants.kind(variant) == variant]:
+            yield f"--\n-- in place of these into the same tables, {when}"
+        for step in own:
+            yield from _commented(f"{database.render(step.statement(variant), pretty=True)};")
 
 
 def _statements(steps: Sequence[Step | Call], database: Database) -> Iterator[str]:
@@ -194,25 +193,25 @@ def _prettily(text: str, database: Database) -> str:
     return sqlglot.parse_one(text, dialect=database.dialect).sql(database.dialect, identify=True, pretty=True)
 
 
-def _family(entry: QueryEntry, form: str, catalogue: Catalogue) -> Iterator[str]:
+def _family(entry: QueryEntry, variant: str, catalogue: Catalogue) -> Iterator[str]:
     """Which queries differ in constants alone, so that one statement reports for all that have a processor."""
-    if form == "many" and "shared" in entry.emissions:
+    if variant == "any" and entry.results.shared is not None:
         return
-    own = entry.emissions[form]
-    others = [other for other in catalogue.queries.values() if form in other.emissions]
-    alike = [other.name for other in others if other.emissions[form].signature == own.signature]
+    own = entry.results.of(variant)
+    others = [other for other in catalogue.queries.values() if other.results.kind(variant) == variant]
+    alike = [other.name for other in others if other.results.of(variant).signature == own.signature]
     if len(alike) > 1:
         yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
     if catalogue.database.side_by_side_frames:
-        like = [other for other in others if other.emissions[form].shape == own.shape]
-        if len(like) > len(alike) and is_one([other.emissions[form].statement for other in like]):
+        like = [other for other in others if other.results.of(variant).shape == own.shape]
+        if len(like) > len(alike) and is_one([other.results.of(variant).statement for other in like]):
             yield f"-- by one statement for {', '.join(other.name for other in like)}, which have columns of their own in it"
 
 
 def _bound(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
     """Events of which streams need no inbox, as far as this query goes."""
-    emission = entry.emissions[entry.form("few", shared=False)]
-    report = Report([entry], emission.statement, emission.text)
+    result = entry.results.of(entry.variant("few", shared=False))
+    report = Report([entry], result.statement, result.text)
     streams = [catalogue.streams[name] for name in sorted(entry.sources)]
     bound = [stream.name for stream in streams if single(stream, entry.operators, [report], entry.timed, (), database)]
     if bound:

@@ -145,7 +145,7 @@ def _filled(step: Insert | Purge, empty: Collection[str]) -> exp.Expr | None:
     """The statement of a step; None where it inserts nothing."""
     if isinstance(step, Purge):
         return step.statement()
-    statement = step.statement_alone()
+    statement = step.statement("one")
     rows = without_empty(statement.expression, empty)
     if rows is not None:
         statement.set("expression", rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from bridge.engine.catalogue import Emission, QueryEntry
+from bridge.engine.catalogue import QueryEntry, ResultQuery
 from bridge.engine.delivery import as_arrow
 from bridge.engine.tables import Tables
 from bridge.query.nodes import Stream
@@ -30,8 +30,8 @@ FEW = 16
 BRIEF = 8
 """A push is brief beside a window that is so many times as long, at least."""
 
-PUSHES = ("many", "few")
-"""What a push is, by its number of events."""
+PUSHES = ("any", "few")
+"""The kinds of pushes that have reports of their own, by the number of their events."""
 
 PIECE = 64
 """Results that lie in pieces of so many, each in order, are put together by these instead of one by one."""
@@ -201,7 +201,7 @@ def by_number(rows: Any, of_members: bool = False) -> Any:
 
 
 class Reports:
-    """All reports there are, for pushes of `many` events and of `few`: other statements may do, and other queries be alike.
+    """All reports, for pushes of `any` number of events and of `few`: their statements differ, and which queries share one.
 
     Both are outdated when queries or processors have come or gone since they were made.
     """
@@ -226,12 +226,12 @@ class Reports:
     def _push(self, count: int) -> str:
         """What so many events are. Both tell the same: what is made for many does for none, and for the last few of a history."""
         if count > FEW:
-            return "many"
+            return "any"
         scarce = count == 0 or self._small < 2
-        return "many" if scarce and self._outdated == {"few"} else "few"
+        return "any" if scarce and self._outdated == {"few"} else "few"
 
     def of(self, push: str) -> list[Report]:
-        """Those that are made for `many` events, or for `few`."""
+        """Those that are made for `any` number of events, or for `few`."""
         return list(itertools.chain.from_iterable(self._made[push].values()))
 
     def regroup(self, push: str, entries: Iterable[QueryEntry]) -> list[str]:
@@ -239,8 +239,8 @@ class Reports:
         groups: dict[tuple[object, ...], list[QueryEntry]] = {}
         for entry in entries:
             if entry.processors:
-                emission = entry.emissions[entry.form(push, shared=True)]
-                groups.setdefault((self._grouping.alike(emission), as_arrow(entry)), []).append(entry)
+                query = entry.results.of(entry.variant(push, shared=True))
+                groups.setdefault((self._grouping.alike(query), as_arrow(entry)), []).append(entry)
         before = list(self._made.values())
         known = {key: reports for made in before for key, reports in made.items()}
         found: dict[tuple[object, ...], list[Report]] = {}
@@ -292,50 +292,50 @@ class Grouping:
     ) -> None:
         self._database, self._network, self._tables, self._transaction = database, network, tables, transaction
 
-    def alike(self, emission: Emission) -> Hashable:
+    def alike(self, query: ResultQuery) -> Hashable:
         """Queries may have one statement together where this is equal of theirs."""
-        return emission.shape if self._database.side_by_side_frames else emission.signature
+        return query.shape if self._database.side_by_side_frames else query.signature
 
     def reports(self, members: Sequence[QueryEntry], push: str) -> list[Report]:
         """One report where the members' constants can be rows of a table, or their results side by side; else several."""
         if len(members) > 1:
-            form = members[0].form(push, shared=True)
+            variant = members[0].variant(push, shared=True)
             apart: dict[Hashable, list[QueryEntry]] = {}
             for entry in members:
-                apart.setdefault(entry.emissions[form].signature, []).append(entry)
+                apart.setdefault(entry.results.of(variant).signature, []).append(entry)
             if len(apart) == 1:
                 with contextlib.suppress(NotAlike, Refused):
-                    return [self._family(members, form)]
+                    return [self._family(members, variant)]
             if self._database.side_by_side_frames:
                 with contextlib.suppress(NotAlike, Refused):
                     parts = [members[start : start + BESIDE] for start in range(0, len(members), BESIDE)]
-                    return [self._side_by_side(some, form) for some in parts]
+                    return [self._side_by_side(some, variant) for some in parts]
             if len(apart) > 1:
                 return [report for alike in apart.values() for report in self.reports(alike, push)]
-        return [self._alone(entry, entry.form(push, shared=False)) for entry in members]
+        return [self._alone(entry, entry.variant(push, shared=False)) for entry in members]
 
-    def _alone(self, entry: QueryEntry, form: str) -> Report:
-        emission = entry.emissions[form]
-        apart = loose(entry, emission.statement, self._database)
-        report = Report([entry], emission.statement, emission.text, loose=apart)
-        if form == "many" and "brief" in entry.emissions:
+    def _alone(self, entry: QueryEntry, variant: str) -> Report:
+        query = entry.results.of(variant)
+        apart = loose(entry, query.statement, self._database)
+        report = Report([entry], query.statement, query.text, loose=apart)
+        if variant == "any" and entry.results.brief is not None:
             report.brief = Brief([entry], lambda: [self._alone(entry, "brief")])
         return report
 
-    def _side_by_side(self, members: Sequence[QueryEntry], form: str) -> Report:
+    def _side_by_side(self, members: Sequence[QueryEntry], variant: str) -> Report:
         """One statement that tells all members' results of each row; the database must accept it before it counts."""
-        one = beside([entry.emissions[form].statement for entry in members])
+        one = beside([entry.results.of(variant).statement for entry in members])
         text = self._database.render(one.statement)
         self._database.fetch(text)
         report = Report(members, one.statement, text, places=one.places)
-        if form == "many" and all("brief" in entry.emissions for entry in members):
+        if variant == "any" and all(entry.results.brief is not None for entry in members):
             report.brief = Brief(members, lambda: [self._alone(entry, "brief") for entry in members], MANY_ROWS)
         return report
 
-    def _family(self, members: Sequence[QueryEntry], form: str) -> Report:
+    def _family(self, members: Sequence[QueryEntry], variant: str) -> Report:
         """One statement for all members; the database must accept it before it counts."""
         name = self._network.name("family", Stream(""))
-        family = lifted([entry.emissions[form].statement for entry in members], name)
+        family = lifted([entry.results.of(variant).statement for entry in members], name)
         text = self._database.render(family.statement)
         with self._transaction():
             self._create_constants(name, family)

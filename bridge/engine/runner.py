@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,7 @@ from sqlglot import exp
 
 from bridge.check.resolve import Resolved, streaming, without_types
 from bridge.check.scope import Field
-from bridge.engine.catalogue import Catalogue, Emission, QueryEntry, StreamEntry
+from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEntry
 from bridge.engine.housekeeping import Upkeep
 from bridge.engine.intake import Batch
 from bridge.engine.one_event import Single, Singles
@@ -22,10 +21,11 @@ from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node, Stream
 from bridge.rewrite import Network
 from bridge.rewrite.conflicts import conflicts, uses, written
-from bridge.rewrite.flow import Flow, Form, Selection
+from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.optimize.prune import prune
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
+from bridge.rewrite.variants import Variants
 from windows.databases import Database, Refused
 from windows.extents import BEGINNING
 from windows.schema import Reader, Schema
@@ -67,7 +67,7 @@ class Runner:
         self._filled: set[str] = set()
         self._lent: dict[str, pa.Table] = {}
         self._created = 0
-        self._works: dict[tuple[frozenset[str], bool, bool], Work] = {}
+        self._works: dict[tuple[frozenset[str], bool, str], Work] = {}
         self._singles = Singles(self.network, self.reports, self.catalogue.streams)
         self._unfilled: Batch | None = None
         """The event of the last push, where it did not go through its inbox."""
@@ -148,16 +148,15 @@ class Runner:
         flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), []))
-        emissions = self._emissions(flow, resolved.visible)
-        # A name or type that only the database knows is wrong here, not at an event; any form of the statement has it.
-        usual = "few" if "few" in emissions and not self.database.prefers_bulk else "many"
-        self.database.fetch(emissions[usual].text)
+        results = self._results(flow, resolved.visible)
+        # A name or type that only the database knows is wrong here, not at an event; every variant of the statement has it.
+        self.database.fetch(results.of("any" if self.database.prefers_bulk else "few").text)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
         in_arrow = all(self.database.is_exact_in_arrow(field.type) for field in resolved.visible)
         self._created += 1
         return QueryEntry(
-            name, text, resolved, self.seq, flow, operators, derived, sources, timed, emissions, self._created, decoders,
+            name, text, resolved, self.seq, flow, operators, derived, sources, timed, results, self._created, decoders,
             in_arrow,
         )  # fmt: skip
 
@@ -200,25 +199,17 @@ class Runner:
                 self._tables.drop(name)
             self.catalogue.outbox.close()
 
-    def _emissions(self, flow: Flow, fields: Sequence[Field]) -> dict[str, Emission]:
+    def _results(self, flow: Flow, fields: Sequence[Field]) -> Variants[ResultQuery]:
+        """The statements that read the results of a flow."""
         names, types = [field.name for field in fields], tuple(field.type for field in fields)
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
         columns = [exp.column(c, quoted=True) for c in (*self.told, *names)]
 
-        def any_push() -> Selection:
-            return flow.arrivals
-
-        forms = {"many": any_push, **flow.forms}
-        if flow.forms.keys() & {"many", "long"}:
-            forms.setdefault("few", any_push)
-
-        def statement(form: Form) -> exp.Expr:
-            rows = exp.Subquery(this=form().select(["ts", "seq", *flow.order, *names]))
-            item = rows.as_("r", quoted=True, copy=False)
+        def statement(rows: Selection) -> exp.Expr:
+            item = exp.Subquery(this=rows.select(["ts", "seq", *flow.order, *names])).as_("r", quoted=True, copy=False)
             return prune(exp.select(*columns).from_(item, copy=False).order_by(*order))
 
-        written = {name: functools.partial(statement, form) for name, form in forms.items()}
-        return {name: Emission(write, self.database.render, types) for name, write in written.items()}
+        return flow.written.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
 
     def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
         """Makes what a plan has added to an operator: tables, and indexes of those that had so many."""
@@ -350,7 +341,7 @@ class Runner:
         alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
         filled = set() if alone is not None else self._fill(batches)
         due = self._upkeep.is_due(count)
-        work = alone or self._work(streams, final, count <= FEW)
+        work = alone or self._work(streams, final, "few" if count <= FEW else "any")
         first = min((batch.first for batch in batches), default=ts)
         if due or not batches or work.timed:
             # Time begins with the first event, or with the first moment that one is told of.
@@ -396,14 +387,14 @@ class Runner:
             with self.transaction():
                 self._filled, self._unfilled = self._filled | self._fill([batch]), None
 
-    def _work(self, streams: frozenset[str], final: bool, few: bool) -> Work:
-        """What a push into these streams, of few events or many, means for the operators, found once."""
-        known = self._works.get((streams, final, few))
+    def _work(self, streams: frozenset[str], final: bool, push: str) -> Work:
+        """What a push into these streams, of `few` events or `any` number, means for the operators, found once."""
+        known = self._works.get((streams, final, push))
         if known is None:
             concerned = [o for o in self.network.operators if final or o.concerned(streams)]
             steps = [step for operator in concerned for step in operator.steps]
-            known = self._works[streams, final, few] = Work(
-                [self._tables.text(step, few) if isinstance(step, (Insert, Purge)) else step for step in steps],
+            known = self._works[streams, final, push] = Work(
+                [self._tables.text(step, push) if isinstance(step, (Insert, Purge)) else step for step in steps],
                 {inbox for operator in concerned for inbox in operator.inboxes},
                 any(operator.timed for operator in self.network.operators),
             )

@@ -19,7 +19,7 @@ class Tables:
     def __init__(self, database: Database) -> None:
         self.names: list[str] = []
         self._database = database
-        self._texts: dict[tuple[int, bool], tuple[Step | Length, str]] = {}
+        self._texts: dict[tuple[int, str], tuple[Step | Length, str]] = {}
         self.quoted = functools.cache(database.quoted)
         """A name as the database's SQL wants it."""
         self.emptying = functools.cache(self._emptying)
@@ -62,16 +62,16 @@ class Tables:
         """What `create` wants for the attributes of a stream."""
         return [(attribute.name, self._database.column_type(attribute)) for attribute in schema]
 
-    def text(self, step: Step | Length, few: bool = False) -> str:
-        """A step in the database's SQL, for any push or that of few events, rendered once.
+    def text(self, step: Step | Length, push: str = "any") -> str:
+        """A step in the database's SQL, for `any` push or that of `few` events, rendered once.
 
         It is kept with its text, so its id stays its own.
         """
-        own = few and isinstance(step, Insert) and step.few is not None
-        known = self._texts.get((id(step), own))
+        variant = step.variants.kind(push) if isinstance(step, Insert) else "any"
+        known = self._texts.get((id(step), variant))
         if known is None:
-            statement = step.statement_of_few() if isinstance(step, Insert) and own else step.statement()
-            known = self._texts[id(step), own] = (step, self._database.render(statement))
+            statement = step.statement(variant) if isinstance(step, Insert) else step.statement()
+            known = self._texts[id(step), variant] = (step, self._database.render(statement))
         return known[1]
 
     def forget_texts(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from sqlglot import exp
 
+from bridge.rewrite.variants import Variants, Writer
 from windows.extents import NEVER
 from windows.sql import aliased, column, column_of, lexicographically_before, number, parenthesized, qualify_columns
 
@@ -70,10 +71,6 @@ class Selection:
         return select.from_(_as_item(self.source), copy=False).where(*conditions, copy=False)
 
 
-Form = Callable[[], Selection]
-"""Writes a selection."""
-
-
 class LastRows(NamedTuple):
     """What a ROWS window holds: the last `size` rows, of each value of `keys` by itself. Its table has the rows `kept`."""
 
@@ -92,10 +89,8 @@ class Flow:
     `jump` names the columns that tell apart the jumps of one (ts, seq).
     `late`: what an event changes here comes after all that it is told to has seen it.
     `size` is the one time for which every row is valid, where there is one. `last`: of a window of so many rows, by the
-    values of these expressions, whose content has `NTH`. `forms`: the same arrivals by statements that
-    are faster for `few` or `many` events, for many if it tells those of several queries that differ in constants
-    (`shared`), for many within a time that is short beside the `window` (`brief`), or for few where that holds many rows
-    (`long`). They are written when somebody wants them.
+    values of these expressions, whose content has `NTH`. `variants`: the ways to write the arrivals of a result that is
+    not in a table, where there are several; `brief` and `long` ones compare a push with the `window` (milliseconds).
     """
 
     names: tuple[str, ...]
@@ -109,7 +104,7 @@ class Flow:
     hidden: tuple[str, ...] = ()
     size: int | None = None
     last: LastRows | None = None
-    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
+    variants: Variants[Writer[Selection]] | None = None
     window: int = 0
     late: bool = False
 
@@ -142,7 +137,7 @@ class Flow:
             arrivals=mapped(self.arrivals),
             content=self.content and mapped(self.content),
             hidden=(),
-            forms=_then(self.forms, mapped),
+            variants=self.variants and self.variants.map(lambda writer: writer.map(mapped)),
         )
 
     def where(self, condition: exp.Expr) -> Flow:
@@ -153,15 +148,13 @@ class Flow:
             self,
             arrivals=filtered(self.arrivals),
             content=self.content and filtered(self.content),
-            forms=_then(self.forms, filtered),
+            variants=self.variants and self.variants.map(lambda writer: writer.map(filtered)),
         )
 
-
-def _then(forms: Mapping[str, Form], change: Callable[[Selection], Selection]) -> Mapping[str, Form]:
-    def changed(form: Form) -> Form:
-        return lambda: change(form())
-
-    return {push: changed(form) for push, form in forms.items()}
+    @property
+    def written(self) -> Variants[Writer[Selection]]:
+        """The ways to write the arrivals, one at least."""
+        return self.variants or Variants(Writer(lambda: self.arrivals))
 
 
 PLAIN = (

@@ -18,8 +18,9 @@ from bridge.query.epl_output import RStream, Snapshot
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import ReadSQL
-from bridge.rewrite.flow import FROM, OUT, TIMES, Flow, Form, Need, Selection
+from bridge.rewrite.flow import FROM, OUT, TIMES, Flow, Need, Selection
 from bridge.rewrite.plan import Insert, Operator, Purge, Table
+from bridge.rewrite.variants import Variants
 from nfa.temporal.tree import is_timed as is_timed_pattern
 from windows.databases.base import Database
 from windows.extents import NEVER, Batch, FirstRange, Range
@@ -272,20 +273,16 @@ class Network:
         names = [name for name in result.arrivals.columns if name not in result.order or name in kept]
         columns = {**{name: column(name) for name in TIMES}, **order, **{n: column(n) for n in names}}
 
-        def rows(form: Form) -> exp.Select:
-            found = form()
+        def rows(found: Selection) -> exp.Expr:
             return Selection.of(exp.Subquery(this=found.select()), found.columns).project(columns).select()
 
-        def any_push() -> Selection:
-            return result.arrivals
-
-        add_table(operator, inbox, rows(any_push))
+        add_table(operator, inbox, cast("exp.Select", rows(result.arrivals)))
         operator.derived[inbox] = None
         operator.inboxes.append(inbox)
-        many, few = (result.forms.get(push, any_push) for push in ("many", "few"))
-        operator.steps.append(Insert(inbox, lambda: rows(many), few=(lambda: rows(few)) if few is not many else None))
+        written = Variants(result.written.any, few=result.written.few)
+        operator.steps.append(Insert(inbox, written.map(lambda writer: writer.map(rows))))
         arrivals = Selection.of(table(inbox), columns)
-        return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), forms={})
+        return dataclasses.replace(result, arrivals=arrivals, order=tuple(order), variants=None)
 
     def _window(self, operator: Operator, node: Node, arrivals: Flow) -> Flow:
         """W5: a table of the results that are still valid, by the expiry each row brings along."""

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow
+from bridge.rewrite.variants import Variants, Writer
 from windows.databases import Database
 from windows.sql import derived_table, identifier, table
 
@@ -64,31 +65,23 @@ def _shaped(name: str) -> exp.Expr:
 
 @dataclasses.dataclass(frozen=True)
 class Insert:
-    """Adds the rows of a SELECT to a table of state; what writes the SELECT is asked when it is to be run."""
+    """Adds the rows of a SELECT to a table of state; the SELECT may have variants, each written when it is first run."""
 
     table: str
-    select: exp.Expr | Callable[[], exp.Expr]
+    select: exp.Expr | Variants[Writer[exp.Expr]]
     columns: tuple[str, ...] = ()
     """Where it is a table of the user's, the columns that get the SELECT's, in their order."""
-    alone: Callable[[], exp.Expr] | None = None
-    """What writes a simpler SELECT for the push of a single event, where there is one."""
-    few: Callable[[], exp.Expr] | None = None
-    """What writes one that is faster for the push of few events, where there is one."""
 
-    def statement(self) -> exp.Expr:
-        return self._of(self.select.copy() if isinstance(self.select, exp.Expr) else self.select())
+    @property
+    def variants(self) -> Variants[Writer[exp.Expr]]:
+        """The ways to write the SELECT, one at least."""
+        select = self.select
+        return select if isinstance(select, Variants) else Variants(Writer(select.copy))
 
-    def statement_of_few(self) -> exp.Expr:
-        """That for the push of few events."""
-        return self.statement() if self.few is None else self._of(self.few())
-
-    def statement_alone(self) -> exp.Expr:
-        """That for the push of a single event."""
-        return self.statement_of_few() if self.alone is None else self._of(self.alone())
-
-    def _of(self, select: exp.Expr) -> exp.Expr:
+    def statement(self, push: str = "any") -> exp.Expr:
+        """The statement for a push of this kind; see `Variants`."""
         names = [identifier(name) for name in self.columns]
-        return exp.insert(select, table(self.table), columns=names or None)
+        return exp.insert(self.variants.of(push)(), table(self.table), columns=names or None)
 
 
 @dataclasses.dataclass(frozen=True)

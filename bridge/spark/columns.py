@@ -46,7 +46,7 @@ MOST_STREAMS = 1 << 63 - STREAM_BITS
 def result_schema(cep: Bridge, name: str) -> pa.Schema:
     """The columns of a query's results, in the types that the database gives where the query says none."""
     entry = session_of(cep).catalogue.query_entry(name)
-    given = cep.database.fetch_arrow(entry.emissions["many"].text)
+    given = cep.database.fetch_arrow(entry.results.any.text)
     whole = arrow_table(entry.fields, [])
     if given is None:
         return whole.schema

@@ -7,7 +7,7 @@ expire in the order they came and the database can compute a frame's bound per r
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -22,9 +22,10 @@ from bridge.rewrite.aggregates.on_change import at_changes
 from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.aggregates.partials import Parts
 from bridge.rewrite.aggregates.snapshot import at_moments, held, told_anyway
-from bridge.rewrite.flow import FROM, Flow, Form, Need, Selection, not_later, valid
+from bridge.rewrite.flow import FROM, Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
 from bridge.rewrite.plan import Operator
+from bridge.rewrite.variants import Variants, Writer
 from bridge.rewrite.windows.expiry import expired_now
 from bridge.rewrite.windows.sliding import pushed_out
 from windows.databases.base import NESTED_LOOP, Database
@@ -42,20 +43,11 @@ from windows.sql import (
     sortable_text,
 )
 
-_WHEN = {
-    "": "",
-    "few": "of few events ",
-    "many": "of many events ",
-    "shared": "for several queries ",
-    "brief": "of many in a short time ",
-    "long": "of few by a long window ",
-}
-"""What is said of the forms in `explain`."""
-
+_JOIN = "join of arrivals and window"
 _MOMENTS = "window frames, over its rows and the moments that change its window"
 
-Write = Callable[[], exp.Query]
-"""Writes a statement, which is done when somebody wants it."""
+Written = Variants[Writer[exp.Query]]
+"""The ways to write an aggregate's statement."""
 
 
 @rewrite.register
@@ -76,16 +68,13 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         above = node.input
         below = held(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
-        forms = _forms(node, below, network)
+        variants = _variants(node, below, network)
         if told_anyway(node):
             select = at_moments(operator, node, network)
-            forms = {"": (lambda: select, "moments at which it is asked for")}
-        told = (f"{_WHEN[push]}by {form}" for push, (_, form) in forms.items())
-        operator.notes.append(f"aggregate {', '.join(told)}")
-        selects = {push: write for push, (write, _) in forms.items()}
+            variants = Variants(Writer(lambda: select, "moments at which it is asked for"))
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
-        operator.result = _flow(node, below, selects, (*jump, FROM) if jump else ())
+        operator.result = _flow(node, below, variants, (*jump, FROM) if jump else ())
         if below.counted and not node.every_change:  # else a newer result comes when a row leaves
             operator.keys = (*jump, FROM) if jump else below.key
             operator.origins = lambda: [(below, {key: key for key in jump or below.key})]
@@ -94,78 +83,81 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     return network.give(operator, node, need)
 
 
-def _forms(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[Write, str]]:
-    """What writes the statement for any push, and another for `few` or `many` events where there is one; with its name."""
+def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
+    """The statement's variants, each with the name of its method."""
     if node.every_change or node.on_change:
         return _at_changes(node, below, network)
     if below.jumping:
-        return {"": (lambda: per_jump(node, below, network), "once per jump of its window")}
+        return Variants(Writer(lambda: per_jump(node, below, network), "once per jump of its window"))
     by_number = network.database.uses_indexes and can_count(node, below)
     if by_number:
         rows = counted(node, below, network)  # now, as it makes an operator
-        single: tuple[Write, str] = (lambda: rows, "row numbers")
+        single: Writer[exp.Query] = Writer(lambda: rows, "row numbers")
     else:
-        single = (lambda: joined(node, below, network), "join of arrivals and window")
-    others: dict[str, tuple[Write, str]] = {"": single}
-    if last_rows(node, below) and network.database.uses_indexes and not network.database.index_range_joins:
-        others = {"": (lambda: joined(node, below, network, by_scan=True), single[1]), "few": single}
+        single = Writer(lambda: joined(node, below, network), _JOIN)
     panes = None if by_number and network.database.index_range_joins else Panes.of(node, below, network)
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
     in_order = last_rows(node, below) or (below.size is not None and not below.timed)
     if network.database.computed_frame_bounds and not nth and in_order:
-        return {
-            "": (lambda: framed(node, below), "window frames, as its rows expire in order"),
-            **(_beside_frames(node, below, panes, network) if panes is not None and below.last is None else {}),
-            "few": single,
-        }
+        by_frames = Writer(lambda: framed(node, below), "window frames, as its rows expire in order")
+        if panes is None or below.last is not None:
+            return Variants(by_frames, few=single)
+        return _beside_frames(node, below, panes, by_frames, single, network)
     if panes is not None:
-        return {**others, **_of_panes(panes, network.database.fast_sliding_min_max)}
+        return _of_panes(panes, network.database.fast_sliding_min_max, single)
     if by_number and (found := searched(node, below, network)) is not None:
-        return {"": single, "many": (lambda: found, "places in a sorted array")}
-    return others
+        return Variants(Writer(lambda: found, "places in a sorted array"), few=single)
+    if last_rows(node, below) and network.database.uses_indexes and not network.database.index_range_joins:
+        return Variants(Writer(lambda: joined(node, below, network, by_scan=True), single.method), few=single)
+    return Variants(single)
 
 
-def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> dict[str, tuple[Write, str]]:
+def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written:
     """Told also when rows leave its window: by a join with what is in it then, or by frames."""
     database = network.database
-    join: tuple[Write, str] = (lambda: joined(node, below, network), "join of arrivals and window")
+    join: Writer[exp.Query] = Writer(lambda: joined(node, below, network), _JOIN)
     if node.every_change:
-        join = (lambda: at_changes(node, below, network), "moments that change its window")
+        join = Writer(lambda: at_changes(node, below, network), "moments that change its window")
     found = moments_of(node, below, network)
     if found is None:
-        return {"": join}
+        return Variants(join)
     if database.computed_frame_bounds:
         rows = found.in_frames()
-        return {"": join} if rows is None else {"": (lambda: found.told(framed(*rows)), _MOMENTS), "few": join}
-    forms = {"": join}
+        return (
+            Variants(join) if rows is None else Variants(Writer(lambda: found.told(framed(*rows)), _MOMENTS), few=join)
+        )
+    few = None
     if isinstance(found, OfRows) and database.uses_indexes:
-        forms["few"] = (lambda: found.sought(network), f"{join[1]}, and an index")
+        few = Writer(lambda: found.sought(network), f"{join.method}, and an index")
     panes = Panes.of(found.asked, below, network)
     if panes is None or panes.parts.own:  # what the newest row tells: it may have left
-        return forms
+        return Variants(join, few=few)
     (of_parts, rows_and_moments, told), moves = (
         found.in_parts(panes.parts),
         _moves(panes.parts, database.fast_sliding_min_max),
     )
-    forms["many"] = (lambda: found.told(ranged(of_parts, rows_and_moments, moves, told)), _MOMENTS)
+    by_frames = Writer(lambda: found.told(ranged(of_parts, rows_and_moments, moves, told)), _MOMENTS)
+    long = None
     if panes.are_kept and isinstance(found, OfTime):
-        forms["long"] = (lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
-    return forms
+        long = Writer(lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
+    return Variants(by_frames, few=few or join, long=long)
 
 
-def _of_panes(panes: Panes, slides: bool) -> dict[str, tuple[Write, str]]:
+def _of_panes(panes: Panes, slides: bool, single: Writer[exp.Query]) -> Written:
     """What is faster than a join with all rows: of few events where the window is long, and of many.
 
     `slides`: whether MIN and MAX over a frame that moves are as fast as over frames that grow.
     """
     moves = _moves(panes.parts, slides)
-    forms: dict[str, tuple[Write, str]] = {}
-    if panes.are_kept:
-        forms["long"] = (panes.joined, "join of arrivals and panes")
-    forms["many"] = (lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window")
-    if panes.below.last is None:
-        forms["brief"] = (lambda: ranged(*panes.shortened(), moves), "the same, over what enters and leaves, and panes")
-    return forms
+    brief = Writer(
+        lambda: ranged(*panes.shortened(), moves), "window frames over what enters and leaves, and panes of the rest"
+    )
+    return Variants(
+        Writer(lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window"),
+        few=single,
+        brief=brief if panes.below.last is None else None,
+        long=Writer(panes.joined, "join of arrivals and panes") if panes.are_kept else None,
+    )
 
 
 def _moves(parts: Parts, slides: bool) -> Callable[[exp.Expr], bool]:
@@ -177,31 +169,40 @@ def _moves(parts: Parts, slides: bool) -> Callable[[exp.Expr], bool]:
     return moves
 
 
-def _beside_frames(node: query.Aggregate, below: Flow, panes: Panes, network: Network) -> dict[str, tuple[Write, str]]:
+def _beside_frames(
+    node: query.Aggregate,
+    below: Flow,
+    panes: Panes,
+    by_frames: Writer[exp.Query],
+    single: Writer[exp.Query],
+    network: Network,
+) -> Written:
     """What is faster than frames over all rows: of a push that is brief, and COUNT(*)."""
     if not (network.database.asof_joins and can_count(node, below)):
-        return {"brief": (lambda: framed(*panes.shortened()), "window frames over what enters and leaves, and one row")}
+        brief = Writer(lambda: framed(*panes.shortened()), "window frames over what enters and leaves, and one row")
+        return Variants(by_frames, few=single, brief=brief)
     in_order = as_inserted(node.input, network)
-    return {
-        "many": (lambda: sought(node, below, in_order), "their places among the rows"),
-        "shared": (lambda: listed(node, below, in_order), "a list of these places"),
-        "brief": (lambda: sought(node, below, in_order, panes), "their places among those that enter and leave"),
-    }
+    return Variants(
+        Writer(lambda: sought(node, below, in_order), "their places among the rows"),
+        few=single,
+        brief=Writer(lambda: sought(node, below, in_order, panes), "their places among those that enter and leave"),
+        shared=Writer(lambda: listed(node, below, in_order), "a list of their places among the rows"),
+    )
 
 
-def _flow(node: query.Aggregate, below: Flow, selects: Mapping[str, Write], kept: Sequence[str]) -> Flow:
+def _flow(node: query.Aggregate, below: Flow, variants: Written, kept: Sequence[str]) -> Flow:
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
     order = ("_place",) if below.order or below.jumping or node.on_change or node.every_change else ()
     system = dict.fromkeys(("ts", "seq", "_expires", *order, *kept))
     columns = [*system, *groups, *names]
 
-    def form(write: Write) -> Form:
-        return lambda: Selection.of(exp.Subquery(this=write()), columns)
+    def selection(select: exp.Query) -> Selection:
+        return Selection.of(exp.Subquery(this=select), columns)
 
-    forms = {push: form(write) for push, write in selects.items()}
+    written: Variants[Writer[Selection]] = variants.map(lambda writer: writer.map(selection))
     timed = below.timed or node.on_change or node.every_change
-    return Flow(names, forms.pop("")(), order=order, timed=timed, forms=forms, window=below.size or 0)
+    return Flow(names, written.of("few")(), order=order, timed=timed, variants=written, window=below.size or 0)
 
 
 @derived_content.register

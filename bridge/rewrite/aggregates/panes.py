@@ -20,6 +20,7 @@ from bridge.rewrite.aggregates.partials import Parts, nothing_of
 from bridge.rewrite.flow import NTH, Flow, Selection
 from bridge.rewrite.network import Network, add_table, ago
 from bridge.rewrite.plan import Fold, Length, Operator, Purge
+from bridge.rewrite.variants import Variants, Writer
 from windows.databases.base import NESTED_LOOP
 from windows.extents import BEGINNING, NEVER
 from windows.sql import (
@@ -323,7 +324,8 @@ def _together(rows: exp.Select, keys: Sequence[str], parts: Parts, by: Sequence[
 def _fold(levels: Sequence[Selection], place: int, count: int, size: int, parts: Parts, keys: Sequence[str]) -> Fold:
     """Makes panes of the level above of what is in none yet, if that is `count` rows at least and a window may hold it."""
     table_above = cast("exp.Table", levels[place + 1].source).name
-    return Fold(table_above, lambda: _folded(levels, place, count, size, parts, keys), every=count)
+    write = Writer(lambda: _folded(levels, place, count, size, parts, keys))
+    return Fold(table_above, Variants(write), every=count)
 
 
 def _folded(

@@ -13,10 +13,11 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.query.nodes import Node
-from bridge.rewrite.flow import Flow, Form, Need, Selection
+from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.joins.branch import Branch, By, Outputs, Part, earliest, equal_columns, keys_of, replaced, values_of
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator, Origin
+from bridge.rewrite.variants import Variants, Writer
 from windows.databases.base import table_of
 from windows.extents import NEVER
 from windows.sql import aliased, bigint_zero, column_of, derived_table, number, qualify_columns
@@ -86,24 +87,24 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
     timed = any(part.flow.timed for part in parts if part.flow)
     hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
     found = joined(By.TIME if database.uses_indexes else By.STEPS)
-    return Flow(names, found, order=order, timed=timed, hidden=hidden, forms=_forms(branches, joined, network))
+    return Flow(names, found, order=order, timed=timed, hidden=hidden, variants=_variants(branches, joined, network))
 
 
-def _forms(
+def _variants(
     branches: Callable[[By], list[Branch]], joined: Callable[[By], Selection], network: Network
-) -> dict[str, Form]:
-    """The other ways to find the combinations, by the pushes that they are for."""
-    forms: dict[str, Form] = {}
+) -> Variants[Writer[Selection]]:
+    """The ways to find the combinations, by the pushes that they are for."""
+    by_time = Writer(lambda: joined(By.TIME), "the times of their rows")
+    by_steps = Writer(lambda: joined(By.STEPS), "steps of time that are equal")
+    by_index = Writer(lambda: joined(By.INDEX), "an index")
     if not network.database.uses_indexes:
-        forms["few"] = lambda: joined(By.TIME)
-    elif all(branch.is_moved for branch in branches(By.STEPS)):
-        forms["many"] = lambda: joined(By.STEPS)
-        # All members' constants with each row, and then a seek, is faster than all their equations.
-        if network.database.index_range_joins:
-            forms["shared"] = lambda: joined(By.TIME)
-    if network.database.uses_indexes and any(branch.lasts for branch in branches(By.INDEX)):
-        forms["few"] = lambda: joined(By.INDEX)  # of many it takes MariaDB the third power of their number
-    return forms
+        return Variants(by_steps, few=by_time)
+    # Of many events an index takes MariaDB the third power of their number.
+    few = by_index if any(branch.lasts for branch in branches(By.INDEX)) else None
+    if not all(branch.is_moved for branch in branches(By.STEPS)):
+        return Variants(by_time, few=few)
+    # All members' constants with each row, and then a seek, is faster than all their equations.
+    return Variants(by_steps, few=few or by_time, shared=by_time if network.database.index_range_joins else None)
 
 
 def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> Outputs:

@@ -21,6 +21,7 @@ from bridge.rewrite.matching.runs import Growth
 from bridge.rewrite.matching.sequence import Chain, suits, word_of
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.variants import Variants, Writer
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
 from windows.sql import (
@@ -98,7 +99,7 @@ class Matching(Together):
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
         self.operator.steps = [
             Insert(self.symbols, self._symbols()),
-            Insert(self.steps, lambda: self._growth(members).select()),
+            Insert(self.steps, Variants(Writer(lambda: self._growth(members).select()))),
             Insert(self.runs, self._growing()),
             *self._newest_instants(),
         ]

@@ -20,6 +20,7 @@ from bridge.rewrite.flow import PLAIN, Flow
 from bridge.rewrite.matching.members import Members, Together, expressions, instant_before
 from bridge.rewrite.network import add_table, ago, as_inserted
 from bridge.rewrite.plan import Insert, Purge
+from bridge.rewrite.variants import Variants, Writer
 from nfa.automaton import Automaton
 from windows.sql import (
     aliased,
@@ -142,11 +143,12 @@ class Chain(Together):
         kept = exp.select(*map(column, self.columns), column("_before")).from_(table(self.matches))
         kept = kept.where(exp.Is(this=column("_member"), expression=exp.null()))
         self.operator.purges = [Purge(self.events, exp.or_(old, passed.condition))]
-        found, seen = Insert(self.matches, lambda: self._select(members)), Insert(self.events, kept)
+        found: Variants[Writer[exp.Expr]] = Variants(Writer(lambda: self._select(members)))
+        seen: Variants[Writer[exp.Expr]] = Variants(Writer(kept.copy))
         if not self.below.timed:  # else an event may bring results of several instants
-            found = dataclasses.replace(found, alone=lambda: self._select_alone(members))
-            seen = dataclasses.replace(seen, alone=self._newest)
-        self.operator.steps = [found, seen]
+            found = dataclasses.replace(found, one=Writer(lambda: self._select_alone(members)))
+            seen = dataclasses.replace(seen, one=Writer(self._newest))
+        self.operator.steps = [Insert(self.matches, found), Insert(self.events, seen)]
 
     # The events, and how they stand ---------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table
 from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.rows.previous import Before, all_but_newest, with_rows_before
+from bridge.rewrite.variants import Variants, Writer
 from nfa.pattern import Concatenation, Symbol
 from nfa.skip import After
 from windows.nested import is_list, is_object
@@ -173,8 +174,8 @@ class SequenceOf:
         add_table(operator, told, exp.select(column("seq")).from_(table(found)), (("seq",),))
         add_table(operator, last, newest)
         operator.inboxes += [found, told]
-        few = flow.forms.get("few")
-        entering = Insert(found, completed, few=None if few is None else (lambda: matches(few())))
+        written: Variants[Writer[exp.Expr]] = flow.written.map(lambda writer: writer.map(matches))
+        entering = Insert(found, written)
         database, in_order = self.network.database, exp.Ordered(this=column("seq"))
         asked = exp.select(*map(column, (*keys, "_first", "seq"))).from_(table(found)).order_by(in_order)
         known = exp.select(*map(column, (*keys, "seq"))).from_(table(last)).order_by(in_order.copy())

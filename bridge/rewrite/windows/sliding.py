@@ -67,7 +67,7 @@ def with_expiry(below: Flow, node: query.Window) -> Flow:
         last=None,
         counted=False,
         jumping=False,
-        forms={},
+        variants=None,
     )
 
 

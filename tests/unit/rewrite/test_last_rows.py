@@ -112,7 +112,7 @@ def test_many_events_are_told_by_frames(database: Database):
         for text in (*BY_FRAMES, *CHANGES, *OTHERS):
             cep.create_query("q", text)
             by_frames = text in (*BY_FRAMES, *CHANGES)
-            assert ("_nth" in cep._catalogue.query_entry("q").emissions["many"].text) == by_frames, text
+            assert ("_nth" in cep._catalogue.query_entry("q").results.any.text) == by_frames, text
             cep.remove_query("q")
 
 
@@ -150,7 +150,7 @@ def test_of_few_events_nobody_asks_which_row_pushes_out_which(database: Database
         cep.register_stream("s", SCHEMA)
         for text in (*BY_FRAMES[:-1], *CHANGES, *JOINS, *SCANS):
             entry = (cep.create_query("q", text), cep._catalogue.query_entry("q"))[1]
-            assert ("LEAD(" in entry.emissions[entry.form("few", shared=False)].text) == (text in SCANS), text
+            assert ("LEAD(" in entry.results.of(entry.variant("few", shared=False)).text) == (text in SCANS), text
             cep.remove_query("q")
 
 

@@ -121,7 +121,7 @@ def test_a_window_that_has_become_long_is_read_by_panes():
         ((kept,),) = cep.database.fetch('SELECT COUNT(*) FROM "cep_panes_s"')
         assert kept > 10
         assert not by_panes(10_000, 2_000, 100)
-        assert entry.form("few", shared=False) == "few"
+        assert entry.variant("few", shared=False) == "few"
     assert found[899] == found[1_500] == 699
     assert found[-50:] == [max(range(place - 49, place + 1)) % 700 for place in range(550, 600)]
 
@@ -161,8 +161,8 @@ def test_many_events_go_by_frames_where_no_panes_are_kept(text: str):
         cep.register_stream("t", "a INTEGER")
         cep.create_query("q", text)
         entry = cep._runner.catalogue.query_entry("q")
-        assert " OVER (" in entry.emissions["many"].text
-        assert "long" not in entry.emissions
+        assert " OVER (" in entry.results.any.text
+        assert entry.results.long is None
         assert "cep_panes" not in cep.explain("q")
 
 
@@ -170,7 +170,7 @@ def test_counts_of_one_instant_share_their_statement():
     with bridge.connect() as cep:
         cep.register_stream("s", "a INTEGER")
         cep.create_query("q", "SELECT COUNT(*) AS n FROM s WINDOW(NOW)")
-        assert "shared" in cep._runner.catalogue.query_entry("q").emissions
+        assert cep._runner.catalogue.query_entry("q").results.shared is not None
 
 
 def test_tables_of_panes_are_made_when_a_window_has_become_long(database: Database, monkeypatch: pytest.MonkeyPatch):

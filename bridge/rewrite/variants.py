@@ -1,0 +1,73 @@
+"""The variants of a statement: all give the same rows, each is the fastest for pushes of one kind."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
+S = TypeVar("S")
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer(Generic[T_co]):
+    """Writes a statement when it is first needed; `method` says in a few words how the statement computes its rows.
+
+    >>> Writer(lambda: "SELECT 1", "a constant").map(str.lower)()
+    'select 1'
+    """
+
+    write: Callable[[], T_co]
+    method: str = ""
+
+    def __call__(self) -> T_co:
+        return self.write()
+
+    def map(self, change: Callable[[T_co], S]) -> Writer[S]:
+        """A writer of what `change` makes of the statement."""
+        return Writer(lambda: change(self.write()), self.method)
+
+
+@dataclasses.dataclass(frozen=True)
+class Variants(Generic[T_co]):
+    """One statement in several variants; `any` is right for every push, None stands where there is no better one.
+
+    few: for a push of few events (`Settings.few`), one: of a single event, brief: of many events within a time that is
+    short beside the window, long: of few events beside a window of many rows, shared: of many events where queries that
+    differ in constants share the statement.
+
+    >>> variants = Variants("frames", few="join")
+    >>> variants.of("one"), variants.of("shared"), dict(variants.items())
+    ('join', 'frames', {'any': 'frames', 'few': 'join'})
+    """
+
+    any: T_co
+    few: T_co | None = None
+    one: T_co | None = None
+    brief: T_co | None = None
+    long: T_co | None = None
+    shared: T_co | None = None
+
+    def of(self, push: str) -> T_co:
+        """The variant for a push of this kind."""
+        found: T_co | None = getattr(self, push)
+        return self.of(_NEXT[push]) if found is None else found
+
+    def kind(self, push: str) -> str:
+        """The name of the variant that a push of this kind takes."""
+        return push if getattr(self, push) is not None else self.kind(_NEXT[push])
+
+    def items(self) -> Iterator[tuple[str, T_co]]:
+        """The variants there are, by their names."""
+        for field in dataclasses.fields(self):
+            if (variant := getattr(self, field.name)) is not None:
+                yield field.name, variant
+
+    def map(self, change: Callable[[T_co], S]) -> Variants[S]:
+        """The variants that `change` makes of these."""
+        return Variants(**{name: change(variant) for name, variant in self.items()})
+
+
+_NEXT = {"one": "few", "few": "any", "long": "few", "brief": "any", "shared": "any"}
+"""The variant to take where there is none of its own."""

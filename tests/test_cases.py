@@ -18,7 +18,7 @@ from bridge.engine.session import session_of
 from tests.support.cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
 from tests.support.databases import tables_of
 from windows.databases import open_database
-from windows.extents import BEGINNING
+from windows.times import BEGINNING
 
 if TYPE_CHECKING:
     from tests.support.databases import Database

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import re
 from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
-BEGINNING = -(2**60)
-"""The time before every event."""
-
-NEVER = 2**63 - 1
-"""The `_expires` and `_out` of a row that nothing has pushed out yet."""
-
-UNITS = {
-    "MS": 1, "MILLISECOND": 1, "MILLISECONDS": 1, "MSEC": 1, "S": 1000, "SEC": 1000, "SECOND": 1000, "SECONDS": 1000,
-    "M": 60_000, "MIN": 60_000, "MINUTE": 60_000, "MINUTES": 60_000, "H": 3_600_000, "HOUR": 3_600_000,
-    "HOURS": 3_600_000, "D": 86_400_000, "DAY": 86_400_000, "DAYS": 86_400_000, "WEEK": 604_800_000,
-    "WEEKS": 604_800_000,
-}  # fmt: skip
-"""Milliseconds a unit."""
+from windows.times import duration
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,21 +289,3 @@ def _texts(expressions: Iterable[exp.Expr]) -> str:
 def _check_count(word: str, count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"{word} wants a whole number of at least 1, not {count!r}")
-
-
-def duration(value: int | str | datetime.timedelta) -> int:
-    """Milliseconds of a whole number (milliseconds), a text with a unit, or a timedelta.
-
-    >>> duration("2 MIN"), duration(datetime.timedelta(seconds=1)), duration(500)
-    (120000, 1000, 500)
-    """
-    if isinstance(value, datetime.timedelta):
-        value = value // datetime.timedelta(milliseconds=1)
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]+)\s*", value)
-        if not match or match[2].upper() not in UNITS:
-            raise ValueError(f"a duration reads like '500 MS' (units: {', '.join(UNITS)}), not {value!r}")
-        value = int(match[1]) * UNITS[match[2].upper()]
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**62:
-        raise ValueError(f"a duration is a positive whole number of milliseconds, not {value!r}")
-    return value

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from windows.extents import NEVER
+from windows.times import NEVER
 
 RELATION_ORDER_PREFIX = "_by_"
 """Prefix of the columns that order the rows of relations: by their values, since these rows have no time."""

@@ -37,8 +37,8 @@ from bridge.query.scripts import Script
 from bridge.sources.arrow import milliseconds
 from bridge.stores.outbox import Letter
 from windows.databases import Database, Refused
-from windows.extents import BEGINNING, NEVER
 from windows.schema import Schema, TypeMismatch
+from windows.times import BEGINNING, NEVER
 
 if TYPE_CHECKING:
     from bridge.engine.rows import Rows
@@ -502,7 +502,7 @@ class Bridge:
         if lateness == 0:
             return None
         from bridge.engine.reorder import Reorder
-        from windows.extents import duration
+        from windows.times import duration
 
         try:
             return Reorder(self._runner, duration(lateness))

@@ -39,8 +39,8 @@ from bridge.rewrite.network import Network
 from bridge.rewrite.patterns import eager_match as eager
 from bridge.stores.statement import converted
 from windows.databases import Database, Refused
-from windows.extents import NEVER
 from windows.sql import bigint_zero, number
+from windows.times import NEVER
 from windows.types import is_nested
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.event import LateEvent
 from bridge.engine.intake import Batch
 from bridge.engine.runner import Runner
-from windows.extents import BEGINNING
+from windows.times import BEGINNING
 
 LATE_EVENTS = "late_events"
 _COLUMNS = (

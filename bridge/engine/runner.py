@@ -27,9 +27,9 @@ from bridge.rewrite.optimize.prune import prune
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database, Refused
-from windows.extents import BEGINNING
 from windows.schema import Reader, Schema
 from windows.sql import ascending, table
+from windows.times import BEGINNING
 
 if TYPE_CHECKING:
     import pyarrow as pa

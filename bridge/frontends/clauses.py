@@ -9,8 +9,9 @@ from sqlglot import TokenType
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import single
-from windows.extents import UNITS, Batch
+from windows.extents import Batch
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
+from windows.times import UNITS
 
 _Number = int | Fraction
 

@@ -39,9 +39,9 @@ from windows.extents import (
     Trailing,
     Tumbling,
     Unbounded,
-    duration,
 )
 from windows.schema import Schema, TypeMismatch
+from windows.times import duration
 
 
 class Composite:

@@ -16,8 +16,8 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.query.expressions import scalar, scalars
 from bridge.query.nodes import Filter, Node
-from windows.extents import duration
 from windows.schema import Schema
+from windows.times import duration
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.rewrite.variants import Variants, Writer
-from windows.extents import NEVER
 from windows.sql import aliased, column, column_of, lexicographically_before, number, parenthesized, qualify_columns
+from windows.times import NEVER
 
 TIMES = ("ts", "seq", "_expires")
 """Columns of every flow besides its order: time and number of the row, and when it leaves the window."""

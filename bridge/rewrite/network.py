@@ -23,8 +23,9 @@ from bridge.rewrite.plan import Insert, Operator, Purge, Table
 from bridge.rewrite.variants import Variants
 from nfa.temporal.tree import is_timed as is_timed_pattern
 from windows.databases.base import Database
-from windows.extents import NEVER, Batch, FirstRange, Range
+from windows.extents import Batch, FirstRange, Range
 from windows.sql import aliased, column, column_of, lexicographically_before, null_safe_equal, number, row_number, table
+from windows.times import NEVER
 
 if TYPE_CHECKING:
     from bridge.stores.outbox import Outbox

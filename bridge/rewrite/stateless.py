@@ -9,8 +9,8 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
-from windows.extents import NEVER
 from windows.sql import aliased, column, column_of, derived_table, lexicographically_before, number, row_number
+from windows.times import NEVER
 
 
 @rewrite.register

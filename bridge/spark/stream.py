@@ -23,7 +23,7 @@ from bridge.spark.pieces import Replay
 from bridge.spark.state import read, restore, saved, written
 from bridge.spark.task import CHUNK, Run, Task
 from bridge.spark.writes import refuse, refuse_tables
-from windows.extents import duration
+from windows.times import duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,9 +14,9 @@ from bridge.query.scripts import UpdateSQL
 from bridge.stores.outbox import Outbox
 from bridge.stores.statement import Convert, converted, dumped
 from windows.databases import Database
-from windows.extents import NEVER
 from windows.schema import Attribute
 from windows.sql import table
+from windows.times import NEVER
 
 
 @dataclasses.dataclass

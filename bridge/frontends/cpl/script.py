@@ -19,8 +19,9 @@ from bridge.frontends.clauses import batch, schema, whole
 from bridge.frontends.cpl.insert import WORDS, Insert, Named, insert
 from bridge.frontends.cursor import Cursor, Region
 from bridge.query.scripts import Script, Statement
-from windows.extents import UNITS, Extent, Range, Rows
+from windows.extents import Extent, Range, Rows
 from windows.schema import Schema
+from windows.times import UNITS
 
 T = TypeVar("T")
 

@@ -32,8 +32,9 @@ from nfa.program import MatchSymbol, Program
 from nfa.threads.eager import Batch, Choice, Complete, Eager, Interval, Steps
 from windows.arrow import array_of
 from windows.databases import Database
-from windows.extents import NEVER, Range, Rows
+from windows.extents import Range, Rows
 from windows.sql import column
+from windows.times import NEVER
 
 NOTED_EVERY = 1_000
 """Where the machines stand is noted when so many rows have come since, or as many as the last note was long."""

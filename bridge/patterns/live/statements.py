@@ -16,7 +16,7 @@ from bridge.patterns.values import Valued
 from bridge.query.row_pattern import RowPattern
 from nfa.program import Program
 from windows.databases import Database
-from windows.extents import NEVER
+from windows.times import NEVER
 
 Moment = tuple[int, int, int]
 """ts, seq and place of a row."""

@@ -19,7 +19,7 @@ from nfa.temporal.instance import Bound
 from nfa.temporal.machine import Watch
 from windows.arrow import array_of
 from windows.databases import Database
-from windows.extents import NEVER
+from windows.times import NEVER
 
 NOTED_EVERY = 1_000
 """What is under way is noted when so many events have come since, or as many as the last note was long."""

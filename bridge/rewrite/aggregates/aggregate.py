@@ -29,7 +29,6 @@ from bridge.rewrite.variants import Variants, Writer
 from bridge.rewrite.windows.expiry import expired_now
 from bridge.rewrite.windows.sliding import pushed_out
 from windows.databases.base import NESTED_LOOP, Database
-from windows.extents import NEVER
 from windows.sql import (
     aliased,
     bigint_zero,
@@ -42,6 +41,7 @@ from windows.sql import (
     row_number,
     sortable_text,
 )
+from windows.times import NEVER
 
 _JOIN = "join of arrivals and window"
 _MOMENTS = "window frames, over its rows and the moments that change its window"

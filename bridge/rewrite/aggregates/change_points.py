@@ -22,7 +22,6 @@ from bridge.rewrite.aggregates.partials import Parts, nothing_of
 from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Need, Selection
 from bridge.rewrite.network import Network, clock
 from bridge.rewrite.windows.expiry import expired_now, pushers
-from windows.extents import NEVER
 from windows.sql import (
     aliased,
     bigint_never,
@@ -36,6 +35,7 @@ from windows.sql import (
     row_number,
     with_columns,
 )
+from windows.times import NEVER
 
 Rows = tuple[query.Aggregate, Flow, Told]
 """An aggregate over other rows than its window has, and which of them are told."""

@@ -15,7 +15,6 @@ from bridge.rewrite.aggregates.panes import Panes
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network, add_table, keep_for
 from bridge.rewrite.plan import Insert, Operator
-from windows.extents import NEVER
 from windows.sql import (
     aliased,
     column,
@@ -28,6 +27,7 @@ from windows.sql import (
     running_frame,
     table,
 )
+from windows.times import NEVER
 
 NUMBER = "_n"
 _OURS = (NUMBER, "_since")

@@ -13,9 +13,9 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Selection
 from bridge.rewrite.windows.sliding import oldest_seen
-from windows.extents import NEVER
 from windows.nested import is_list
 from windows.sql import aliased, column, column_of, derived_table, null_safe_equal, number, over
+from windows.times import NEVER
 
 
 @dataclasses.dataclass(frozen=True)

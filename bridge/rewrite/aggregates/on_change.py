@@ -16,7 +16,6 @@ from bridge.rewrite.aggregates.join import Aggregation, guarded
 from bridge.rewrite.flow import Flow, Selection, not_later, valid
 from bridge.rewrite.network import Network
 from bridge.rewrite.windows.expiry import expired_now, is_put_out_first, pushers, put_out_by
-from windows.extents import NEVER
 from windows.sql import (
     aliased,
     bigint_zero,
@@ -28,6 +27,7 @@ from windows.sql import (
     number,
     sortable_text,
 )
+from windows.times import NEVER
 
 
 def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:

@@ -22,7 +22,6 @@ from bridge.rewrite.network import Network, add_table, ago
 from bridge.rewrite.plan import Fold, Length, Operator, Purge
 from bridge.rewrite.variants import Variants, Writer
 from windows.databases.base import NESTED_LOOP
-from windows.extents import BEGINNING, NEVER
 from windows.sql import (
     aliased,
     bigint_zero,
@@ -37,6 +36,7 @@ from windows.sql import (
     table,
     with_columns,
 )
+from windows.times import BEGINNING, NEVER
 
 _LAST, UNTIL, _ROWS = "_last", "_until", "_rows"
 """Of a pane's rows: the time of the last one (`ts` is that of the first), its number, and how many they are."""

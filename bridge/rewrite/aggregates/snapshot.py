@@ -17,7 +17,6 @@ from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.windows.jumping import first_time, number_rows, replaced_by_next
 from bridge.rewrite.windows.trailing import placed
 from windows.databases import Database
-from windows.extents import NEVER
 from windows.sql import (
     aliased,
     aliased_table,
@@ -31,6 +30,7 @@ from windows.sql import (
     sortable_text,
     table,
 )
+from windows.times import NEVER
 
 MOMENT = ("ts", "seq", "_expires")
 

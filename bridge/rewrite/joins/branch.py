@@ -13,7 +13,6 @@ from bridge import query
 from bridge.rewrite.flow import INSERTED, OUT, Flow, Selection, not_later, seen, valid
 from bridge.rewrite.joins.equations import split
 from bridge.rewrite.windows.sliding import oldest_seen
-from windows.extents import NEVER
 from windows.sql import (
     RELATION_ORDER_PREFIX,
     aliased,
@@ -24,6 +23,7 @@ from windows.sql import (
     parenthesized,
     qualify_columns,
 )
+from windows.times import NEVER
 
 Outputs = dict[str, tuple[str, str]]
 """By their names, the columns given on: the part's alias and its column."""

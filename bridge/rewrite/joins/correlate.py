@@ -19,8 +19,8 @@ from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator, Origin
 from bridge.rewrite.variants import Variants, Writer
 from windows.databases.base import table_of
-from windows.extents import NEVER
 from windows.sql import aliased, bigint_zero, column_of, derived_table, number, qualify_columns
+from windows.times import NEVER
 
 
 @rewrite.register

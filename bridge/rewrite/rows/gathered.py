@@ -12,7 +12,6 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, arrived, rewrite, row_columns
 from bridge.rewrite.plan import Insert, Operator, Purge
 from windows.databases import Database
-from windows.extents import NEVER
 from windows.sql import (
     aliased,
     aliased_table,
@@ -25,6 +24,7 @@ from windows.sql import (
     row_number,
     table,
 )
+from windows.times import NEVER
 
 _TOLD = ("ts", "seq", "_at_ts", "_at_seq")
 """The moment of rows, and that at which they are told."""

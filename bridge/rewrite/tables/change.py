@@ -15,8 +15,8 @@ from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.plan import Operator
 from windows.databases import Database
 from windows.databases.base import PARAMETER
-from windows.extents import NEVER
 from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, number, table
+from windows.times import NEVER
 
 EVENT, ROW = "e", "r"
 """The aliases of the one event at hand, and of the rows that it may change."""

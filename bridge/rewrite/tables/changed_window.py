@@ -15,8 +15,8 @@ from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.plan import Operator, Purge
 from bridge.rewrite.tables.change import add_cause, arrived, equations, found, unmatched
 from windows.databases import Database
-from windows.extents import NEVER
 from windows.sql import aliased, bigint_zero, column, derived_table, number, table
+from windows.times import NEVER
 
 IDENTITY = ("ts", "seq", "_place")
 """What tells the versions of rows apart, and orders them."""

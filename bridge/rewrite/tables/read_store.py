@@ -12,8 +12,8 @@ from bridge.stores.statement import Convert, Sql, converted, dumped, joins
 from bridge.stores.store import Answers, Question, Store, Unreachable, Values
 from windows.arrow import arrow_type
 from windows.databases import Database, Refused
-from windows.extents import NEVER
 from windows.schema import Attribute, Reader, Schema, TypeMismatch
+from windows.times import NEVER
 
 NO_ANSWER = "the data store did not answer to the end"
 

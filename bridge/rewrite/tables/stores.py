@@ -15,8 +15,8 @@ from bridge.stores import statement
 from bridge.stores.check import RESULT_ID
 from bridge.stores.write import made
 from windows.databases.base import PARAMETER
-from windows.extents import NEVER
 from windows.sql import RELATION_ORDER_PREFIX, aliased, bigint_never, column_of, number, table
+from windows.times import NEVER
 
 
 @rewrite.register

@@ -15,8 +15,8 @@ from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.tables.change import EVENT, Marked, add_cause, arrived, equations, run_bound
 from windows.databases import Database
-from windows.extents import NEVER
 from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, table
+from windows.times import NEVER
 
 
 @rewrite.register

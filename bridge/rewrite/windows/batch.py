@@ -16,7 +16,7 @@ from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.rewrite.plan import Insert, Operator, Purge
 from windows.databases.base import NESTED_LOOP
-from windows.extents import NEVER, Batch
+from windows.extents import Batch
 from windows.sql import (
     aliased,
     aliased_table,
@@ -30,6 +30,7 @@ from windows.sql import (
     table,
     with_columns,
 )
+from windows.times import NEVER
 
 
 def by_condition(operator: Operator, node: query.Window, network: Network, below: Flow) -> None:

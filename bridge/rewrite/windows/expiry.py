@@ -11,8 +11,8 @@ from bridge.query.epl_state import ChangedWindow
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, clock
-from windows.extents import NEVER
 from windows.sql import column_of, number, qualify_columns
+from windows.times import NEVER
 
 
 def expired_now(below: Flow) -> list[exp.Expr]:

@@ -8,8 +8,9 @@ from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, clock, row_columns
 from bridge.rewrite.plan import Insert, Operator
-from windows.extents import NEVER, FirstRange, FirstRows
+from windows.extents import FirstRange, FirstRows
 from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
+from windows.times import NEVER
 
 __all__ = ["rewrite_first"]
 

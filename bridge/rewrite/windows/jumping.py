@@ -13,7 +13,7 @@ from bridge.rewrite.network import CLOCK, Network, add_table, arrived, clock, de
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.windows.batch import by_condition
 from bridge.rewrite.windows.tumbling import by_stretch
-from windows.extents import NEVER, Batch, Range, Rows, Tumbling
+from windows.extents import Batch, Range, Rows, Tumbling
 from windows.sql import (
     aliased,
     aliased_table,
@@ -29,6 +29,7 @@ from windows.sql import (
     row_number,
     table,
 )
+from windows.times import NEVER
 
 
 def rewrite_jumping(node: query.Window, network: Network, need: Need) -> Flow:

@@ -9,8 +9,8 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.windows.expiry import expired_now, is_put_out_first, pushers, put_out_by
-from windows.extents import NEVER
 from windows.sql import aliased, bigint_zero, column, derived_table, number, row_number
+from windows.times import NEVER
 
 _ORDER = ("_in_ts", "_in_seq", "_in_place")
 

@@ -24,8 +24,9 @@ from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.windows.first import rewrite_first
 from bridge.rewrite.windows.jumping import rewrite_jumping
 from bridge.rewrite.windows.trailing import fallen_out, in_sessions, trailed
-from windows.extents import NEVER, FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
+from windows.extents import FirstRange, FirstRows, Now, Range, Rows, Session, Top, Trailing, Unbounded
 from windows.sql import aliased, bigint_zero, column, column_of, floor_to_multiple, number, over, row_number, table
+from windows.times import NEVER
 
 
 @rewrite.register

@@ -16,8 +16,9 @@ from bridge.rewrite.flow import OUT, Flow, Selection
 from bridge.rewrite.network import Network, add_table
 from bridge.rewrite.plan import Call, Operator, Purge
 from windows.databases import Database
-from windows.extents import NEVER, Top, Trailing
+from windows.extents import Top, Trailing
 from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, derived_table, number, over
+from windows.times import NEVER
 
 
 def in_sessions(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:

@@ -14,7 +14,7 @@ from bridge import query
 from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import Network, add_table, arrived, row_columns
 from bridge.rewrite.plan import Insert, Operator, Purge
-from windows.extents import NEVER, Tumbling
+from windows.extents import Tumbling
 from windows.sql import (
     aliased,
     aliased_table,
@@ -27,6 +27,7 @@ from windows.sql import (
     over,
     with_columns,
 )
+from windows.times import NEVER
 
 _AT = "_at"
 

@@ -1,27 +1,50 @@
-"""Window extents: which rows of a stream a window holds (SEMANTICS section W)."""
+"""The kinds of windows: which rows of a stream count at a time (docs/semantics.md, W1 to W11).
+
+A new kind is a subclass of `Extent` here, a file in `bridge/rewrite/windows`, and one line in each language that has it.
+In the pictures each column is a millisecond: `arrives` shows the row that arrives, `content` the rows in the window then.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
+from windows.extent import Extent, Render, Role, as_sql
 from windows.times import duration
+
+_MS = r"\d+ ?[A-Z]+"
 
 
 @dataclasses.dataclass(frozen=True)
-class Range:
-    """W1: the rows of the last `size` milliseconds, valid in `[ts, ts + size)`; W3 with `slide`.
+class Range(Extent):
+    """W1: the rows of the last `size` milliseconds, each valid in `[ts, ts + size)`.
 
-    A `slide` jumps at `k * slide + offset`, or counted from the `first` row (EPL's time_batch). With `step` rows leave
-    only when time passes a multiple of it, which is at most so much later (C4).
+        time      1    2    3    4    5    6
+        arrives   a    b         c
+        content   a    ab   ab   bc   c    c        RANGE 3 MS
+
+    W3 with `slide`: at each boundary `k * slide + offset` the content becomes the rows of the `size` milliseconds before
+    it. Boundaries are counted from the first row with `first` (EPL's time_batch).
+
+        time      1    2    3    4    5    6
+        arrives   a    b         c
+        content        a    a    ab   ab   bc       RANGE 4 MS SLIDE 2 MS
+
+    With `step` rows leave only when time passes a multiple of it, up to `step` later (C4).
 
     >>> str(Range("2 s")), str(Range(500, slide=100)), str(Range(7, slide=5, offset=2)), str(Range(500, step=100))
     ('RANGE 2000 MS', 'RANGE 500 MS SLIDE 100 MS', 'RANGE 7 MS SLIDE 5 MS OFFSET 2 MS', 'RANGE 500 MS STEP 100 MS')
     >>> str(Range(5, slide=5, first=True))
     'RANGE 5 MS SLIDE 5 MS OFFSET FIRST'
     """
+
+    syntax = (
+        rf"RANGE (?P<size>{_MS})"
+        rf"(?: SLIDE (?P<slide>{_MS})(?: OFFSET (?:(?P<offset>{_MS})|(?P<first>FIRST)))?| STEP (?P<step>{_MS}))?"
+    )
+    holds_per_key = False
+    expires_by_time = True
 
     size: int
     slide: int | None = None
@@ -41,7 +64,26 @@ class Range:
         if self.first and (self.slide is None or self.offset):
             raise ValueError("OFFSET FIRST counts the boundaries of SLIDE from the first row")
 
-    def __str__(self) -> str:
+    jumps = is_timed = property(lambda self: self.slide is not None)
+    is_suffix = property(lambda self: self.slide is None)
+    begins_with_query = property(lambda self: self.first)
+
+    @property
+    def reach_ms(self) -> int | None:
+        return None if self.first else 0 if self.slide is None else self.size + 1
+
+    @property
+    def lifetime_ms(self) -> int | None:
+        return self.size + (self.step or 0) if self.slide is None else self.slide
+
+    def has_left(self, age_ms: int, newer: int) -> bool:
+        return age_ms >= self.size
+
+    def check_keys(self) -> None:
+        if self.first:
+            raise ValueError("OFFSET FIRST counts from the first row of all: PARTITION BY is not supported")
+
+    def sql(self, render: Render = as_sql) -> str:
         return self._text() + " OFFSET FIRST" * self.first
 
     def _text(self) -> str:
@@ -50,14 +92,23 @@ class Range:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
-    """W2: the last `count` rows; W3 with `slide`: after every `slide`-th row the content is renewed.
+class Rows(Extent):
+    """W2: the last `count` rows.
 
-    With `full` for the first time when there are `count` rows, then after every `slide`-th one more (C3).
+        arrives   a    b    c    d
+        content   a    ab   bc   cd                 ROWS 2
+
+    W3 with `slide`: the content is replaced at every `slide`-th row; with `full` only from the `count`-th row on (C3).
+
+        arrives   a    b    c    d    e    f
+        content        ab   ab   bcd  bcd  def      ROWS 3 SLIDE 2
 
     >>> str(Rows(10)), str(Rows(10, slide=5)), str(Rows(10, slide=5, full=True))
     ('ROWS 10', 'ROWS 10 SLIDE 5', 'ROWS 10 SLIDE 5 FULL')
     """
+
+    syntax = r"ROWS (?P<count>\d+)(?: SLIDE (?P<slide>\d+)(?P<full> FULL)?)?"
+    evicts = True
 
     count: int
     slide: int | None = None
@@ -69,170 +120,231 @@ class Rows:
         if self.full and (self.slide is None or self.slide > self.count):
             raise ValueError(f"a full window slides by at most the rows that are in it: ROWS {self.count} SLIDE n FULL")
 
-    def __str__(self) -> str:
+    jumps = property(lambda self: self.slide is not None)
+    is_suffix = property(lambda self: self.slide is None)
+
+    def has_left(self, age_ms: int, newer: int) -> bool:
+        return newer >= self.count
+
+    def sql(self, render: Render = as_sql) -> str:
         return f"ROWS {self.count}" + (f" SLIDE {self.slide}" if self.slide else "") + " FULL" * self.full
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
-    """W6: from the row for which `start` is true to the next later one for which `stop` is, told once, at that row.
+class Batch(Extent):
+    """W6: the rows from one for which `start` holds to the next later one for which `stop` holds, which reports them.
+
+        arrives   a    b    c    d    e
+                       start     stop
+        content                  bcd                START … STOP …
 
     >>> import sqlglot
     >>> str(Batch(sqlglot.condition("a > 1"), sqlglot.condition("a < 0")))
     'START a > 1 STOP a < 0'
     """
 
-    start: exp.Expr
-    stop: exp.Expr
+    jumps = True
+    evicts = True
 
-    def __str__(self) -> str:
-        return f"START {self.start.sql()} STOP {self.stop.sql()}"
+    start: exp.Expr = dataclasses.field(metadata={"role": Role.CONDITION})
+    stop: exp.Expr = dataclasses.field(metadata={"role": Role.CONDITION})
+
+    def sql(self, render: Render = as_sql) -> str:
+        return f"START {render(self.start)} STOP {render(self.stop)}"
 
 
 @dataclasses.dataclass(frozen=True)
-class Unbounded:
+class Unbounded(Extent):
     """W4: every row, for ever.
 
-    >>> str(Unbounded())
-    'UNBOUNDED'
+    arrives   a    b    c
+    content   a    ab   abc                     UNBOUNDED
     """
 
-    def __str__(self) -> str:
+    syntax = "UNBOUNDED"
+    holds_per_key = False
+    is_suffix = True
+    reach_ms = 0
+
+    def sql(self, render: Render = as_sql) -> str:
         return "UNBOUNDED"
 
 
 @dataclasses.dataclass(frozen=True)
-class Now:
+class Now(Extent):
     """W4: the rows of exactly the current timestamp.
 
-    >>> str(Now())
-    'NOW'
+    time      1    1    2    3
+    arrives   a    b    c
+    content   a    ab   c                       NOW
     """
 
-    def __str__(self) -> str:
+    syntax = "NOW"
+    holds_per_key = False
+    expires_by_time = True
+    reach_ms = 0
+    lifetime_ms = 1
+
+    def sql(self, render: Render = as_sql) -> str:
         return "NOW"
 
 
 @dataclasses.dataclass(frozen=True)
-class FirstRows:
+class FirstRows(Extent):
     """W7: the first `count` rows, for ever; a later row does not enter (EPL's firstlength, and firstunique per key).
 
-    >>> str(FirstRows(3))
-    'FIRST ROWS 3'
+    arrives   a    b    c    d
+    content   a    ab   ab   ab                 FIRST ROWS 2
     """
+
+    syntax = r"FIRST ROWS (?P<count>\d+)"
 
     count: int
 
     def __post_init__(self) -> None:
         _check_count("FIRST ROWS", self.count)
 
-    def __str__(self) -> str:
+    def sql(self, render: Render = as_sql) -> str:
         return f"FIRST ROWS {self.count}"
 
 
 @dataclasses.dataclass(frozen=True)
-class FirstRange:
+class FirstRange(Extent):
     """W7: the rows of the first `size` milliseconds after the query began, for ever (EPL's firsttime).
 
-    A query begins with the newest time at its creation, or with the first time there is.
+    A query begins at the newest timestamp when it is created, or at the first timestamp there is.
 
-    >>> str(FirstRange("5 S"))
-    'FIRST RANGE 5000 MS'
+        time      1    2    3    4    5    6
+        arrives   a    b         c
+        content   a    ab   ab   ab   ab   ab       FIRST RANGE 3 MS
     """
+
+    syntax = rf"FIRST RANGE (?P<size>{_MS})"
+    holds_per_key = False
+    is_timed = True
+    begins_with_query = True
 
     size: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", duration(self.size))
 
-    def __str__(self) -> str:
+    def sql(self, render: Render = as_sql) -> str:
         return f"FIRST RANGE {self.size} MS"
 
 
 @dataclasses.dataclass(frozen=True)
-class Session:
-    """W8: the rows since time last passed `gap` milliseconds without one; then all leave at once (EPL's time_accum).
+class Session(Extent):
+    """W8: the rows since the last `gap` milliseconds without a row; all leave together then (EPL's time_accum).
 
-    The rows are valid until the newest one's ts + gap.
+    The rows are valid until `gap` milliseconds after the newest one.
 
-    >>> str(Session("5 S"))
-    'SESSION 5000 MS'
+        time      1    2    3    4    5    6
+        arrives   a    b                   c
+        content   a    ab   ab   ab        c        SESSION 3 MS
     """
+
+    syntax = rf"SESSION (?P<gap>{_MS})"
+    expires_by_time = True
+    end_known = False
 
     gap: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gap", duration(self.gap))
 
-    def __str__(self) -> str:
+    def sql(self, render: Render = as_sql) -> str:
         return f"SESSION {self.gap} MS"
 
 
 @dataclasses.dataclass(frozen=True)
-class Top:
-    """W9: of all rows so far the first `count` in an order, of equal ones the newest; NULL is least (EPL's sort).
+class Top(Extent):
+    """W9: the first `count` of all rows so far in an order, NULL least, of equal rows the newest (EPL's sort).
 
-    Whatever falls out of them leaves for good. With `last_of` a row also leaves when a newer one has equal values of
-    these (EPL's rank).
+    A row that falls out does not return. With `last_of` a row also leaves when a newer one has equal values of these
+    expressions (EPL's rank).
+
+        arrives   5    3    9    4
+        content   5    53   95   95                 ROWS 2 ORDER BY v DESC
 
     >>> import sqlglot
     >>> print(Top(3, (sqlglot.parse_one("SELECT 1 ORDER BY v DESC").args["order"].expressions[0],)))
     ROWS 3 ORDER BY v DESC
     """
 
+    evicts = True
+    may_evict_newest = True
+    is_sorted = True
+
     count: int
-    order: tuple[exp.Ordered, ...]
-    last_of: tuple[exp.Expr, ...] = ()
+    order: tuple[exp.Ordered, ...] = dataclasses.field(metadata={"role": Role.ORDER, "several": True})
+    last_of: tuple[exp.Expr, ...] = dataclasses.field(default=(), metadata={"role": Role.VALUE, "several": True})
 
     def __post_init__(self) -> None:
         _check_count("ROWS", self.count)
         if not self.order:
             raise ValueError("ORDER BY wants an expression to order by")
 
-    def __str__(self) -> str:
-        last_of = f" LAST OF {_texts(self.last_of)}" if self.last_of else ""
-        return f"ROWS {self.count} ORDER BY {', '.join(map(ordered, self.order))}{last_of}"
+    def sql(self, render: Render = as_sql) -> str:
+        order = ", ".join(render(term.this) + " DESC" * bool(term.args.get("desc")) for term in self.order)
+        last_of = f" LAST OF {', '.join(map(render, self.last_of))}" if self.last_of else ""
+        return f"ROWS {self.count} ORDER BY {order}{last_of}"
 
 
 @dataclasses.dataclass(frozen=True)
-class Trailing:
-    """W10: the oldest row leaves while it is `size` or more behind the newest, or there are more than `count`.
+class Trailing(Extent):
+    """W10: the oldest row leaves while it is `size` or more behind the newest, or while there are more than `count`.
 
-    Rows leave as others come, not as time passes; they are behind in ts (milliseconds), or in what `of` gives (EPL's
-    ext_timed, and expr).
+    Rows leave as others arrive, not as time passes. They are behind in ts (milliseconds), or in the values of `of`
+    (EPL's ext_timed, and expr).
+
+        time      1    2    3    4    5    6
+        arrives   a    b         c
+        content   a    ab   ab   bc   bc   bc       TRAILING 3 MS
 
     >>> str(Trailing("5 S", 10))
     'TRAILING 5000 MS ROWS 10'
     """
 
+    syntax = rf"TRAILING (?P<size>{_MS})(?: ROWS (?P<count>\d+))?"
+    evicts = True
+    may_evict_newest = True
+
     size: int
     count: int | None = None
-    of: exp.Expr | None = None
+    of: exp.Expr | None = dataclasses.field(default=None, metadata={"role": Role.VALUE})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", duration(self.size))
         if self.count is not None:
             _check_count("ROWS", self.count)
 
-    def __str__(self) -> str:
-        of = "" if self.of is None else f" OF {self.of.sql()}"
-        return f"TRAILING {self.size} MS" + ("" if self.count is None else f" ROWS {self.count}") + of
+    def sql(self, render: Render = as_sql) -> str:
+        rows = "" if self.count is None else f" ROWS {self.count}"
+        return f"TRAILING {self.size} MS{rows}" + ("" if self.of is None else f" OF {render(self.of)}")
 
 
 @dataclasses.dataclass(frozen=True)
-class Tumbling:
-    """W11: batches by the time that `of` gives, `size` milliseconds each, told with the first row that is beyond.
+class Tumbling(Extent):
+    """W11: batches of `size` milliseconds by the values of `of`, each reported by the first row beyond it.
 
-    Their boundaries are counted from `origin`, or from the first row (of each key); a row for which `of` is NULL is in
-    none (EPL's ext_timed_batch).
+    Boundaries are counted from `origin`, or from the first row (of each key). A row for which `of` is NULL is in no batch
+    (EPL's ext_timed_batch).
+
+        v         1    2    4    5    8
+        arrives   a    b    c    d    e
+        content             ab        cd            TUMBLING 3 MS OFFSET 1 MS OF v
 
     >>> import sqlglot
     >>> str(Tumbling("5 S", sqlglot.condition("v"))), str(Tumbling("5 S", sqlglot.condition("v"), 0))
     ('TUMBLING 5000 MS OF v', 'TUMBLING 5000 MS OFFSET 0 MS OF v')
     """
 
+    jumps = True
+    evicts = True
+
     size: int
-    of: exp.Expr
+    of: exp.Expr = dataclasses.field(metadata={"role": Role.TIME})
     origin: int | None = None
 
     def __post_init__(self) -> None:
@@ -240,50 +352,30 @@ class Tumbling:
         if self.origin is not None and (isinstance(self.origin, bool) or not isinstance(self.origin, int)):
             raise ValueError(f"OFFSET wants a whole number of milliseconds, not {self.origin!r}")
 
-    @property
-    def slide(self) -> int:
-        """The content is told as a whole."""
-        return self.size
-
-    def __str__(self) -> str:
-        return f"{self.head} OF {self.of.sql()}"
-
-    @property
-    def head(self) -> str:
-        """What stands before OF."""
-        return f"TUMBLING {self.size} MS" + ("" if self.origin is None else f" OFFSET {self.origin} MS")
+    def sql(self, render: Render = as_sql) -> str:
+        origin = "" if self.origin is None else f" OFFSET {self.origin} MS"
+        return f"TUMBLING {self.size} MS{origin} OF {render(self.of)}"
 
 
-Extent = Range | Rows | Unbounded | Now | Batch | FirstRows | FirstRange | Session | Top | Trailing | Tumbling
+def parse_extent(text: str) -> Extent:
+    """The extent of a text without expressions, of any kind that has a `syntax`.
 
+    Raises:
+        ValueError: if the text is of no kind, or its numbers do not fit together.
 
-def with_expressions(extent: Extent, change: Callable[[exp.Expr], exp.Expr]) -> Extent:
-    """The extent with its expressions `change`d, those of its order among them."""
-    match extent:
-        case Batch(start, stop):
-            return Batch(change(start), change(stop))
-        case Trailing(of=exp.Expr() as of):
-            return dataclasses.replace(extent, of=change(of))
-        case Tumbling(of=of):
-            return dataclasses.replace(extent, of=change(of))
-        case Top(count, order, last_of):
-            ordered = tuple(exp.Ordered(this=change(term.this), desc=term.args["desc"]) for term in order)
-            return Top(count, ordered, tuple(map(change, last_of)))
-    return extent
-
-
-BY_KEY = (Rows, Batch, FirstRows, Session, Top, Trailing, Tumbling)
-"""Extents that hold other rows with PARTITION BY than without."""
-
-
-def ordered(item: exp.Ordered) -> str:
-    """A term of an order, as it is written."""
-    text: str = item.this.sql()
-    return text + " DESC" * bool(item.args.get("desc"))
-
-
-def _texts(expressions: Iterable[exp.Expr]) -> str:
-    return ", ".join(expression.sql() for expression in expressions)
+    >>> parse_extent("range 5 s slide 1 s")
+    Range(size=5000, slide=1000, offset=0, step=None, first=False)
+    >>> print(*(parse_extent(text) for text in ("first rows 3", "first range 5 s", "session 5 s", "now")), sep=", ")
+    FIRST ROWS 3, FIRST RANGE 5000 MS, SESSION 5000 MS, NOW
+    """
+    plain = " ".join(text.upper().split())
+    for kind in Extent.__subclasses__():
+        if (extent := kind.parse(plain)) is not None:
+            return extent
+    raise ValueError(
+        "a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], FIRST ROWS 10, FIRST RANGE 5 S, SESSION 5 S, UNBOUNDED or "
+        f"NOW, not {text!r}"
+    )
 
 
 def _check_count(word: str, count: int) -> None:

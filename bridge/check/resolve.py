@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from sqlglot import exp
 
@@ -22,7 +22,7 @@ from bridge.query.epl_output import OutputEvery, Snapshot
 from bridge.query.epl_state import ChangedWindow
 from bridge.query.nodes import Node, is_plain_join
 from nfa.pattern import symbols
-from windows.extents import BY_KEY, Batch, Extent, Rows, Session, Top, Trailing, Tumbling
+from windows.extent import Extent, Role
 from windows.sql import column
 
 if TYPE_CHECKING:
@@ -93,29 +93,36 @@ def _(node: query.Window, names: Names) -> Resolved:
     if isinstance(below.node, query.Relation):
         raise QueryError(f"{below.node.name!r} is a table of the database: it has no time, so no window")
     keys = tuple(scalar(key, Scope(below.fields)) for key in node.partition_by)
-    if getattr(node.extent, "first", False) and keys:
-        raise QueryError("OFFSET FIRST counts from the first row of all: PARTITION BY is not supported")
-    if not isinstance(node.extent, BY_KEY):
+    if keys:
+        _check_keys(node.extent)
+    if not node.extent.holds_per_key:
         keys = ()  # a time window holds the same rows with and without keys (W2)
-    expiring = (
-        not isinstance(node.extent, (Rows, Batch, Session, Top, Trailing))
-        and getattr(node.extent, "slide", None) is None
-    )
-    return Resolved(query.Window(below.node, _extent(node.extent, below), keys), below.fields, True, expiring)
+    window = query.Window(below.node, _extent(node.extent, below), keys)
+    return Resolved(window, below.fields, True, node.extent.expiry_known_on_arrival)
+
+
+def _check_keys(extent: Extent) -> None:
+    try:
+        extent.check_keys()
+    except ValueError as error:
+        raise QueryError(str(error)) from None
 
 
 def _extent(extent: Extent, below: Resolved) -> Extent:
+    """The extent with its expressions checked, each by its role, over the columns of the window's input."""
     scope = Scope(below.fields)
-    if isinstance(extent, Trailing):
-        return extent if extent.of is None else Trailing(extent.size, extent.count, scalar(extent.of, scope))
-    if isinstance(extent, Tumbling):
-        return Tumbling(extent.size, _milliseconds(extent.of, scope), extent.origin)
-    if isinstance(extent, Top):
-        order = tuple(_ordered(term, scope) for term in extent.order)
-        return Top(extent.count, order, tuple(scalar(key, scope) for key in extent.last_of))
-    if not isinstance(extent, Batch):
-        return extent
-    return Batch(condition_of(extent.start, scope, "START"), condition_of(extent.stop, scope, "STOP"))
+
+    def checked(expression: exp.Expr, role: Role, name: str) -> exp.Expr:
+        match role:
+            case Role.CONDITION:
+                return condition_of(expression, scope, name.upper())
+            case Role.TIME:
+                return _milliseconds(expression, scope)
+            case Role.ORDER:
+                return _ordered(cast("exp.Ordered", expression), scope)
+        return scalar(expression, scope)
+
+    return extent.map_expressions(checked)
 
 
 def _milliseconds(of: exp.Expr, scope: Scope) -> exp.Expr:
@@ -213,7 +220,7 @@ def _is_aggregate(function: exp.Expr, names: Names) -> bool:
 def _is_known_to_end(node: Node) -> bool:
     """Whether results over a node have a window themselves (W5): a session's end is not known when its rows come."""
     if isinstance(node, query.Window):
-        return not isinstance(node.extent, Session)
+        return node.extent.end_known
     if isinstance(node, query.Match):
         return True  # by its own WITHIN
     if isinstance(node, ChangedWindow):
@@ -231,7 +238,7 @@ def _is_known_to_change(node: Node) -> bool:
 def _falls_out(node: Node) -> bool:
     """Whether the newest row may be the first to leave: then it does not tell how long its content lasts."""
     if isinstance(node, query.Window):
-        return isinstance(node.extent, (Top, Trailing))
+        return node.extent.may_evict_newest
     return any(map(_falls_out, node.inputs_of))
 
 
@@ -422,7 +429,7 @@ def _check_offsets(expression: exp.Expr) -> None:
 def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
     """A jump of a window per key renews one key's rows, so the aggregate must be per key, too."""
     match node:
-        case query.Window(_, extent, keys) if _renews_by_key(extent) and not set(keys) <= set(groups):
+        case query.Window(_, extent, keys) if extent.jumps and extent.holds_per_key and not set(keys) <= set(groups):
             wanted = ", ".join(key.sql() for key in keys)
             raise QueryError(f"an aggregate over {node.extent} PARTITION BY {wanted} needs GROUP BY {wanted}")
         case query.Filter():
@@ -431,10 +438,6 @@ def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
             values = {item.alias: item.this for item in node.columns}
             below = [group.transform(lambda n: _through(n, values)) for group in groups]
             _check_parts(node.input, below)
-
-
-def _renews_by_key(extent: Extent) -> bool:
-    return isinstance(extent, (Batch, Tumbling)) or (isinstance(extent, Rows) and extent.slide is not None)
 
 
 def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:

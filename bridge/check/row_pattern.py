@@ -19,7 +19,7 @@ from bridge.check.types import UNKNOWN, TypeOf, check_types, place, type_of, wit
 from bridge.errors import QueryError
 from bridge.query.row_pattern import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
-from windows.extents import Range, Rows, Unbounded
+from windows.extents import Rows
 from windows.schema import is_reserved
 
 
@@ -57,7 +57,7 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
         raise QueryError("INTERVAL is not supported over a window with on … delete", words=["interval"])
     if isinstance(below.node, query.Window):
         _check_window(below.node)
-        if node.interval is not None and getattr(below.node.extent, "slide", None) is not None:
+        if node.interval is not None and below.node.extent.jumps:
             raise QueryError("a batch is told when it is full: INTERVAL has no meaning over one", words=["interval"])
     fields = [field for field in below.fields if not field.hidden]
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
@@ -100,9 +100,8 @@ def _check_window(window: query.Window) -> None:
     extent = window.extent
     if window.partition_by:
         raise QueryError("a window a key is not supported before match_recognize: PARTITION BY stands within it")
-    held = isinstance(extent, Unbounded) or (isinstance(extent, (Range, Rows)) and extent.slide is None)
-    batch = isinstance(extent, Rows) and extent.slide == extent.count
-    if not (held or batch):
+    is_batch = isinstance(extent, Rows) and extent.slide == extent.count
+    if not (extent.is_suffix or is_batch):
         raise QueryError(
             f"match_recognize cannot read a window {extent}: it reads the last milliseconds or rows, all of them, or "
             "batches of so many rows",

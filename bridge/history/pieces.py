@@ -21,7 +21,6 @@ from bridge.query.epl_columns import Enumeration
 from bridge.query.nodes import Node
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.rewrite.letters import Letters
-from windows.extents import BY_KEY, FirstRange, Now, Range, Unbounded
 from windows.nested import part_of
 from windows.schema import Attribute
 from windows.sql import conjuncts
@@ -175,13 +174,8 @@ class _Analysis:
     @reach.register
     def _(self, node: query.Window) -> Reach:
         back, extent = self.reach(node.input).back, node.extent
-        if isinstance(extent, Range) and extent.first:
-            return Reach(None, extent.slide)
-        if isinstance(extent, Range) and extent.slide is not None:
-            return Reach(None if back is None else back + extent.size + 1, extent.slide)
-        if isinstance(extent, (Range, Now)):
-            return Reach(back, extent.size + (extent.step or 0) if isinstance(extent, Range) else 1)
-        return Reach(back if isinstance(extent, Unbounded) else None, None)
+        reach = extent.reach_ms
+        return Reach(None if back is None or reach is None else back + reach, extent.lifetime_ms)
 
     @reach.register
     def _(self, node: query.Aggregate) -> Reach:
@@ -236,8 +230,8 @@ class _Analysis:
     @ways.register
     def _(self, node: query.Window) -> list[Way]:
         below = self.ways(node.input)
-        is_whole = isinstance(node.extent, FirstRange) or getattr(node.extent, "first", False)
-        return _kept_apart(below, node.partition_by) if is_whole or isinstance(node.extent, BY_KEY) else below
+        of_all_rows = node.extent.begins_with_query or node.extent.holds_per_key
+        return _kept_apart(below, node.partition_by) if of_all_rows else below
 
     @ways.register
     def _(self, node: query.Aggregate) -> list[Way]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
@@ -26,20 +25,8 @@ from bridge.query.row_pattern import RowPattern
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern
-from windows.extents import (
-    Batch,
-    Extent,
-    FirstRange,
-    FirstRows,
-    Now,
-    Range,
-    Rows,
-    Session,
-    Top,
-    Trailing,
-    Tumbling,
-    Unbounded,
-)
+from windows.extent import Extent, Role
+from windows.extents import parse_extent
 from windows.schema import Schema, TypeMismatch
 from windows.times import duration
 
@@ -140,6 +127,7 @@ class Relation(Node):
 class Window(Node):
     """The rows of `input` that count at a time: an extent or its text, `"RANGE 5 S"`, `"ROWS 10"` (section W).
 
+    >>> from windows.extents import Batch, Range
     >>> print(Window(Stream("s"), Range("5 S")))
     SELECT * FROM s WINDOW(RANGE 5000 MS)
     >>> print(Window(Stream("s"), "ROWS 10", ["k"]))
@@ -155,16 +143,9 @@ class Window(Node):
     partition_by: tuple[exp.Expr, ...] = ()
 
     def __post_init__(self) -> None:
-        held = _checked(extent, self.extent)
-        if isinstance(held, Batch):
-            held = Batch(scalar(held.start), scalar(held.stop))
-        if isinstance(held, Trailing) and held.of is not None:
-            held = Trailing(held.size, held.count, scalar(held.of))
-        if isinstance(held, Tumbling):
-            held = Tumbling(held.size, scalar(held.of), held.origin)
-        if isinstance(held, Top):
-            held = Top(held.count, tuple(map(in_order, held.order)), scalars(held.last_of))
-        _set(self, extent=held, partition_by=scalars(self.partition_by))
+        extent = _checked(parse_extent, self.extent) if isinstance(self.extent, str) else self.extent
+        extent = extent.map_expressions(lambda value, role, _: in_order(value) if role is Role.ORDER else scalar(value))
+        _set(self, extent=extent, partition_by=scalars(self.partition_by))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -360,39 +341,11 @@ def without_filters(node: Node) -> Node:
 
 
 def is_plain_join(node: Correlate) -> bool:
-    """Whether it is known when combinations leave: as the first of their parts does."""
+    """Whether a correlation's results leave at a known time: when the first of their rows leaves its window."""
     plain = all(
-        isinstance(below, Window)
-        and getattr(below.extent, "slide", None) is None
-        and not isinstance(below.extent, (Batch, Session))
-        for below in node.inputs_of
+        isinstance(below, Window) and below.extent.end_known and not below.extent.jumps for below in node.inputs_of
     )
     return plain and not node.outer and node.driving is None
-
-
-def extent(source: Extent | str) -> Extent:
-    """An extent from its text: `RANGE 5 S [SLIDE 1 S [OFFSET 1 S | OFFSET FIRST] | STEP 1 S]`, `ROWS 10 [SLIDE 5 [FULL]]`, …"""
-    if not isinstance(source, str):
-        return source
-    unit = r"(\d+\s*[A-Za-z]+)"
-    text = source.strip().upper()
-    if match := re.fullmatch(rf"RANGE\s+{unit}(?:\s+SLIDE\s+{unit}(?:\s+OFFSET\s+{unit})?|\s+STEP\s+{unit})?", text):
-        return Range(match[1], match[2], match[3] or 0, match[4])  # type: ignore[arg-type]
-    if match := re.fullmatch(r"ROWS\s+(\d+)(?:\s+SLIDE\s+(\d+)(\s+FULL)?)?", text):
-        return Rows(int(match[1]), int(match[2]) if match[2] else None, bool(match[3]))
-    if match := re.fullmatch(rf"RANGE\s+{unit}\s+SLIDE\s+{unit}\s+OFFSET\s+FIRST", text):
-        return Range(match[1], match[2], first=True)  # type: ignore[arg-type]
-    if match := re.fullmatch(rf"FIRST\s+(?:ROWS\s+(\d+)|RANGE\s+{unit})|SESSION\s+{unit}", text):
-        rows, size, gap = match.groups()
-        return FirstRows(int(rows)) if rows else FirstRange(duration(size)) if size else Session(duration(gap))
-    if match := re.fullmatch(rf"TRAILING\s+{unit}(?:\s+ROWS\s+(\d+))?", text):
-        return Trailing(duration(match[1]), int(match[2]) if match[2] else None)
-    if text in ("UNBOUNDED", "NOW"):
-        return Unbounded() if text == "UNBOUNDED" else Now()
-    raise ValueError(
-        "a window reads RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], FIRST ROWS 10, FIRST RANGE 5 S, SESSION 5 S, UNBOUNDED or "
-        f"NOW, not {source!r}"
-    )
 
 
 def _named(place: int, item: Any) -> tuple[str, Node]:

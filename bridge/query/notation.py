@@ -12,7 +12,8 @@ from sqlglot import exp
 
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, Script, Statement, UpdateSQL
-from windows.extents import Batch, Extent, Range, Rows
+from windows.extent import Extent
+from windows.extents import Batch, Range, Rows
 
 
 @dataclasses.dataclass(frozen=True)

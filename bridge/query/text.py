@@ -39,7 +39,6 @@ from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, UpdateSQL
 from bridge.query.temporal_text import temporal_text
 from bridge.query.words import CLAUSE_WORDS
 from nfa import pattern
-from windows.extents import Batch, Extent, Top, Trailing, Tumbling
 from windows.schema import Schema
 
 
@@ -152,7 +151,7 @@ def clause(node: Node) -> str:
     """
     match node:
         case Window(_, extent, keys):
-            return f"WINDOW({_partition(keys)}{_extent(extent)})"
+            return f"WINDOW({_partition(keys)}{extent.sql(scalar_text)})"
         case Match():
             return f"MATCHING ({_matching(node)})"
         case MatchRecognize():
@@ -212,20 +211,6 @@ def _output(node: OrderLimitDistinct | Throttle | OutputEvery | Snapshot | RStre
     if isinstance(node, Snapshot):
         return f"SNAPSHOT EVERY {every}" + " OF ALL GROUPS" * node.all_groups
     return f"OUTPUT FIRST EVERY {every}" + (f" PER {scalars_text(node.partition_by)}" if node.partition_by else "")
-
-
-def _extent(extent: Extent) -> str:
-    if isinstance(extent, Batch):
-        return f"START {scalar_text(extent.start)} STOP {scalar_text(extent.stop)}"
-    if isinstance(extent, Trailing):
-        of = "" if extent.of is None else f" OF {scalar_text(extent.of)}"
-        return str(Trailing(extent.size, extent.count)) + of
-    if isinstance(extent, Tumbling):
-        return f"{extent.head} OF {scalar_text(extent.of)}"
-    if isinstance(extent, Top):
-        last_of = f" LAST OF {scalars_text(extent.last_of)}" if extent.last_of else ""
-        return f"ROWS {extent.count} ORDER BY {_ordered(extent.order)}{last_of}"
-    return str(extent)
 
 
 def _looked_up(node: SubqueryColumn) -> str:

@@ -21,9 +21,8 @@ from bridge.query.scripts import ReadSQL
 from bridge.rewrite.flow import FROM, OUT, TIMES, Flow, Need, Selection
 from bridge.rewrite.plan import Insert, Operator, Purge, Table
 from bridge.rewrite.variants import Variants
-from nfa.temporal.tree import is_timed as is_timed_pattern
+from nfa.temporal.tree import is_timed
 from windows.databases.base import Database
-from windows.extents import Batch, FirstRange, Range
 from windows.sql import aliased, column, column_of, lexicographically_before, null_safe_equal, number, row_number, table
 from windows.times import NEVER
 
@@ -313,14 +312,14 @@ class Network:
                 source = self.source(below.name)
                 streams |= source.sources
                 timed |= source.timed
-            timed |= isinstance(below, query.Window) and is_timed(below)
+            timed |= isinstance(below, query.Window) and below.extent.is_timed
             timed |= isinstance(below, query.Aggregate) and (below.on_change or below.every_change)
             timed |= isinstance(below, RStream)
             timed |= isinstance(below, Snapshot) and below.time is not None
             timed |= isinstance(below, ReadSQL) and below.store is not None  # what waited for the store
             timed |= isinstance(below, query.MatchRecognize) and below.pattern.within is not None
             timed |= isinstance(below, query.EagerMatch) and below.interval is not None
-            timed |= isinstance(below, query.TemporalMatch) and is_timed_pattern(below.pattern)
+            timed |= isinstance(below, query.TemporalMatch) and is_timed(below.pattern)
         return frozenset(streams), timed
 
 
@@ -399,13 +398,6 @@ def _purge_left(name: str, flow: Flow) -> Purge:
     return Purge(name, exp.Not(this=exp.In(this=row, query=exp.Subquery(this=inside.select(flow.key)))))
 
 
-def is_timed(window: query.Window) -> bool:
-    """Whether a window's rows enter at boundaries of time (W3), or until a time that is counted from its beginning (W7)."""
-    return isinstance(window.extent, FirstRange) or (
-        isinstance(window.extent, Range) and window.extent.slide is not None
-    )
-
-
 def only_views(node: Node) -> bool:
     """Whether a tree is filters, maps and unions of windows, which keep no state of their own."""
     if isinstance(node, query.Window):
@@ -420,11 +412,6 @@ def as_inserted(node: Node, network: Network) -> bool:
     return (
         network.database.insertion_ordered and isinstance(node, query.Stream) and network.source(node.name).node is None
     )
-
-
-def is_jumping(window: query.Window) -> bool:
-    """Whether its content enters as a whole: W3, W6."""
-    return isinstance(window.extent, Batch) or getattr(window.extent, "slide", None) is not None
 
 
 def add_table(

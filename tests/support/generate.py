@@ -26,10 +26,9 @@ from tests.support.reference import (
     evaluate,
     symbols_of,
 )
+from windows.extent import Extent
 from windows.extents import (
-    BY_KEY,
     Batch,
-    Extent,
     FirstRange,
     FirstRows,
     Now,
@@ -210,11 +209,11 @@ class Maker:
         extent = self.batch(made) if self.chance(0.08) else self.extent()
         if made.exact and self.chance(0.1):
             extent = self.top(made)
-        by_key = isinstance(extent, BY_KEY)
+        by_key = extent.holds_per_key
         by = self.rng.sample(made.exact, 1) if made.exact and self.chance(0.4 if by_key else 0.05) else []
         if getattr(extent, "first", False):
             by = []
-        jumping = is_jumping(extent)
+        jumping = extent.jumps
         timed = isinstance(extent, Range | Now) and not jumping
         return Source(q.Window(made.node, extent, tuple(by)), made.columns, True, jumping, timed)
 
@@ -288,7 +287,7 @@ class Maker:
         if self.chance(0.3) or (made.jumping and self.chance(0.8)):
             made = dataclasses.replace(made, node=q.Window(made.node, self.extent()), windowed=True, timed=False)
             extent = made.node.extent  # type: ignore[attr-defined]
-            made = dataclasses.replace(made, jumping=is_jumping(extent))
+            made = dataclasses.replace(made, jumping=extent.jumps)
         return made
 
     def aggregate(self, depth: int) -> Source:
@@ -493,11 +492,6 @@ def _has_top(node: q.Node) -> bool:
     return any(map(_has_top, node.inputs_of))
 
 
-def is_jumping(extent: Extent) -> bool:
-    """Whether the content of a window enters as a whole."""
-    return isinstance(extent, Batch) or getattr(extent, "slide", None) is not None
-
-
 def output_columns(named: Sequence[tuple[str, Source]]) -> Columns:
     """O3: names that occur more than once are qualified."""
     every = [name.lower() for _, part in named for name, _ in part.columns]
@@ -524,8 +518,8 @@ def is_left_open(case: Case) -> bool:
 
 def _is_left_open(node: q.Node, below: q.Node, queries: Mapping[str, q.Node]) -> bool:
     sources = list(_as_they_come(below, queries))
-    jumping = [is_jumping(s.extent) for s in sources if isinstance(s, q.Window)]
-    by_key = [s for s in sources if isinstance(s, q.Window) and s.partition_by and is_jumping(s.extent)]
+    jumping = [s.extent.jumps for s in sources if isinstance(s, q.Window)]
+    by_key = [s for s in sources if isinstance(s, q.Window) and s.partition_by and s.extent.jumps]
     if isinstance(node, q.Aggregate) and any(not set(s.partition_by) <= set(node.group_by) for s in by_key):
         return True  # refused: a jump renews one key's rows
     if isinstance(node, q.Aggregate) and node.on_change:  # through time alone, row by row

@@ -16,7 +16,8 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import Names, joined, listed, plain, resolved, single
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, UpdateSQL
-from windows.extents import Batch, Extent, Range
+from windows.extent import Extent
+from windows.extents import Batch, Range
 from windows.schema import TypeMismatch, canonical_type
 from windows.sql import conjuncts
 

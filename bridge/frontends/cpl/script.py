@@ -19,7 +19,8 @@ from bridge.frontends.clauses import batch, schema, whole
 from bridge.frontends.cpl.insert import WORDS, Insert, Named, insert
 from bridge.frontends.cursor import Cursor, Region
 from bridge.query.scripts import Script, Statement
-from windows.extents import Extent, Range, Rows
+from windows.extent import Extent
+from windows.extents import Range, Rows
 from windows.schema import Schema
 from windows.times import UNITS
 

@@ -28,7 +28,7 @@ from bridge.query.nodes import (
     is_plain_join,
     without_filters,
 )
-from windows.extents import FirstRange, FirstRows, Range, Rows, Top, Unbounded
+from windows.extents import Range, Rows, Unbounded
 from windows.sql import column
 from windows.sql import column as by_name
 
@@ -83,7 +83,7 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
     if not asked.is_per_event:
         more = not snapshot and tells_more(window, node is not window, asked.keys)
         return dataclasses.replace(_plain(node, asked), every_change=more)
-    if snapshot or isinstance(window.extent, Top) or getattr(window.extent, "slide", None) is not None:
+    if snapshot or window.extent.is_sorted or window.extent.jumps:
         cursor.fail(
             "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
             asked.position or position,
@@ -212,15 +212,12 @@ def _alias_of(column: exp.Expr) -> str:
 
 # EPL's firstever, lastever, countever and rate: of all events there have been, whatever their window holds by then
 
-_KEPT = (Unbounded, FirstRows, FirstRange)
-"""Windows that nothing leaves."""
-
 
 def is_apart(node: Node, columns: Sequence[exp.Expr]) -> bool:
     """Whether columns are of other events than the window's: of all that ever came, or of the last so many seconds."""
     calls = [part for one in columns for part in one.walk() if ALL_TIME in part.meta]
     base = without_filters(node)
-    leaves = isinstance(base, Correlate) or (isinstance(base, Window) and not isinstance(base.extent, _KEPT))
+    leaves = isinstance(base, Correlate) or (isinstance(base, Window) and base.extent.leaves)
     return bool(calls) and (leaves or any(RATE in call.meta for call in calls))
 
 
@@ -228,7 +225,7 @@ def ever(cursor: Cursor, node: Node, asked: Asked, told: Told, position: int) ->
     """The aggregates over a window, with those of all events beside them."""
     position = asked.position or position
     base = without_filters(node)
-    if not isinstance(base, (Stream, Window)) or getattr(getattr(base, "extent", None), "slide", None) is not None:
+    if not isinstance(base, (Stream, Window)) or (isinstance(base, Window) and base.extent.jumps):
         cursor.fail(
             "firstever, lastever, countever and rate are supported over one stream, without a window or with one that is "
             "no batch: insert into names the results",

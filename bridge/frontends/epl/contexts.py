@@ -22,7 +22,6 @@ from bridge.query.epl_output import RStream
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Node, Stream, Window, walk
 from nfa.temporal.tree import is_timed
-from windows.extents import BY_KEY, FirstRange, Range, Session
 from windows.sql import conjuncts
 
 QUALIFIER = "context"
@@ -254,8 +253,8 @@ def _is_timed(node: Node, aggregating: bool) -> bool:
         if isinstance(below, EagerMatch) and below.interval is not None:
             return True
     extents = [below.extent for below in walk(node) if isinstance(below, Window)]
-    slides = any(isinstance(one, Range) and one.slide is not None for one in extents)
-    return slides or (aggregating and any(isinstance(one, (Range, Session)) for one in extents))
+    slides = any(extent.jumps and extent.is_timed for extent in extents)
+    return slides or (aggregating and any(extent.expires_by_time for extent in extents))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,8 +287,7 @@ class _Reader:
         keyed = self.keyed(node)
         if not isinstance(node, Window):
             return node if keyed.condition is None else Filter(node, keyed.condition)
-        begins = isinstance(node.extent, FirstRange) or getattr(node.extent, "first", False)
-        if begins and self.context.label is None:
+        if node.extent.begins_with_query and self.context.label is None:
             self.cursor.fail(
                 "this window is not supported in a context, where its time begins with every key: #time_batch(5 sec, 0) "
                 "begins at 0",
@@ -309,7 +307,7 @@ class _Reader:
 
     def match(self, node: EagerMatch) -> Node:
         """Rows match within their keys."""
-        by_key = isinstance(node.input, Window) and isinstance(node.input.extent, BY_KEY)
+        by_key = isinstance(node.input, Window) and node.input.extent.holds_per_key
         if by_key and self.context.label is None:
             self.cursor.fail(
                 "match_recognize over this window is not supported in a context: over #time and #keepall it is",

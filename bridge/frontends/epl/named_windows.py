@@ -12,7 +12,7 @@ from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, Snapshot, T
 from bridge.query.epl_patterns import EagerMatch
 from bridge.query.epl_state import Action, Change, ChangedWindow, ChangeTable, StateTable, WindowWithDeletions
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Output, Relation, Stream, Window, without_filters
-from windows.extents import FirstRange, FirstRows, Rows, Top, Trailing, Tumbling, Unbounded
+from windows.extents import Unbounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +27,9 @@ def is_all_time(node: Aggregate) -> bool:
 
 def tells_more(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
     """Whether EPL tells more of an aggregate than the group of each event that enters: what leaves is told, too."""
-    if isinstance(window.extent, (Unbounded, FirstRows, FirstRange)):
+    if not window.extent.leaves:
         return False
-    if filtered or not isinstance(window.extent, (Rows, Top, Trailing, Tumbling)):
+    if filtered or not window.extent.evicts:
         return True
     return bool(keys) and not set(keys) <= set(window.partition_by)
 
@@ -199,7 +199,7 @@ class NamedWindows:
         if not (isinstance(below, Stream) and below.name in self):
             return node.with_inputs(self._put)
         content = self._put(every.input)
-        if is_per_event(node) and isinstance(self.known[below.name.lower()].window.extent, Top):
+        if is_per_event(node) and self.known[below.name.lower()].window.extent.is_sorted:
             raise QueryError(
                 f"values of single events beside aggregates over the window {below.name!r} are not supported: it is sorted",
                 words=[below.name],

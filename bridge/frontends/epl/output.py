@@ -105,7 +105,7 @@ def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
     base = node
     while isinstance(base, (Filter, Map, SubqueryColumn, PreviousRow, Enumeration)):
         base = base.input
-    batch = isinstance(base, Window) and getattr(base.extent, "slide", None) is not None
+    batch = isinstance(base, Window) and base.extent.jumps
     several = isinstance(base, (Correlate, EagerMatch, RStream)) or batch
     if isinstance(base, Aggregate):
         several = base.every_change or base.having is not None or _is_batch(base.input)
@@ -123,7 +123,7 @@ def sampled(cursor: Cursor, node: Node, pace: Pace, aggregating: bool, all_group
     An aggregate of a stream without a window is of all its events.
     """
     base = without_filters(node)
-    held = isinstance(base, (Stream, Window)) and getattr(getattr(base, "extent", None), "slide", None) is None
+    held = isinstance(base, Stream) or (isinstance(base, Window) and not base.extent.jumps)
     if not held and not (isinstance(base, Correlate) and is_plain_join(base) and pace.time is not None):
         cursor.fail(
             f"output {pace.kind} is not supported here: of a stream with a window that is no batch it is, and every so "
@@ -137,7 +137,7 @@ def sampled(cursor: Cursor, node: Node, pace: Pace, aggregating: bool, all_group
 
 def _is_batch(node: Node) -> bool:
     node = without_filters(node)
-    return isinstance(node, Correlate) or getattr(getattr(node, "extent", None), "slide", None) is not None
+    return isinstance(node, Correlate) or (isinstance(node, Window) and node.extent.jumps)
 
 
 def single_events(

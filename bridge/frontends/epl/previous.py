@@ -13,15 +13,12 @@ from bridge.frontends.expressions import Names, position_of, resolved
 from bridge.query.epl_columns import ALL_TIME, RATE, PreviousRow, SubqueryColumn
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Node, Window
-from windows.extents import Range, Rows, Session, Top, Trailing
+from windows.extents import Rows
 
 BEFORE = "before."
 """What the columns begin with."""
 
 _EVER: dict[str, type[exp.Expr]] = {"firstever": exp.First, "lastever": exp.Last, "countever": exp.Count}
-
-SEARCHED = (Session, Top, Trailing)
-"""Windows whose events leave as others come, or stay away, or that have an order of their own."""
 
 LIMIT = 1_000
 """How many events back they look at most."""
@@ -142,10 +139,10 @@ class Priors:
     def _within(self, node: Node, window: Window, call: _Call, value: exp.Expr, context: tuple[exp.Expr, ...]) -> Node:
         """The value of an event that is still in the window, or, of prior, of any that came."""
         extent, keys = window.extent, window.partition_by
-        slides = getattr(extent, "slide", None) is not None
+        slides = extent.jumps
         if call.function == "prior" and keys == context and not slides:
             return PreviousRow(node, call.name, value, call.count, None, keys)
-        if slides or (call.function == "prior" and isinstance(extent, SEARCHED)):
+        if slides or (call.function == "prior" and not extent.membership_by_age):
             self.cursor.fail(
                 f"{call.function} over this window is not supported: over #length, #time and #keepall it is",
                 call.position,
@@ -154,10 +151,8 @@ class Priors:
             self.cursor.fail(
                 f"the window holds {extent.count} events: {call.count} before is none of it", call.position
             )
-        if call.function in ("prev", "prior") and not isinstance(extent, SEARCHED):
-            return PreviousRow(
-                node, call.name, value, call.count, extent.size if isinstance(extent, Range) else None, keys
-            )
+        if call.function in ("prev", "prior") and extent.membership_by_age:
+            return PreviousRow(node, call.name, value, call.count, extent.lifetime_ms, keys)
         condition = of_same(call.name, keys)
         if call.function == "prevcount":
             return SubqueryColumn(node, call.name, window, condition, exp.Count(this=exp.Star()))

@@ -127,7 +127,7 @@ class Subqueries:
         alias, source, at, _ = item(cursor)
         if isinstance(source, TemporalMatch):
             cursor.fail("a sub-query reads a stream: insert into names a pattern's results", at)
-        is_window = isinstance(source, Window) and getattr(source.extent, "slide", None) is None
+        is_window = isinstance(source, Window) and not source.extent.jumps
         if not is_window and not isinstance(source, Stream):  # which may be a named window
             cursor.fail("a sub-query wants a window: write #keepall for all events, or #time(…), #length(…)", at)
         condition = None

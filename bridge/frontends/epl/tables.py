@@ -33,7 +33,7 @@ def create_window(cursor: Cursor) -> CreateWindow:
     position = cursor.expect("WINDOW")
     name = cursor.name("a name for the window")
     view = windows(cursor)
-    if view is None or getattr(view.extent, "slide", None) is not None:
+    if view is None or view.extent.jumps:
         cursor.fail("a named window has a window that is no batch: #keepall, #time(5 sec), #length(5)", position)
     window = windowed(cursor, Stream(name), view, name)
     cursor.expect("AS", " (the stream whose columns it has)")

@@ -19,8 +19,8 @@ from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.cursor import period, whole
 from bridge.frontends.expressions import Names, resolved
 from bridge.query.nodes import Filter, Node, Window
+from windows.extent import Extent
 from windows.extents import (
-    Extent,
     FirstRange,
     FirstRows,
     Range,
@@ -30,7 +30,6 @@ from windows.extents import (
     Trailing,
     Tumbling,
     Unbounded,
-    with_expressions,
 )
 from windows.sql import column, conjuncts
 
@@ -58,7 +57,7 @@ class View:
 def windowed(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
     """The window of a node whose columns are perhaps called `alias.column`."""
     names = Names(alias, ())
-    extent = with_expressions(view.extent, lambda expression: resolved(cursor, [expression], names)[0])
+    extent = view.extent.with_expressions(lambda expression: resolved(cursor, [expression], names)[0])
     if isinstance(extent, Trailing) and extent.of is not None:
         # An event without a time is in no window of Esper's; WINDOW(TRAILING) of the bridge's own SQL it empties.
         node = Filter(node, exp.Not(this=exp.Is(this=extent.of.copy(), expression=exp.null())))
@@ -99,7 +98,7 @@ def _name(cursor: Cursor, position: int) -> str:
 
 def _grouped(cursor: Cursor, view: View, keys: tuple[exp.Expr, ...], position: int) -> View:
     """The window, one for each key."""
-    if isinstance(view.extent, FirstRange) or getattr(view.extent, "first", False):
+    if view.extent.begins_with_query:
         cursor.fail("groupwin with this window is not supported: its time begins once, not for every key", position)
     return View(view.extent, (*keys, *view.keys))
 

@@ -19,8 +19,8 @@ from bridge.query.nodes import Definition, Match, Node, Window
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern, symbols
+from windows.extent import Extent
 from windows.extents import (
-    Extent,
     FirstRange,
     FirstRows,
     Now,
@@ -31,7 +31,6 @@ from windows.extents import (
     Trailing,
     Tumbling,
     Unbounded,
-    with_expressions,
 )
 from windows.schema import Schema
 
@@ -52,7 +51,7 @@ def window(cursor: Cursor) -> Clause:
     cursor.expect(")")
 
     def windowed(node: Node, names: Names) -> Node:
-        own = with_expressions(extent, lambda expression: resolved(cursor, [expression], names)[0])
+        own = extent.with_expressions(lambda expression: resolved(cursor, [expression], names)[0])
         return Window(node, own, resolved(cursor, keys, names))
 
     return windowed

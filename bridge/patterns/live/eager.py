@@ -32,7 +32,7 @@ from nfa.program import MatchSymbol, Program
 from nfa.threads.eager import Batch, Choice, Complete, Eager, Interval, Steps
 from windows.arrow import array_of
 from windows.databases import Database
-from windows.extents import Range, Rows
+from windows.extents import Rows
 from windows.sql import column
 from windows.times import NEVER
 
@@ -113,6 +113,7 @@ class Live:
         below = self.node.input.input if isinstance(self.node.input, query.WindowWithDeletions) else self.node.input
         window = below.extent if isinstance(below, query.Window) else None
         self.window = window
+        self._shrinking = window if window is not None and window.leaves else None
         self.batch = window.slide if isinstance(window, Rows) else None
         names = {}
         for place, line in enumerate(self.program.instructions):
@@ -179,7 +180,7 @@ class Live:
     def restored(self, newest: Moment, oldest: Moment, count: int, moments: Iterable[Moment]) -> None:
         """What is not a partition's: the newest row, the oldest in the window, the number of rows, and those kept."""
         self.newest, self.store.count = newest, count
-        if isinstance(self.window, (Range, Rows)):
+        if self._shrinking is not None:
             self._content.extend(moment for moment in moments if oldest <= moment <= newest)
 
     def key(self, row: tuple[Any, ...]) -> Key:
@@ -251,17 +252,12 @@ class Live:
 
     def _enter(self, part: Part, number: int) -> None:
         """The row enters the window; what leaves by it ends the open matches that hold it."""
-        window, content = self.window, self._content
-        if isinstance(window, (Range, Rows)):
+        window, content = self._shrinking, self._content
+        if window is not None:
             content.append(self.store.moment_of[number])
-            while self._has_left(content[0], window):
+            while window.has_left(content[-1][0] - content[0][0], len(content) - 1):
                 content.popleft()
             self._lose(part)
-
-    def _has_left(self, oldest: Moment, window: Range | Rows) -> bool:
-        if isinstance(window, Range):
-            return oldest[0] <= self._content[-1][0] - window.size
-        return len(self._content) > window.count
 
     def _lose(self, part: Part) -> None:
         """Ends the open matches of a partition that hold a row before the oldest in the window."""
@@ -368,12 +364,15 @@ class Live:
 
     def _held(self, rows: list[tuple[Any, ...]], now: int) -> list[tuple[Any, ...]]:
         """Those rows that are in the window."""
-        window = self.window
-        if isinstance(window, Range):
-            return [row for row in rows if self.moment(row)[0] > now - window.size]
-        if isinstance(window, Rows):
-            count = window.count if self.batch is None else self.store.count % self.batch
+        window = self._shrinking
+        if self.batch is not None:
+            count = self.store.count % self.batch
             return rows[max(len(rows) - count, 0) :]
+        if window is not None:
+            last = len(rows) - 1
+            return [
+                row for place, row in enumerate(rows) if not window.has_left(now - self.moment(row)[0], last - place)
+            ]
         return [row for row in rows if self.moment(row) not in self.deleted.gone]
 
     def array(self, values: list[Any], expression: exp.Expr) -> Array:

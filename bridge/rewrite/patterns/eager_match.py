@@ -18,7 +18,8 @@ from bridge.rewrite.plan import Insert, Operator, Purge
 from nfa.errors import BudgetError
 from nfa.pattern import groups
 from nfa.program import compile_program
-from windows.extents import Extent, Unbounded
+from windows.extent import Extent
+from windows.extents import Unbounded
 from windows.sql import (
     aliased,
     aliased_table,

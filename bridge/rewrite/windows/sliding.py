@@ -15,7 +15,6 @@ from bridge.rewrite.network import (
     clock,
     expired,
     indexed_by,
-    is_jumping,
     keep_for,
     rewrite,
     row_columns,
@@ -46,7 +45,7 @@ def _(node: query.Stream, network: Network, need: Need) -> Flow:
 
 @rewrite.register
 def _(node: query.Window, network: Network, need: Need) -> Flow:
-    if is_jumping(node):
+    if node.extent.jumps:
         return rewrite_jumping(node, network, need)
     if isinstance(node.extent, (FirstRows, FirstRange)):
         return rewrite_first(node, network, need)

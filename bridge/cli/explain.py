@@ -26,11 +26,13 @@ EXAMPLE = "cepbridge explain queries.sql --db sqlite:// --graph patterns.svg"
               help="A file of CREATE STREAM statements for the streams that QUERIES does not declare.")  # fmt: skip
 @click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",
               help="Draw the patterns, or the operators of a CPL script, into a .svg, .dot or .gv file.")  # fmt: skip
+@click.option("--variants", is_flag=True, help="Print every variant of each statement, not only that of a small push.")
 @options.datastore_option
 @options.language_option
 def explain(
-    queries: str, db: str, schema: str | None, graph: str | None, datastore: tuple[str, ...], language: str | None
-) -> None:
+    queries: str, db: str, schema: str | None, graph: str | None, variants: bool, datastore: tuple[str, ...],
+    language: str | None,
+) -> None:  # fmt: skip
     """Show the operators, the SQL and the automata of queries.
 
     A SELECT with MATCH_RECOGNIZE that is not part of a CREATE QUERY is explained as an on-demand query: its tables must
@@ -55,7 +57,7 @@ def explain(
             for one in script.graphs:
                 click.echo("\n".join(["-- script", "--", *(f"--   {line}" for line in notation(one)), ""]))
             for name in names:
-                click.echo(cep.explain(name))
+                click.echo(cep.explain(name, variants))
             if graph is not None:
                 _draw(cep, names, graph, script)
 

@@ -270,11 +270,37 @@ class Bridge:
         return answer(sql, self._catalogue, self._runner.network, self._runner.now)
 
     @_locked
-    def explain(self, query: str) -> str:
-        """What becomes of a query, in this database's SQL.
+    def explain(self, query: str, variants: bool = False) -> str:
+        """The plan of a query as a script in this database's SQL, which the database's own shell can run.
 
-        Of a continuous query, by its name, the tree, the operators and the automaton of a pattern; of a SELECT, the SQL
-        that `query` would run, and for each MATCH_RECOGNIZE how its conditions are computed and its matches found.
+        Args:
+            query: The name of a continuous query or of a script, or the text of a SELECT.
+            variants: Print every variant of each statement, not only the one for a push of few events.
+
+        Returns:
+            Of a continuous query the tree, the automaton of a pattern, the tables, and the statements of one push in the
+            order in which they run. Of a SELECT the SQL that `query` would run, and for each MATCH_RECOGNIZE how its
+            conditions are computed and its matches are found.
+
+        Raises:
+            UnknownName: There is no such query.
+            QueryError: The SELECT is wrong.
+
+        >>> from windows.databases import open_database
+        >>> with Bridge(open_database()) as cep:
+        ...     cep.register_stream("trades", {"symbol": "VARCHAR", "price": "DOUBLE"})
+        ...     cep.create_query("high", "SELECT symbol FROM trades WHERE price > 10")
+        ...     print(cep.explain("high").partition("-- state")[2])
+        <BLANKLINE>
+        CREATE TABLE "cep_clock" AS
+        SELECT CAST(0 AS BIGINT) AS "before", CAST(0 AS BIGINT) AS "now", CAST(0 AS BIGINT) AS "seq";
+        CREATE TABLE "cep_inbox_trades" ("ts" BIGINT, "seq" BIGINT, "symbol" TEXT, "price" DOUBLE);
+        <BLANKLINE>
+        -- results of a push
+        SELECT "ts", "symbol"
+        FROM (SELECT "ts", "seq", "symbol" FROM "cep_inbox_trades" WHERE "price" > 10) AS "r"
+        ORDER BY "ts", "seq";
+        -- an event of trades that is pushed alone is bound in place of its inbox
         """
         from bridge.engine.explain import explanation, explanation_of_script
         from bridge.engine.on_demand import explained, is_select
@@ -282,8 +308,10 @@ class Bridge:
         if is_select(query):
             return explained(query, self._catalogue, self._runner.network, self._runner.now)
         if isinstance(query, str) and query.lower() in self._catalogue.scripts:
-            return explanation_of_script(self._catalogue.scripts[query.lower()], self._catalogue, self.database)
-        return explanation(self._catalogue.query_entry(query), self._catalogue, self.database)
+            return explanation_of_script(
+                self._catalogue.scripts[query.lower()], self._catalogue, self.database, variants
+            )
+        return explanation(self._catalogue.query_entry(query), self._catalogue, self.database, variants)
 
     @_locked
     def graph(self, query: str) -> Graph | Drawing:

@@ -1,18 +1,20 @@
-"""What a query becomes: its tree, its operators with the SQL that runs at each push, and a pattern's automaton.
+"""What a query becomes: its tree, a pattern's automaton, and the SQL of one push in the order in which it runs.
 
 The text is a script: with the inboxes filled by hand it runs as it stands in the database's own shell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-import sqlglot
 from sqlglot import exp
 
 from bridge import query
 from bridge.check.paths import shown
-from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry
+from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEntry
+from bridge.engine.layout import laid_out
 from bridge.engine.one_event import single
 from bridge.engine.results import BRIEF, FEW, Report
 from bridge.errors import QueryError
@@ -27,7 +29,8 @@ from bridge.rewrite.aggregates.panes import LONG
 from bridge.rewrite.matching.match import automaton_of
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.optimize.side_by_side import is_one
-from bridge.rewrite.plan import Call, Insert, Operator, Purge, Step
+from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.variants import Writer
 from nfa.errors import BudgetError
 from nfa.graph import Diagram, Graph, diagram
 from nfa.program import compile_program
@@ -35,41 +38,17 @@ from windows.databases import Database
 from windows.sql import table
 
 
-def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database) -> str:
-    """The explanation of one continuous query, in this database's SQL."""
-    lines = [f"-- query {entry.name}, on {database.dialect}", "--", *_commented(tree(entry.resolved.node))]
-    for node in query.walk(entry.resolved.node):
-        if isinstance(node, query.Match):
-            lines += ["--", f"-- automaton of {node.pattern}", *_commented(str(automaton_of(node)))]
-    lines += ["", "-- state", *_state(entry, catalogue, database)]
-    for number, operator in enumerate(entry.operators, 1):
-        lines += ["", *_operator(number, operator, database)]
-    heads = {
-        "any": "-- results of this push",
-        "shared": "-- the same, where queries that differ in constants alone share it",
-        "brief": f"-- the same, of a push of many events that lasts at most 1/{BRIEF} of the window",
-        "long": f"-- the same, of few events where the window is long: more than {LONG} rows",
-        "few": f"-- the same, of a push of at most {FEW} events",
-    }
-    for variant, result in entry.results.items():
-        text = database.render(result.statement, pretty=True)
-        by = f": {result.write.method}" if result.write.method else ""
-        lines += ["", f"{heads[variant]}{by}", *_family(entry, variant, catalogue), f"{text};"]
-    lines += _bound(entry, catalogue, database)
-    for step in (step for operator in entry.operators for step in operator.folds):
-        lines += ["", f"-- panes, every {step.every} events", *_statements([step], database)]
-    purges = [step for operator in entry.operators for step in operator.purges]
-    if purges:
-        lines += ["", "-- purge, now and then", *_statements(purges, database)]
-    return "\n".join(lines)
+def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database, variants: bool = False) -> str:
+    """The explanation of one continuous query, in this database's SQL; with all `variants` of its statements, or one."""
+    return "\n".join(_Explanation(entry, catalogue, database, variants).lines())
 
 
-def explanation_of_script(entry: ScriptEntry, catalogue: Catalogue, database: Database) -> str:
+def explanation_of_script(entry: ScriptEntry, catalogue: Catalogue, database: Database, variants: bool = False) -> str:
     """The graph of a script in the notation of PaaS-CEP's algebra, then each output's explanation."""
     from bridge.query.notation import notation
 
     head = [f"-- script {entry.name}", "--", *_commented("\n".join(notation(entry.script)))]
-    parts = [explanation(catalogue.query_entry(output), catalogue, database) for output in entry.outputs]
+    parts = [explanation(catalogue.query_entry(output), catalogue, database, variants) for output in entry.outputs]
     return "\n\n".join(["\n".join(head), *parts])
 
 
@@ -143,80 +122,159 @@ def _list(expressions: tuple[exp.Expr, ...]) -> str:
     return ", ".join(shown(expression) for expression in expressions)
 
 
-def _state(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
-    """The statements that make the tables: the clock, the inboxes of the streams, the operators' tables."""
-    clock = exp.select(*(exp.alias_(exp.cast("0", "BIGINT"), name, quoted=True) for name in ("before", "now", "seq")))
-    yield database.render(exp.Create(kind="TABLE", this=table(CLOCK), expression=clock), pretty=True) + ";"
-    for name in sorted(entry.sources):
-        stream = catalogue.streams[name]
+WHEN = {
+    "any": f"more than {FEW} events",
+    "few": f"at most {FEW} events",
+    "one": "one event",
+    "brief": f"more than {FEW} events within 1/{BRIEF} of the window",
+    "long": f"at most {FEW} events, once the window holds more than {LONG} rows",
+    "shared": f"more than {FEW} events, where queries share the statement",
+}
+"""The pushes that the variants of a statement are for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Explanation:
+    """Writes the explanation of a query: its tree, then the statements of one push of few events in their order."""
+
+    entry: QueryEntry
+    catalogue: Catalogue
+    database: Database
+    variants: bool
+
+    def lines(self) -> Iterator[str]:
+        node = self.entry.resolved.node
+        yield from (f"-- query {self.entry.name}, on {self.database.dialect}", "--", *_commented(tree(node)))
+        for below in query.walk(node):
+            if isinstance(below, query.Match):
+                yield from ("--", f"-- automaton of {below.pattern}", *_commented(str(automaton_of(below))))
+        yield from ("", "-- state", *self._state())
+        shown = [each for each in self.entry.operators if self.variants or each.steps or each.inboxes or each.notes]
+        for number, operator in enumerate(shown, 1):
+            yield from ("", *self._operator(number, operator))
+        yield from ("", *self._results())
+        yield from self._housekeeping()
+
+    def _sql(self, statement: exp.Expr) -> str:
+        return laid_out(self.database.render(statement), self.database.dialect) + ";"
+
+    # State ------------------------------------------------------------------------------------------------------------
+
+    def _state(self) -> Iterator[str]:
+        """The statements that make the tables: the clock, the inboxes of the streams, the operators' tables."""
+        zeros = (exp.alias_(exp.cast("0", "BIGINT"), name, quoted=True) for name in ("before", "now", "seq"))
+        yield self._sql(exp.Create(kind="TABLE", this=table(CLOCK), expression=exp.select(*zeros)))
+        for name in sorted(self.entry.sources):
+            yield self._inbox(self.catalogue.streams[name])
+        for operator in self.entry.operators:
+            for made in (made for made in operator.tables if self.variants or not made.is_late):
+                if made.is_late:
+                    yield f"-- once the window holds more than {LONG} rows:"
+                yield self._sql(made.create())
+                if self.database.uses_indexes:
+                    yield from map(self._sql, made.index())
+
+    def _inbox(self, stream: StreamEntry) -> str:
+        database = self.database
         key = exp.DataType.build("BIGINT").sql(database.dialect) + (" PRIMARY KEY" if database.uses_indexes else "")
         columns = [("ts", "BIGINT"), ("seq", key), *((a.name, database.column_type(a)) for a in stream.schema)]
-        quoted = (f"{database.quoted(name)} {kind}" for name, kind in columns)
-        yield f"CREATE TABLE {database.render(table(stream.inbox))} ({', '.join(quoted)});"
-    for operator in entry.operators:
-        for made in operator.tables:
-            if made.is_late:
-                yield "-- when the window has become long:"
-            yield database.render(made.create(), pretty=True) + ";"
-            if database.uses_indexes:
-                yield from (database.render(index) + ";" for index in made.index())
+        quoted = ", ".join(f"{database.quoted(name)} {kind}" for name, kind in columns)
+        return laid_out(f"CREATE TABLE {database.render(table(stream.inbox))} ({quoted})", database.dialect) + ";"
+
+    # One push ---------------------------------------------------------------------------------------------------------
+
+    def _operator(self, number: int, operator: Operator) -> Iterator[str]:
+        notes = f" ({'; '.join(operator.notes)})" if operator.notes else ""
+        streams = f"at a push into {', '.join(sorted(operator.sources))}"
+        when = "at each push and when time passes" if operator.timed else streams
+        yield f"-- {number}. {operator.title}{notes}, {when}"
+        yield from (self._sql(exp.delete(table(inbox))) for inbox in operator.inboxes)
+        for step in operator.steps:
+            if isinstance(step, Insert):
+                yield from self._insert(step)
+            elif isinstance(step, Purge):
+                yield self._sql(step.statement())
+            else:
+                yield step.explained(lambda text: laid_out(text, self.database.dialect))
+
+    def _insert(self, step: Insert) -> Iterator[str]:
+        """An INSERT as for a push of few events, and its other variants as comments: what they are for, or all of them."""
+        yield self._sql(step.statement("few"))
+        own = step.variants.kind("few")
+        others = [(name, writer) for name, writer in step.variants.items() if name != own]
+        yield from _listed((name, writer.method) for name, writer in others if not self.variants)
+        for name, writer in others if self.variants else ():
+            yield f"-- for {WHEN[name]}{_by(writer)}"
+            yield from _commented(self._sql(step.statement(name)))
+
+    def _results(self) -> Iterator[str]:
+        """The SELECT that reads the results of a push of few events, and its other variants."""
+        results = self.entry.results
+        own = results.kind("few")
+        others = [(name, result) for name, result in results.items() if name != own]
+        of = f" of {WHEN[own]}" if others and own != "any" else ""
+        yield f"-- results of a push{of}{_by(results.of(own).write)}"
+        yield from (*self._merged(own), self._sql(results.of(own).statement))
+        yield from _listed((name, result.write.method) for name, result in others if not self.variants)
+        for name, result in others:
+            if self.variants:
+                yield from ("", f"-- results of a push of {WHEN[name]}{_by(result.write)}")
+            yield from self._merged(name)
+            if self.variants:
+                yield self._sql(result.statement)
+        yield from self._bound()
+
+    def _merged(self, variant: str) -> Iterator[str]:
+        """Which queries differ so little that one statement reads the results of all that have a processor."""
+        if variant == "any" and self.entry.results.shared is not None:
+            return
+        own = self.entry.results.of(variant)
+        others = [each for each in self.catalogue.queries.values() if each.results.kind(variant) == variant]
+        alike = [each.name for each in others if each.results.of(variant).signature == own.signature]
+        if len(alike) > 1:
+            yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
+        if self.database.side_by_side_frames:
+            like = [each for each in others if each.results.of(variant).shape == own.shape]
+            if len(like) > len(alike) and is_one([each.results.of(variant).statement for each in like]):
+                names = ", ".join(each.name for each in like)
+                yield f"-- by one statement for {names}, which have columns of their own in it"
+
+    def _bound(self) -> Iterator[str]:
+        """Which streams' events need no inbox, as far as this query goes."""
+        entry, result = self.entry, self.entry.results.of(self.entry.variant("few", shared=False))
+        report = Report([entry], result.statement, result.text)
+        streams = [self.catalogue.streams[name] for name in sorted(entry.sources)]
+        bound = [
+            each.name for each in streams if single(each, entry.operators, [report], entry.timed, (), self.database)
+        ]
+        if bound:
+            others = ", and what joins another stream's is left out" if len(streams) > 1 else ""
+            yield f"-- an event of {' or '.join(bound)} that is pushed alone is bound in place of its inbox{others}"
+
+    # Housekeeping -----------------------------------------------------------------------------------------------------
+
+    def _housekeeping(self) -> Iterator[str]:
+        operators = self.entry.operators
+        late = {made.name for operator in operators for made in operator.tables if made.is_late}
+        for step in (step for operator in operators for step in operator.folds):
+            if self.variants:
+                yield from ("", f"-- panes, every {step.every} events", self._sql(step.statement()))
+        if late and not self.variants:
+            yield from ("", f"-- {', '.join(sorted(late))}: panes, once the window holds more than {LONG} rows")
+        purges = [step for each in operators for step in each.purges if self.variants or step.table not in late]
+        if purges:
+            yield from ("", f"-- purge, every {self.database.purge_every} events")
+            yield from (self._sql(step.statement()) for step in purges)
 
 
-def _operator(number: int, operator: Operator, database: Database) -> Iterator[str]:
-    notes = f" ({'; '.join(operator.notes)})" if operator.notes else ""
-    when = (
-        "at each push and when time passes"
-        if operator.timed
-        else f"at a push into {', '.join(sorted(operator.sources))}"
-    )
-    yield f"-- {number}. {operator.title}{notes}, {when}"
-    yield from (f"{database.render(exp.delete(table(inbox)))};" for inbox in operator.inboxes)
-    yield from _statements(operator.steps, database)
-    inserts = [step for step in operator.steps if isinstance(step, Insert)]
-    whens = {"few": f"of a push of at most {FEW} events", "one": "of an event that is pushed alone"}
-    for variant, when in whens.items():
-        if own := [step for step in inserts if step.variants.kind(variant) == variant]:
-            yield f"--\n-- in place of these into the same tables, {when}"
-        for step in own:
-            yield from _commented(f"{database.render(step.statement(variant), pretty=True)};")
+def _listed(variants: Iterable[tuple[str, str]]) -> list[str]:
+    """Which other variants of a statement there are, and by what method they go."""
+    lines = [f"--   {WHEN[name]}: {method or 'another statement'}" for name, method in variants]
+    return ["-- other variants:", *lines] if lines else []
 
 
-def _statements(steps: Sequence[Step | Call], database: Database) -> Iterator[str]:
-    for step in steps:
-        if isinstance(step, (Insert, Purge)):
-            yield f"{database.render(step.statement(), pretty=True)};"
-        else:
-            yield step.explained(lambda text: _prettily(text, database))
-
-
-def _prettily(text: str, database: Database) -> str:
-    return sqlglot.parse_one(text, dialect=database.dialect).sql(database.dialect, identify=True, pretty=True)
-
-
-def _family(entry: QueryEntry, variant: str, catalogue: Catalogue) -> Iterator[str]:
-    """Which queries differ in constants alone, so that one statement reports for all that have a processor."""
-    if variant == "any" and entry.results.shared is not None:
-        return
-    own = entry.results.of(variant)
-    others = [other for other in catalogue.queries.values() if other.results.kind(variant) == variant]
-    alike = [other.name for other in others if other.results.of(variant).signature == own.signature]
-    if len(alike) > 1:
-        yield f"-- by one statement for {', '.join(alike)}: their constants are rows of a table that it is joined with"
-    if catalogue.database.side_by_side_frames:
-        like = [other for other in others if other.results.of(variant).shape == own.shape]
-        if len(like) > len(alike) and is_one([other.results.of(variant).statement for other in like]):
-            yield f"-- by one statement for {', '.join(other.name for other in like)}, which have columns of their own in it"
-
-
-def _bound(entry: QueryEntry, catalogue: Catalogue, database: Database) -> Iterator[str]:
-    """Events of which streams need no inbox, as far as this query goes."""
-    result = entry.results.of(entry.variant("few", shared=False))
-    report = Report([entry], result.statement, result.text)
-    streams = [catalogue.streams[name] for name in sorted(entry.sources)]
-    bound = [stream.name for stream in streams if single(stream, entry.operators, [report], entry.timed, (), database)]
-    if bound:
-        others = ", and what joins another stream's is left out" if len(streams) > 1 else ""
-        yield f"-- an event of {' or '.join(bound)} that is pushed alone is bound in place of its inbox{others}"
+def _by(writer: Writer[Any]) -> str:
+    return f": {writer.method}" if writer.method else ""
 
 
 def _commented(text: str) -> list[str]:

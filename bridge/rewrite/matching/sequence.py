@@ -143,11 +143,15 @@ class Chain(Together):
         kept = exp.select(*map(column, self.columns), column("_before")).from_(table(self.matches))
         kept = kept.where(exp.Is(this=column("_member"), expression=exp.null()))
         self.operator.purges = [Purge(self.events, exp.or_(old, passed.condition))]
-        found: Variants[Writer[exp.Expr]] = Variants(Writer(lambda: self._select(members)))
-        seen: Variants[Writer[exp.Expr]] = Variants(Writer(kept.copy))
+        found: Variants[Writer[exp.Expr]] = Variants(
+            Writer(lambda: self._select(members), "the events in order, joined where several share an instant")
+        )
+        seen: Variants[Writer[exp.Expr]] = Variants(Writer(kept.copy, "those of the last instants"))
         if not self.below.timed:  # else an event may bring results of several instants
-            found = dataclasses.replace(found, one=Writer(lambda: self._select_alone(members)))
-            seen = dataclasses.replace(seen, one=Writer(self._newest))
+            found = dataclasses.replace(
+                found, one=Writer(lambda: self._select_alone(members), "joins with the instants before it")
+            )
+            seen = dataclasses.replace(seen, one=Writer(self._newest, "that event"))
         self.operator.steps = [Insert(self.matches, found), Insert(self.events, seen)]
 
     # The events, and how they stand ---------------------------------------------------------------------------------------

@@ -301,6 +301,7 @@ class Bridge:
         FROM (SELECT "ts", "seq", "symbol" FROM "cep_inbox_trades" WHERE "price" > 10) AS "r"
         ORDER BY "ts", "seq";
         -- an event of trades that is pushed alone is bound in place of its inbox
+        -- optimisation rules: bind_event
         """
         from bridge.engine.explain import explanation, explanation_of_script
         from bridge.engine.on_demand import explained, is_select

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Hashable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlglot import exp
 
@@ -19,6 +19,7 @@ from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import Script
 from bridge.rewrite import Flow, Source
+from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.constants import signature
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.variants import Variants, Writer
@@ -57,7 +58,7 @@ class ResultQuery:
 
     @functools.cached_property
     def statement(self) -> exp.Expr:
-        return self.write()
+        return cast("exp.Expr", optimize(self.write()))
 
     @functools.cached_property
     def text(self) -> str:

@@ -15,7 +15,7 @@ from bridge import query
 from bridge.check.paths import shown
 from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEntry
 from bridge.engine.layout import laid_out
-from bridge.engine.one_event import single
+from bridge.engine.one_event import known_of, single
 from bridge.engine.results import BRIEF, FEW, Report
 from bridge.errors import QueryError
 from bridge.query.epl_columns import Enumeration
@@ -28,6 +28,7 @@ from bridge.query.text import clause
 from bridge.rewrite.aggregates.panes import LONG
 from bridge.rewrite.matching.match import automaton_of
 from bridge.rewrite.network import CLOCK
+from bridge.rewrite.optimize import fired
 from bridge.rewrite.optimize.side_by_side import is_one
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Writer
@@ -222,7 +223,12 @@ class _Explanation:
             yield from self._merged(name)
             if self.variants:
                 yield self._sql(result.statement)
-        yield from self._bound()
+        bound = self._bound_streams()
+        if bound:
+            rest = ", and what joins another stream's is left out" if len(self.entry.sources) > 1 else ""
+            names = " or ".join(each.name for each in bound)
+            yield f"-- an event of {names} that is pushed alone is bound in place of its inbox{rest}"
+        yield from self._rules(bound)
 
     def _merged(self, variant: str) -> Iterator[str]:
         """Which queries differ so little that one statement reads the results of all that have a processor."""
@@ -239,17 +245,23 @@ class _Explanation:
                 names = ", ".join(each.name for each in like)
                 yield f"-- by one statement for {names}, which have columns of their own in it"
 
-    def _bound(self) -> Iterator[str]:
-        """Which streams' events need no inbox, as far as this query goes."""
+    def _bound_streams(self) -> list[StreamEntry]:
+        """The streams whose events need no inbox, as far as this query goes."""
         entry, result = self.entry, self.entry.results.of(self.entry.variant("few", shared=False))
         report = Report([entry], result.statement, result.text)
         streams = [self.catalogue.streams[name] for name in sorted(entry.sources)]
-        bound = [
-            each.name for each in streams if single(each, entry.operators, [report], entry.timed, (), self.database)
-        ]
-        if bound:
-            others = ", and what joins another stream's is left out" if len(streams) > 1 else ""
-            yield f"-- an event of {' or '.join(bound)} that is pushed alone is bound in place of its inbox{others}"
+        return [each for each in streams if single(each, entry.operators, [report], entry.timed, (), self.database)]
+
+    def _rules(self, bound: Iterable[StreamEntry]) -> Iterator[str]:
+        """The optimisation rules that change the statement printed, and those for an event that is pushed alone."""
+        write = self.entry.results.of("few").write
+        names = dict.fromkeys(fired(write()))
+        inboxes = {each.inbox for each in self.catalogue.streams.values()}
+        for stream in bound:
+            known = known_of(stream, inboxes - {stream.inbox}, self.database)
+            names |= dict.fromkeys(fired(write(), known) if known is not None else ())
+        if names:
+            yield f"-- optimisation rules: {', '.join(names)}"
 
     # Housekeeping -----------------------------------------------------------------------------------------------------
 

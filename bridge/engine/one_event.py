@@ -16,12 +16,11 @@ from sqlglot import exp
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.results import Report, Reports, Results
 from bridge.rewrite import Network
-from bridge.rewrite.optimize.inline import inlined
-from bridge.rewrite.optimize.prune import prune, without_empty
+from bridge.rewrite.optimize import optimize
+from bridge.rewrite.optimize.rule import Known, OneRow
 from bridge.rewrite.plan import Insert, Operator, Purge
 from windows.databases import Database
 from windows.schema import Attribute
-from windows.sql import aliased
 
 _MARK = re.compile(r"cep_value_(\d+)_cep")
 
@@ -113,18 +112,29 @@ def single(
     """
     steps = [step for operator in operators for step in operator.steps]
     filled = frozenset(inbox for operator in operators for inbox in operator.inboxes)
-    values = _values(stream, database)
-    if values is None or not all(isinstance(step, (Insert, Purge)) for step in steps):
+    known = known_of(stream, empty, database)
+    if known is None or not all(isinstance(step, (Insert, Purge)) for step in steps):
         return None
-    binding = _Binding(stream.inbox, values, database)
     try:
-        statements = [_filled(step, empty) for step in steps if isinstance(step, (Insert, Purge))]
-        written = [binding.bound(statement) for statement in statements if statement is not None]
-        asked = [(report, without_empty(_of_one_moment(report), empty)) for report in reports]
-        read = [(report, binding.bound(statement)) for report, statement in asked if statement is not None]
+        steps_bound = [
+            _bound(step.statement("one") if isinstance(step, Insert) else step.statement(), known, database)
+            for step in steps
+            if isinstance(step, (Insert, Purge))
+        ]
+        reports_bound = [(report, _bound(_of_one_moment(report), known, database)) for report in reports]
     except _Unbound:
         return None
+    written = [bound for bound in steps_bound if bound is not None]
+    read = [(report, bound) for report, bound in reports_bound if bound is not None]
     return Single(written, read, filled, timed)
+
+
+def known_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Known | None:
+    """What is known of a push of one event: its row, and the `empty` inboxes; None where it must go through its inbox."""
+    values = _values(stream, database)
+    if values is None:
+        return None
+    return Known(empty, OneRow(stream.inbox, values, database.inline_event_values, database.eager_constant_folding))
 
 
 def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | None:
@@ -141,17 +151,6 @@ def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | No
     }
 
 
-def _filled(step: Insert | Purge, empty: Collection[str]) -> exp.Expr | None:
-    """The statement of a step; None where it inserts nothing."""
-    if isinstance(step, Purge):
-        return step.statement()
-    statement = step.statement("one")
-    rows = without_empty(statement.expression, empty)
-    if rows is not None:
-        statement.set("expression", rows)
-    return statement if rows is not None else None
-
-
 def _of_one_moment(report: Report) -> exp.Expr:
     """The statement of a report whose rows have one `ts` and `seq`; time alone gives others."""
     statement = report.statement.copy()
@@ -162,39 +161,19 @@ def _of_one_moment(report: Report) -> exp.Expr:
     return statement
 
 
-@dataclasses.dataclass(frozen=True)
-class _Binding:
-    """Puts values in the place of an inbox."""
+def _bound(statement: exp.Expr, known: Known, database: Database) -> Bound | None:
+    """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
+    if _MARK.search(database.render(statement)):
+        raise _Unbound
+    optimized = optimize(statement, known)
+    return None if optimized is None else _marked(database.render(optimized), database.placeholder)
 
-    inbox: str
-    values: dict[str, exp.Expr]
-    database: Database
 
-    def bound(self, statement: exp.Expr) -> Bound:
-        """The statement with a row of values wherever the inbox stood."""
-        if _MARK.search(self.database.render(statement)):
-            raise _Unbound
-        places = [found for found in statement.find_all(exp.Table) if found.name == self.inbox and not found.db]
-        for found in places:
-            found.replace(self._row(found.alias or self.inbox))
-        if places and self.database.inline_event_values:
-            inlined(statement)
-        for select in statement.find_all(exp.Select) if places else ():
-            if not isinstance(select.parent, (exp.Subquery, exp.Union)):
-                prune(select)
-        return self._marked(self.database.render(statement), marked=bool(places))
-
-    def _row(self, alias: str) -> exp.Expr:
-        row = exp.select(*(aliased(value.copy(), name) for name, value in self.values.items()))
-        if self.database.eager_constant_folding:
-            row = row.offset(0)  # keeps the values apart from what is computed with them
-        return exp.alias_(exp.Subquery(this=row), alias, table=True, quoted=True)
-
-    def _marked(self, text: str, marked: bool) -> Bound:
-        """The text with the driver's marks; where there are none it stays as it is, as drivers then do not look for them."""
-        if not marked:
-            return Bound(text, ())
-        mark = self.database.placeholder
-        if mark != "?":
-            text = text.replace("%", "%%")
-        return Bound(_MARK.sub(mark, text), tuple(map(int, _MARK.findall(text))))
+def _marked(text: str, mark: str) -> Bound:
+    """The text with the driver's marks; where there are none it stays as it is, as drivers then do not look for them."""
+    places = tuple(map(int, _MARK.findall(text)))
+    if not places:
+        return Bound(text, ())
+    if mark != "?":
+        text = text.replace("%", "%%")
+    return Bound(_MARK.sub(mark, text), places)

@@ -15,8 +15,8 @@ from bridge.engine.delivery import as_arrow
 from bridge.engine.tables import Tables
 from bridge.query.nodes import Stream
 from bridge.rewrite import Network
-from bridge.rewrite.optimize.constants import Family, NotAlike, covering, lifted
-from bridge.rewrite.optimize.side_by_side import beside
+from bridge.rewrite.optimize.constants import Family, NotAlike, covering, share_constants
+from bridge.rewrite.optimize.side_by_side import side_by_side
 from windows.databases import Database, Refused
 from windows.schema import Attribute
 from windows.sql import aliased, column
@@ -324,7 +324,7 @@ class Grouping:
 
     def _side_by_side(self, members: Sequence[QueryEntry], variant: str) -> Report:
         """One statement that tells all members' results of each row; the database must accept it before it counts."""
-        one = beside([entry.results.of(variant).statement for entry in members])
+        one = side_by_side([entry.results.of(variant).statement for entry in members])
         text = self._database.render(one.statement)
         self._database.fetch(text)
         report = Report(members, one.statement, text, places=one.places)
@@ -335,7 +335,7 @@ class Grouping:
     def _family(self, members: Sequence[QueryEntry], variant: str) -> Report:
         """One statement for all members; the database must accept it before it counts."""
         name = self._network.name("family", Stream(""))
-        family = lifted([entry.results.of(variant).statement for entry in members], name)
+        family = share_constants([entry.results.of(variant).statement for entry in members], name)
         text = self._database.render(family.statement)
         with self._transaction():
             self._create_constants(name, family)

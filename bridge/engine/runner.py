@@ -23,7 +23,6 @@ from bridge.rewrite import Network
 from bridge.rewrite.conflicts import conflicts, uses, written
 from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import CLOCK
-from bridge.rewrite.optimize.prune import prune
 from bridge.rewrite.plan import Call, Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database, Refused
@@ -207,7 +206,7 @@ class Runner:
 
         def statement(rows: Selection) -> exp.Expr:
             item = exp.Subquery(this=rows.select(["ts", "seq", *flow.order, *names])).as_("r", quoted=True, copy=False)
-            return prune(exp.select(*columns).from_(item, copy=False).order_by(*order))
+            return exp.select(*columns).from_(item, copy=False).order_by(*order)
 
         return flow.written.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
 

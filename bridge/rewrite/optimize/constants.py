@@ -69,7 +69,7 @@ def signature(statement: exp.Expr, fixed: bool = True) -> Hashable:
     return tuple(found)
 
 
-def lifted(statements: Sequence[exp.Expr], name: str) -> Family:
+def share_constants(statements: Sequence[exp.Expr], name: str) -> Family:
     """The family of statements of one signature, with its table called `name`; raises `NotAlike`."""
     literals = [list(constants(statement)) for statement in statements]
     places = [place for place, values in enumerate(zip(*literals, strict=True)) if len({v.name for v in values}) > 1]
@@ -83,7 +83,7 @@ def lifted(statements: Sequence[exp.Expr], name: str) -> Family:
     looked_up = dict.fromkeys(name for name, constant in zip(called, own, strict=True) if is_sought(constant))
     marks = {id(constant): name for name, constant in zip(called, own, strict=True)}
     largest = {id(constant): max(column) for constant, column in zip(own, values, strict=True)}
-    Lift(name, marks, largest).top(statement)
+    _Lift(name, marks, largest).top(statement)
     columns = [(called, str(kind)) for (kind, *_), called in names.items()]
     rows = tuple(zip(range(len(statements)), *(column for _, *column in names), strict=True))
     return Family(statement, ((QUERY, "BIGINT"), *columns), rows, tuple(looked_up))
@@ -149,7 +149,7 @@ def is_sought(constant: exp.Literal) -> bool:
 
 
 @dataclasses.dataclass
-class Lift:
+class _Lift:
     """Lifts a statement over the table of constants, in place; `marks`: the columns of the literals still to replace."""
 
     name: str
@@ -175,11 +175,13 @@ class Lift:
         if not isinstance(query, exp.Union):
             return self._lift(_select(query))
         sides = [query.left, query.right]
-        lifted = [self.query(side) for side in sides]
-        for side in (side for side, done in zip(sides, lifted, strict=True) if any(lifted) and not done):
+        share_constants = [self.query(side) for side in sides]
+        for side in (
+            side for side, done in zip(sides, share_constants, strict=True) if any(share_constants) and not done
+        ):
             _join(_select(side), self._table(), exp.true())
             _give(_select(side), column_of(_ALIAS, QUERY))
-        return any(lifted)
+        return any(share_constants)
 
     def _lift(self, select: exp.Select) -> bool:
         below = [item for item in from_items(select) if isinstance(item, exp.Subquery) and self.query(item.this)]

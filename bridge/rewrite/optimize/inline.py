@@ -13,6 +13,7 @@ from typing import cast
 from sqlglot import exp
 
 from bridge.rewrite.flow import PLAIN
+from bridge.rewrite.optimize.rule import Known
 from windows.sql import aliased, from_items, number, parenthesized
 
 _ROW_ONLY = {"expressions", "where", "kind", "hint", "operation_modifiers"}
@@ -34,12 +35,32 @@ _CLAUSES = (exp.Query, exp.Where, exp.Join, exp.Having, exp.Group, exp.Ordered)
 """An expression ends here."""
 
 
-def inlined(statement: exp.Expr) -> exp.Expr:
+def bind_event(statement: exp.Expr, known: Known) -> exp.Expr:
+    """The statement with the known row's values wherever its table stood.
+
+    >>> import sqlglot
+    >>> from bridge.rewrite.optimize.rule import OneRow
+    >>> row = OneRow("inbox", {"ts": sqlglot.parse_one("7")}, inline=True, separate=False)
+    >>> print(bind_event(sqlglot.parse_one("SELECT w.a FROM inbox JOIN w ON w.ts > inbox.ts - 5"), Known(row=row)))
+    SELECT w.a FROM w WHERE w.ts > 7 - 5
+    """
+    row = known.row
+    if row is None:
+        return statement
+    places = [found for found in statement.find_all(exp.Table) if found.name == row.table and not found.db]
+    for found in places:
+        values = exp.select(*(aliased(value.copy(), name) for name, value in row.values.items()))
+        values = values.offset(0) if row.separate else values
+        found.replace(exp.alias_(exp.Subquery(this=values), found.alias or row.table, table=True, quoted=True))
+    return inline_rows(statement) if places and row.inline else statement
+
+
+def inline_rows(statement: exp.Expr) -> exp.Expr:
     """The statement (changed in place) without sub-queries in FROM that are a row of values.
 
     >>> import sqlglot
     >>> query = "SELECT t.ts, MAX(w.a) AS a FROM (SELECT 7 AS ts) AS t JOIN w ON w.ts > t.ts - 5 GROUP BY t.ts"
-    >>> print(inlined(sqlglot.parse_one(query)))
+    >>> print(inline_rows(sqlglot.parse_one(query)))
     SELECT 7 AS "ts", MAX(w.a) AS a FROM w WHERE w.ts > 7 - 5 HAVING COUNT(*) > 0
     """
     for select in reversed(list(statement.find_all(exp.Select))):  # those within first

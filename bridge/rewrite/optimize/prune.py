@@ -6,18 +6,30 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
+from bridge.rewrite.optimize.rule import Known
 from windows.sql import from_items
 
 
-def prune(select: exp.Select) -> exp.Select:
-    """The SELECT (in place), its sub-queries in FROM giving only what it reads of them."""
+def prune(statement: exp.Expr, known: Known) -> exp.Expr:
+    """The statement (changed in place), sub-queries in FROM giving only the columns that are read of them.
+
+    >>> import sqlglot
+    >>> print(prune(sqlglot.parse_one("SELECT a FROM (SELECT a, b FROM t) AS q WHERE q.c > 1"), Known()))
+    SELECT a FROM (SELECT a FROM t) AS q WHERE q.c > 1
+    """
+    for select in statement.find_all(exp.Select):
+        if not isinstance(select.parent, (exp.Subquery, exp.Union)):
+            _prune(select)
+    return statement
+
+
+def _prune(select: exp.Select) -> None:
     for item in _sub_queries(select):
         used = _used(select, item)
         if used is not None:
             _keep(item.this, used)
         for inner in _selects(item.this):
-            prune(inner)
-    return select
+            _prune(inner)
 
 
 def _keep(query: exp.Expr, used: Collection[str]) -> None:
@@ -63,14 +75,26 @@ def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
 # Statements over tables that are known to be empty: what can give no row is left out
 
 
-def without_empty(query: exp.Expr, empty: Collection[str]) -> exp.Expr | None:
-    """The query (changed in place) without the branches of UNION ALL that join an empty table; None if it gives no row.
+def drop_empty(statement: exp.Expr, known: Known) -> exp.Expr | None:
+    """The statement (changed in place) without what joins a table that is known to be empty; None if it has no rows.
 
     >>> import sqlglot
     >>> union = sqlglot.parse_one("SELECT a.x FROM a JOIN w ON a.x = w.x UNION ALL SELECT b.x FROM b JOIN v ON b.x = v.x")
-    >>> print(without_empty(union, {"b"}))
+    >>> print(drop_empty(union, Known(empty={"b"})))
     SELECT a.x FROM a JOIN w ON a.x = w.x
     """
+    if not known.empty or isinstance(statement, exp.Delete):
+        return statement
+    if not isinstance(statement, exp.Insert):
+        return without_empty_tables(statement, known.empty)
+    rows = without_empty_tables(statement.expression, known.empty)
+    if rows is not None:
+        statement.set("expression", rows)
+    return statement if rows is not None else None
+
+
+def without_empty_tables(query: exp.Expr, empty: Collection[str]) -> exp.Expr | None:
+    """The query (changed in place) without the branches of UNION ALL that join an empty table; None if it gives no row."""
     if query.args.get("with_"):
         return query
     if isinstance(query, exp.Union):
@@ -79,7 +103,7 @@ def without_empty(query: exp.Expr, empty: Collection[str]) -> exp.Expr | None:
 
 
 def _of_union(union: exp.Union, empty: Collection[str]) -> exp.Expr | None:
-    left, right = without_empty(union.left, empty), without_empty(union.right, empty)
+    left, right = without_empty_tables(union.left, empty), without_empty_tables(union.right, empty)
     if left is None and right is None:
         return None
     whole = union.args.get("distinct") or union.args.get("order") or union.args.get("limit")
@@ -100,7 +124,7 @@ def _of_select(select: exp.Select, empty: Collection[str]) -> exp.Select | None:
         if outer and join is not None and join.side != "LEFT":
             return select  # it also gives rows that the items before have not
         if isinstance(item, exp.Subquery):
-            found = without_empty(item.this, empty)
+            found = without_empty_tables(item.this, empty)
             gone |= found is None and not outer
             item.set("this", found or item.this)
         elif isinstance(item, exp.Table) and not item.db:

@@ -20,19 +20,19 @@ _CLAUSES = {"expressions", "from_", "where", "order"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Beside:
+class SideBySide:
     """One statement for many; `places`: which of its columns each member's are."""
 
     statement: exp.Select
     places: tuple[tuple[int, ...], ...]
 
 
-def beside(statements: Sequence[exp.Expr]) -> Beside:
+def side_by_side(statements: Sequence[exp.Expr]) -> SideBySide:
     """The statement of statements of one shape; raises `NotAlike`.
 
     >>> import sqlglot
     >>> each = (f"SELECT ts, n FROM (SELECT ts, COUNT(*) OVER (ROWS {k} PRECEDING) AS n FROM t) AS q" for k in (4, 7))
-    >>> one = beside([sqlglot.parse_one(text) for text in each])
+    >>> one = side_by_side([sqlglot.parse_one(text) for text in each])
     >>> print(one.statement.sql(pretty=True), one.places)
     SELECT
       ts,
@@ -52,13 +52,13 @@ def beside(statements: Sequence[exp.Expr]) -> Beside:
         if merged.own & {found.name for found in order.find_all(exp.Column)}:
             raise NotAlike("an order by what differs")
         merged.select.set("order", order.copy())
-    return Beside(merged.select, tuple(zip(*merged.places, strict=True)))
+    return SideBySide(merged.select, tuple(zip(*merged.places, strict=True)))
 
 
 def is_one(statements: Sequence[exp.Expr]) -> bool:
     """Whether there is such a statement."""
     try:
-        beside(statements)
+        side_by_side(statements)
     except NotAlike:
         return False
     return True

@@ -64,3 +64,8 @@ def test_other_variants_are_named(embedded: Any) -> None:
     text = explained(embedded.name, MEAN)
     assert "--   more than 16 events: window frames" in text and " OVER (" not in text
     assert " OVER (" in explained(embedded.name, MEAN, variants=True)
+
+
+def test_the_rules_that_fired_are_named() -> None:
+    assert "-- optimisation rules: prune, bind_event" in explained("duckdb", MEAN)
+    assert "drop_empty" in explained("duckdb", QUERIES["pairs"])

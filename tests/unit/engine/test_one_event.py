@@ -15,8 +15,8 @@ import pytest
 import sqlglot
 
 import bridge
-from bridge.rewrite.optimize.inline import inlined
-from bridge.rewrite.optimize.prune import without_empty
+from bridge.rewrite.optimize.inline import inline_rows
+from bridge.rewrite.optimize.prune import without_empty_tables
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -119,7 +119,7 @@ def test_explain_says_which_events_are_bound(database: Database) -> None:
     ],
 )
 def test_what_an_empty_table_gives(query: str, kept: str | None) -> None:
-    found = without_empty(sqlglot.parse_one(query), {"e"})
+    found = without_empty_tables(sqlglot.parse_one(query), {"e"})
     assert (found and found.sql()) == kept
 
 
@@ -159,7 +159,7 @@ ROW = "(SELECT 7 AS ts, 2 AS a, 'x' AS b) AS t"
     ],
 )  # fmt: skip
 def test_values_stand_in_place_of_a_row(query: str, goes: bool) -> None:
-    written = inlined(sqlglot.parse_one(query, dialect="duckdb")).sql("duckdb")
+    written = inline_rows(sqlglot.parse_one(query, dialect="duckdb")).sql("duckdb")
     values = "INSERT INTO w VALUES (1, 1), (5, 2), (6, NULL)"
     with duckdb.connect() as ours, contextlib.closing(sqlite3.connect(":memory:")) as other:
         for connection in (ours, other):

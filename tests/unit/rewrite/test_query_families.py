@@ -13,7 +13,7 @@ from sqlglot import exp
 
 import bridge
 from bridge import query as q
-from bridge.rewrite.optimize.constants import NotAlike, lifted, signature
+from bridge.rewrite.optimize.constants import NotAlike, share_constants, signature
 from tests.random.test_differential import DRIVES, difference
 from tests.support.generate import Case, is_left_open, print_case, random_case, shrink
 from tests.support.reference import LimitError
@@ -168,7 +168,7 @@ def test_a_constant_within_a_sub_query_of_an_expression_is_refused():
         for n in (1, 2)
     )
     with pytest.raises(NotAlike):
-        lifted(list(map(sqlglot.parse_one, texts)), "k")
+        share_constants(list(map(sqlglot.parse_one, texts)), "k")
 
 
 # At random ------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import sqlglot
 from bridge.engine import results as grouping
 from bridge.engine import results as reports
 from bridge.rewrite.optimize.constants import NotAlike
-from bridge.rewrite.optimize.side_by_side import beside
+from bridge.rewrite.optimize.side_by_side import side_by_side
 from tests.random.test_differential import same_rows
 from tests.support.databases import DATABASES, one_of
 from windows.databases import base
@@ -42,7 +42,7 @@ Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]
 
 
 @contextlib.contextmanager
-def side_by_side(done: bool, most: int = grouping.BESIDE) -> Iterator[None]:
+def on_databases(done: bool, most: int = grouping.BESIDE) -> Iterator[None]:
     """On every database, or on none, so many queries at most; no panes, which would be faster."""
     with contextlib.ExitStack() as patched:
         for kind in (base.Database, MySQL):
@@ -90,11 +90,11 @@ def told(database: Database, events: list[tuple[tuple[Any, ...], int]], size: in
 @pytest.mark.parametrize("batch", [False, True])
 def test_side_by_side_makes_no_difference(seed: int, batch: bool, database: Database):
     events = history(seed)
-    with side_by_side(False), mock.patch.object(reports, "ARROW_FROM", 1):
+    with on_databases(False), mock.patch.object(reports, "ARROW_FROM", 1):
         expected, none = told(database, events, 40, batch)
         assert none == 0
     for most, brief in ((grouping.BESIDE, reports.BRIEF), (2, 0)):
-        with side_by_side(True, most), mock.patch.multiple(reports, ARROW_FROM=1, BRIEF=brief):
+        with on_databases(True, most), mock.patch.multiple(reports, ARROW_FROM=1, BRIEF=brief):
             actual, several = told(database, events, 40, batch)
         assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
         assert several or database.name == "duckdb"
@@ -102,7 +102,7 @@ def test_side_by_side_makes_no_difference(seed: int, batch: bool, database: Data
 
 def test_a_brief_push_asks_query_by_query_where_windows_are_long(row_store: Database):
     found: dict[str, list[int]] = {"p": [], "q": []}
-    with side_by_side(True), mock.patch.object(grouping, "MANY_ROWS", 500), row_store.connect() as cep:
+    with on_databases(True), mock.patch.object(grouping, "MANY_ROWS", 500), row_store.connect() as cep:
         cep.register_stream("s", "a INTEGER")
         for name, window in (("p", 600), ("q", 900)):
             cep.create_query(name, f"SELECT SUM(a) AS n FROM s WINDOW(RANGE {window} MS)")
@@ -119,7 +119,7 @@ def test_a_brief_push_asks_query_by_query_where_windows_are_long(row_store: Data
 
 def test_queries_come_and_go(row_store: Database):
     found: list[tuple[str, int]] = []
-    with side_by_side(True), row_store.connect() as cep:
+    with on_databases(True), row_store.connect() as cep:
         cep.register_stream("s", "a INTEGER")
 
         def add(window: int) -> None:
@@ -142,7 +142,7 @@ def test_queries_come_and_go(row_store: Database):
 
 
 def alike(*texts: str) -> str:
-    return beside([sqlglot.parse_one(text) for text in texts]).statement.sql()
+    return side_by_side([sqlglot.parse_one(text) for text in texts]).statement.sql()
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import pathlib
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import pytest
 
 import bridge
-from bridge.engine import results as reports
 from bridge.engine.session import session_of
 from tests.support.cases_format import THE_QUERY, Advance, Case, Push, agree, declared, load_all, printed, report
 from tests.support.databases import tables_of
@@ -43,18 +42,24 @@ def push_one_by_one(cep: Any, items: Items) -> None:
 
 
 def push_batches_of_3(cep: Any, items: Items) -> None:
-    with few_are(2):
+    with few_are(2, cep):
         push_batches(cep, items, 3)
 
 
 def push_at_once(cep: Any, items: Items) -> None:
-    with few_are(0):
+    with few_are(0, cep):
         push_batches(cep, items, max(1, len(items)))
 
 
-def few_are(events: int) -> Any:
+@contextlib.contextmanager
+def few_are(events: int, cep: Any) -> Iterator[None]:
     """So many events are taken as few: what is for many is tried on small cases, too."""
-    return mock.patch.object(reports, "FEW", events)
+    session = session_of(cep)
+    before, session.settings = session.settings, dataclasses.replace(session.settings, few=events)
+    try:
+        yield
+    finally:
+        session.settings = before
 
 
 def push_batches(cep: Any, items: Items, size: int) -> None:

@@ -308,11 +308,10 @@ class Bridge:
 
         if is_select(query):
             return explained(query, self._catalogue, self._runner.network, self._runner.now)
+        known = (self._catalogue, self.database, self._runner.network.settings, variants)
         if isinstance(query, str) and query.lower() in self._catalogue.scripts:
-            return explanation_of_script(
-                self._catalogue.scripts[query.lower()], self._catalogue, self.database, variants
-            )
-        return explanation(self._catalogue.query_entry(query), self._catalogue, self.database, variants)
+            return explanation_of_script(self._catalogue.scripts[query.lower()], *known)
+        return explanation(self._catalogue.query_entry(query), *known)
 
     @_locked
     def graph(self, query: str) -> Graph | Drawing:

@@ -6,6 +6,7 @@ The text is a script: with the inboxes filled by hand it runs as it stands in th
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from bridge.check.paths import shown
 from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEntry
 from bridge.engine.layout import laid_out
 from bridge.engine.one_event import known_of, single
-from bridge.engine.results import BRIEF, FEW, Report
+from bridge.engine.results import Report
 from bridge.errors import QueryError
 from bridge.query.epl_columns import Enumeration
 from bridge.query.epl_output import OutputEvery, Snapshot
@@ -25,12 +26,12 @@ from bridge.query.nodes import Node
 from bridge.query.row_pattern import with_absence
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.query.text import clause
-from bridge.rewrite.aggregates.panes import LONG
 from bridge.rewrite.matching.match import automaton_of
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.optimize import fired
 from bridge.rewrite.optimize.side_by_side import is_one
 from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.settings import Settings
 from bridge.rewrite.variants import Writer
 from nfa.errors import BudgetError
 from nfa.graph import Diagram, Graph, diagram
@@ -39,17 +40,20 @@ from windows.databases import Database
 from windows.sql import table
 
 
-def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database, variants: bool = False) -> str:
+def explanation(entry: QueryEntry, catalogue: Catalogue, database: Database, settings: Settings, variants: bool) -> str:
     """The explanation of one continuous query, in this database's SQL; with all `variants` of its statements, or one."""
-    return "\n".join(_Explanation(entry, catalogue, database, variants).lines())
+    return "\n".join(_Explanation(entry, catalogue, database, variants, settings).lines())
 
 
-def explanation_of_script(entry: ScriptEntry, catalogue: Catalogue, database: Database, variants: bool = False) -> str:
+def explanation_of_script(
+    entry: ScriptEntry, catalogue: Catalogue, database: Database, settings: Settings, variants: bool
+) -> str:
     """The graph of a script in the notation of PaaS-CEP's algebra, then each output's explanation."""
     from bridge.query.notation import notation
 
     head = [f"-- script {entry.name}", "--", *_commented("\n".join(notation(entry.script)))]
-    parts = [explanation(catalogue.query_entry(output), catalogue, database, variants) for output in entry.outputs]
+    outputs = map(catalogue.query_entry, entry.outputs)
+    parts = [explanation(output, catalogue, database, settings, variants) for output in outputs]
     return "\n\n".join(["\n".join(head), *parts])
 
 
@@ -123,18 +127,20 @@ def _list(expressions: tuple[exp.Expr, ...]) -> str:
     return ", ".join(shown(expression) for expression in expressions)
 
 
-WHEN = {
-    "any": f"more than {FEW} events",
-    "few": f"at most {FEW} events",
-    "one": "one event",
-    "brief": f"more than {FEW} events within 1/{BRIEF} of the window",
-    "long": f"at most {FEW} events, once the window holds more than {LONG} rows",
-    "shared": f"more than {FEW} events, where queries share the statement",
-}
-"""The pushes that the variants of a statement are for."""
+def _pushes(settings: Settings) -> dict[str, str]:
+    """The pushes that the variants of a statement are for."""
+    many, few = f"more than {settings.few} events", f"at most {settings.few} events"
+    return {
+        "any": many,
+        "few": few,
+        "one": "one event",
+        "brief": f"{many} within 1/{settings.brief} of the window",
+        "long": f"{few}, once the window holds more than {settings.long_rows} rows",
+        "shared": f"{many}, where queries share the statement",
+    }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class _Explanation:
     """Writes the explanation of a query: its tree, then the statements of one push of few events in their order."""
 
@@ -142,6 +148,7 @@ class _Explanation:
     catalogue: Catalogue
     database: Database
     variants: bool
+    settings: Settings
 
     def lines(self) -> Iterator[str]:
         node = self.entry.resolved.node
@@ -159,6 +166,10 @@ class _Explanation:
     def _sql(self, statement: exp.Expr) -> str:
         return laid_out(self.database.render(statement), self.database.dialect) + ";"
 
+    @functools.cached_property
+    def _pushes(self) -> dict[str, str]:
+        return _pushes(self.settings)
+
     # State ------------------------------------------------------------------------------------------------------------
 
     def _state(self) -> Iterator[str]:
@@ -170,7 +181,7 @@ class _Explanation:
         for operator in self.entry.operators:
             for made in (made for made in operator.tables if self.variants or not made.is_late):
                 if made.is_late:
-                    yield f"-- once the window holds more than {LONG} rows:"
+                    yield f"-- once the window holds more than {self.settings.long_rows} rows:"
                 yield self._sql(made.create())
                 if self.database.uses_indexes:
                     yield from map(self._sql, made.index())
@@ -203,9 +214,9 @@ class _Explanation:
         yield self._sql(step.statement("few"))
         own = step.variants.kind("few")
         others = [(name, writer) for name, writer in step.variants.items() if name != own]
-        yield from _listed((name, writer.method) for name, writer in others if not self.variants)
+        yield from self._listed((name, writer.method) for name, writer in others if not self.variants)
         for name, writer in others if self.variants else ():
-            yield f"-- for {WHEN[name]}{_by(writer)}"
+            yield f"-- for {self._pushes[name]}{_by(writer)}"
             yield from _commented(self._sql(step.statement(name)))
 
     def _results(self) -> Iterator[str]:
@@ -213,13 +224,13 @@ class _Explanation:
         results = self.entry.results
         own = results.kind("few")
         others = [(name, result) for name, result in results.items() if name != own]
-        of = f" of {WHEN[own]}" if others and own != "any" else ""
+        of = f" of {self._pushes[own]}" if others and own != "any" else ""
         yield f"-- results of a push{of}{_by(results.of(own).write)}"
         yield from (*self._merged(own), self._sql(results.of(own).statement))
-        yield from _listed((name, result.write.method) for name, result in others if not self.variants)
+        yield from self._listed((name, result.write.method) for name, result in others if not self.variants)
         for name, result in others:
             if self.variants:
-                yield from ("", f"-- results of a push of {WHEN[name]}{_by(result.write)}")
+                yield from ("", f"-- results of a push of {self._pushes[name]}{_by(result.write)}")
             yield from self._merged(name)
             if self.variants:
                 yield self._sql(result.statement)
@@ -229,6 +240,11 @@ class _Explanation:
             names = " or ".join(each.name for each in bound)
             yield f"-- an event of {names} that is pushed alone is bound in place of its inbox{rest}"
         yield from self._rules(bound)
+
+    def _listed(self, variants: Iterable[tuple[str, str]]) -> list[str]:
+        """Which other variants of a statement there are, and by what method they go."""
+        lines = [f"--   {self._pushes[name]}: {method or 'another statement'}" for name, method in variants]
+        return ["-- other variants:", *lines] if lines else []
 
     def _merged(self, variant: str) -> Iterator[str]:
         """Which queries differ so little that one statement reads the results of all that have a processor."""
@@ -272,17 +288,14 @@ class _Explanation:
             if self.variants:
                 yield from ("", f"-- panes, every {step.every} events", self._sql(step.statement()))
         if late and not self.variants:
-            yield from ("", f"-- {', '.join(sorted(late))}: panes, once the window holds more than {LONG} rows")
+            yield from (
+                "",
+                f"-- {', '.join(sorted(late))}: panes, once the window holds more than {self.settings.long_rows} rows",
+            )
         purges = [step for each in operators for step in each.purges if self.variants or step.table not in late]
         if purges:
             yield from ("", f"-- purge, every {self.database.purge_every} events")
             yield from (self._sql(step.statement()) for step in purges)
-
-
-def _listed(variants: Iterable[tuple[str, str]]) -> list[str]:
-    """Which other variants of a statement there are, and by what method they go."""
-    lines = [f"--   {WHEN[name]}: {method or 'another statement'}" for name, method in variants]
-    return ["-- other variants:", *lines] if lines else []
 
 
 def _by(writer: Writer[Any]) -> str:

@@ -8,9 +8,6 @@ from bridge.rewrite import Network
 from bridge.rewrite.plan import Fold, Length, Operator
 from windows.databases import Database
 
-TIDY_EVERY, TIDY_PUSHES = 200_000, 10
-"""Events, and pushes at least, between two times that the database may tidy up behind all the rows that came and went."""
-
 
 class Upkeep:
     """Removes what has expired, keeps together what is long, and lets the database tidy up.
@@ -78,6 +75,7 @@ class Upkeep:
     def tidy(self, seq: int) -> None:
         """After so many events, since a row that was removed costs each statement a little until then."""
         self._untidy, self.removed = self._untidy + self.removed, False
-        if self._untidy >= TIDY_PUSHES and seq - self._tidied >= TIDY_EVERY:
+        settings = self._network.settings
+        if self._untidy >= settings.tidy_pushes and seq - self._tidied >= settings.tidy_events:
             self._untidy, self._tidied = 0, seq
             self._database.reclaim_space()

@@ -17,18 +17,11 @@ from bridge.query.nodes import Stream
 from bridge.rewrite import Network
 from bridge.rewrite.optimize.constants import Family, NotAlike, covering, share_constants
 from bridge.rewrite.optimize.side_by_side import side_by_side
+from bridge.rewrite.settings import Settings
 from windows.databases import Database, Refused
 from windows.schema import Attribute
 from windows.sql import aliased, column
-
-ARROW_FROM = 1_000
-"""Events in a push from which on results are taken as Arrow: fewer rows are quicker as tuples."""
-
-FEW = 16
-"""Events in a push up to which a statement for few events is taken."""
-
-BRIEF = 8
-"""A push is brief beside a window that is so many times as long, at least."""
+from windows.times import NEVER
 
 PUSHES = ("any", "few")
 """The kinds of pushes that have reports of their own, by the number of their events."""
@@ -43,10 +36,14 @@ Results = list[tuple[QueryEntry, Any]]
 class Brief:
     """The reports of pushes that are brief beside the windows of these queries, made with the first of them.
 
-    `rows`: the window should hold so many, to judge by the events of the push.
+    `ratio`: how many times as long as the push the window is, at least. `rows`: the window should hold so many, to judge
+    by the events of the push.
     """
 
-    def __init__(self, members: Sequence[QueryEntry], make: Callable[[], list[Report]], rows: int = 0) -> None:
+    def __init__(
+        self, members: Sequence[QueryEntry], make: Callable[[], list[Report]], ratio: int, rows: int = 0
+    ) -> None:
+        self.ratio = ratio
         self.window = min(entry.flow.window for entry in members)
         self.rows = rows
         self._members = members
@@ -54,7 +51,7 @@ class Brief:
 
     def is_for(self, count: int, lasting: int) -> bool:
         """Whether they are for so many events within so many milliseconds, as long as the windows are now."""
-        is_brief = lasting * BRIEF <= self.window and count * self.window >= lasting * self.rows
+        is_brief = lasting * self.ratio <= self.window and count * self.window >= lasting * self.rows
         return is_brief and all(entry.is_brief for entry in self._members)
 
     @functools.cached_property
@@ -77,6 +74,7 @@ class Report:
         table: str | None = None,
         loose: str | None = None,
         places: Sequence[Sequence[int]] = (),
+        arrow_from: int = 0,
     ) -> None:
         self.members = members
         self.statement = statement
@@ -84,7 +82,7 @@ class Report:
         self.table = table
         self.loose = loose
         self.places = places
-        self.arrow = as_arrow(members[0])
+        self.arrow_from = arrow_from if as_arrow(members[0]) else NEVER
         self.timed, self.sources = members[0].timed, members[0].sources
         self.brief: Brief | None = None
 
@@ -95,7 +93,7 @@ class Report:
         """
         if self.brief is not None and self.brief.is_for(count, lasting):
             return [found for each in self.brief.reports for found in each.read(database, count, lasting)]
-        rows: Any = self._arrow(database) if self.arrow and count >= ARROW_FROM else None
+        rows: Any = self._arrow(database) if count >= self.arrow_from else None
         if rows is None:
             rows = database.fetch(self.text)
         return self.sorted_out(rows)
@@ -219,13 +217,13 @@ class Reports:
 
     def before(self, count: int | None) -> list[str]:
         """A push of so many events comes, or (None) several of any size: for which pushes are they to be grouped anew?"""
-        self._small += count is not None and 0 < count <= FEW
+        self._small += count is not None and 0 < count <= self._grouping.settings.few
         pushes = PUSHES if count is None else (self._push(count),)
         return [push for push in pushes if push in self._outdated]
 
     def _push(self, count: int) -> str:
         """What so many events are. Both tell the same: what is made for many does for none, and for the last few of a history."""
-        if count > FEW:
+        if count > self._grouping.settings.few:
             return "any"
         scarce = count == 0 or self._small < 2
         return "any" if scarce and self._outdated == {"few"} else "few"
@@ -273,12 +271,6 @@ class Reports:
 
 # Which queries have one statement for all of them, and the statement: made where the database accepts it
 
-BESIDE = 100
-"""Queries whose results a statement tells side by side at most."""
-
-MANY_ROWS = 4_096
-"""Rows in a window from which on a statement for each query of a brief push is faster than one over all rows."""
-
 
 class Grouping:
     """Makes the reports of queries that are alike. A `transaction` is around what makes tables."""
@@ -291,6 +283,10 @@ class Grouping:
         transaction: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> None:
         self._database, self._network, self._tables, self._transaction = database, network, tables, transaction
+
+    @property
+    def settings(self) -> Settings:
+        return self._network.settings
 
     def alike(self, query: ResultQuery) -> Hashable:
         """Queries may have one statement together where this is equal of theirs."""
@@ -308,7 +304,8 @@ class Grouping:
                     return [self._family(members, variant)]
             if self._database.side_by_side_frames:
                 with contextlib.suppress(NotAlike, Refused):
-                    parts = [members[start : start + BESIDE] for start in range(0, len(members), BESIDE)]
+                    most = self.settings.side_by_side
+                    parts = [members[start : start + most] for start in range(0, len(members), most)]
                     return [self._side_by_side(some, variant) for some in parts]
             if len(apart) > 1:
                 return [report for alike in apart.values() for report in self.reports(alike, push)]
@@ -317,9 +314,9 @@ class Grouping:
     def _alone(self, entry: QueryEntry, variant: str) -> Report:
         query = entry.results.of(variant)
         apart = loose(entry, query.statement, self._database)
-        report = Report([entry], query.statement, query.text, loose=apart)
+        report = Report([entry], query.statement, query.text, loose=apart, arrow_from=self.settings.arrow_from)
         if variant == "any" and entry.results.brief is not None:
-            report.brief = Brief([entry], lambda: [self._alone(entry, "brief")])
+            report.brief = Brief([entry], lambda: [self._alone(entry, "brief")], self.settings.brief)
         return report
 
     def _side_by_side(self, members: Sequence[QueryEntry], variant: str) -> Report:
@@ -327,9 +324,14 @@ class Grouping:
         one = side_by_side([entry.results.of(variant).statement for entry in members])
         text = self._database.render(one.statement)
         self._database.fetch(text)
-        report = Report(members, one.statement, text, places=one.places)
+        report = Report(members, one.statement, text, places=one.places, arrow_from=self.settings.arrow_from)
         if variant == "any" and all(entry.results.brief is not None for entry in members):
-            report.brief = Brief(members, lambda: [self._alone(entry, "brief") for entry in members], MANY_ROWS)
+            report.brief = Brief(
+                members,
+                lambda: [self._alone(entry, "brief") for entry in members],
+                self.settings.brief,
+                self.settings.side_by_side_rows,
+            )
         return report
 
     def _family(self, members: Sequence[QueryEntry], variant: str) -> Report:
@@ -340,7 +342,8 @@ class Grouping:
         with self._transaction():
             self._create_constants(name, family)
             self._database.fetch(text)
-        return Report(members, family.statement, text, name, loose(members[0], family.statement, self._database))
+        apart = loose(members[0], family.statement, self._database)
+        return Report(members, family.statement, text, name, apart, arrow_from=self.settings.arrow_from)
 
     def _create_constants(self, name: str, family: Family) -> None:
         kinds = [(column, self._database.column_type(Attribute(column, kind))) for column, kind in family.columns]

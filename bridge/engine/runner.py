@@ -14,7 +14,7 @@ from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEn
 from bridge.engine.housekeeping import Upkeep
 from bridge.engine.intake import Batch
 from bridge.engine.one_event import Single, Singles
-from bridge.engine.results import FEW, Grouping, Reports, Results
+from bridge.engine.results import Grouping, Reports, Results
 from bridge.engine.tables import Tables
 from bridge.errors import QueryError
 from bridge.query.epl_state import StateTable
@@ -32,9 +32,6 @@ from windows.times import BEGINNING
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LENT_FROM = 1_000
-"""Rows of an Arrow table from which on it is not copied into an inbox, where the database can read it as it is."""
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -340,7 +337,7 @@ class Runner:
         alone = self._singles.of(batches[0].stream) if count == 1 and batches[0].rows and not final else None
         filled = set() if alone is not None else self._fill(batches)
         due = self._upkeep.is_due(count)
-        work = alone or self._work(streams, final, "few" if count <= FEW else "any")
+        work = alone or self._work(streams, final, "few" if count <= self.network.settings.few else "any")
         first = min((batch.first for batch in batches), default=ts)
         if due or not batches or work.timed:
             # Time begins with the first event, or with the first moment that one is told of.
@@ -365,7 +362,7 @@ class Runner:
         filled: set[str] = set()
         for batch in batches:
             rows = batch.named() if self.database.zero_copy_arrow else None
-            if rows is not None and rows.num_rows >= LENT_FROM:
+            if rows is not None and rows.num_rows >= self.network.settings.registered_from:
                 self._lend(batch.stream.inbox, rows)
             else:
                 batch.insert(self.database, self._tables.quoted(batch.stream.inbox))

@@ -11,6 +11,7 @@ from bridge.engine.results import Results
 from bridge.engine.runner import Runner
 from bridge.query.nodes import Node
 from bridge.rewrite.network import CLOCK
+from bridge.rewrite.settings import Settings
 
 if TYPE_CHECKING:
     from bridge.engine.bridge import Bridge
@@ -40,6 +41,15 @@ class Session:
     def seq(self) -> int:
         """The number of the newest event; the first is 1."""
         return self._runner.seq
+
+    @property
+    def settings(self) -> Settings:
+        """The thresholds between equal ways to compute; others are for the statements and pushes that follow."""
+        return self._runner.network.settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        self._runner.network.settings = settings
 
     @property
     def sizes(self) -> Sizes:

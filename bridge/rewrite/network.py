@@ -20,6 +20,7 @@ from bridge.query.nodes import Node
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.flow import FROM, OUT, TIMES, Flow, Need, Selection
 from bridge.rewrite.plan import Insert, Operator, Purge, Table
+from bridge.rewrite.settings import Settings
 from bridge.rewrite.variants import Variants
 from nfa.temporal.tree import is_timed
 from windows.databases.base import Database
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from bridge.stores.store import Stores
 
 T = TypeVar("T")
+
+DEFAULTS = Settings()
 
 CLOCK = "cep_clock"
 """One row: `before` and `now`, the newest times before and since the push, and `seq`, the newest event's number."""
@@ -65,8 +68,9 @@ class Network:
     what came before them, so a query's results do not depend on which other queries exist. `reader` is the epoch of the
     query at hand, which reads others' results from then on; `epoch` is that of the tree at hand, perhaps another's."""
 
-    def __init__(self, database: Database, names: Sources) -> None:
+    def __init__(self, database: Database, names: Sources, settings: Settings = DEFAULTS) -> None:
         self.database = database
+        self.settings = settings
         self.source = names.source
         self.store = names.store
         self.types = names.types

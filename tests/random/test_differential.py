@@ -15,8 +15,7 @@ from unittest import mock
 
 import pytest
 
-from bridge.engine import results as reports
-from bridge.rewrite.aggregates import panes
+from bridge.rewrite.settings import Settings
 from tests.support.cases_format import declared
 from tests.support.generate import Case, print_case, random_case, shrink
 from tests.support.reference import Results
@@ -66,16 +65,14 @@ def check(seed: int, database: Database) -> None:
 
 def difference(case: Case, database: Database, drive: Any, seed: int) -> tuple[str | None, str]:
     """The kind of difference between the bridge and the reference, and its words; None where there is none."""
-    few, brief = (0, 3, reports.FEW)[seed % 3], (0, reports.BRIEF)[seed % 2]
+    # Statements for many events are tried on few, too, and panes are short.
+    settings = Settings(few=(0, 3, Settings.few)[seed % 3], brief=(0, Settings.brief)[seed % 2], long_rows=2)
     try:
-        with (  # statements for many events are tried on few, too, and panes are short
-            mock.patch.object(reports, "FEW", few),
-            mock.patch.object(reports, "BRIEF", brief),
-            mock.patch.object(panes, "LONG", 2),
+        with (
             mock.patch.object(SQLite, "pane_sizes", (2, 5, 9)),
             mock.patch.object(PostgreSQL, "pane_sizes", (2, 5)),
         ):
-            actual, names = results(case, database, partial(drive, rng=Random(seed)))
+            actual, names = results(case, database, partial(drive, rng=Random(seed)), settings)
     except Exception as error:
         return " ".join([type(error).__name__, *str(error).split()[:2]]), f"{type(error).__name__}: {error}"
     for query, expected in case.expected().items():
@@ -90,11 +87,13 @@ def difference(case: Case, database: Database, drive: Any, seed: int) -> tuple[s
 # Driving the bridge ---------------------------------------------------------------------------------------------------
 
 
-def results(case: Case, database: Database, drive: Any) -> tuple[Results, dict[str, list[list[str]]]]:
+def results(
+    case: Case, database: Database, drive: Any, settings: Settings
+) -> tuple[Results, dict[str, list[list[str]]]]:
     """What the bridge hands to output processors: rows as the reference has them, and the names in each payload."""
     rows: Results = {name: [] for name in case.queries}
     names: dict[str, list[list[str]]] = {name: [] for name in case.queries}
-    with database.connect() as cep:
+    with database.connect(settings) as cep:
         prepare(cep, case)
         for name, node in case.queries.items():
             cep.create_query(name, node)

@@ -6,11 +6,14 @@ import dataclasses
 import importlib.util
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support import servers
+
+if TYPE_CHECKING:
+    from bridge.rewrite.settings import Settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +46,15 @@ class Database:
         """The URL of the database as it is."""
         return servers.emptied(self.name, self.variable).url if self.variable else self.url
 
-    def connect(self, **options: Any) -> Any:
-        """A bridge on an empty database."""
+    def connect(self, settings: Settings | None = None, **options: Any) -> Any:
+        """A bridge on an empty database, perhaps with other settings."""
         import bridge
+        from bridge.engine.session import session_of
 
-        return bridge.connect(self.fresh(), **options)
+        cep = bridge.connect(self.fresh(), **options)
+        if settings is not None:
+            session_of(cep).settings = settings
+        return cep
 
 
 def tables_of(database: Any) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bridge.rewrite.settings import Settings
     from tests.support.databases import Database
 
 Events = list[tuple[tuple[Any, ...], int]]
@@ -15,10 +16,17 @@ Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]
 """The results of queries by their names: times and values."""
 
 
-def told(database: Database, schema: str, queries: Mapping[str, str], events: Events, sizes: Sequence[int]) -> Rows:
+def told(
+    database: Database,
+    schema: str,
+    queries: Mapping[str, str],
+    events: Events,
+    sizes: Sequence[int],
+    settings: Settings | None = None,
+) -> Rows:
     """The results of all queries over the stream `s`, the events pushed so many at a time, and the rest at once."""
     rows: Rows = {}
-    with database.connect() as cep:
+    with database.connect(settings) as cep:
         cep.register_stream("s", schema)
         for name, text in queries.items():
             cep.create_query(name, text)

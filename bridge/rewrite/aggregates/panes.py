@@ -41,9 +41,6 @@ from windows.times import BEGINNING, NEVER
 _LAST, UNTIL, _ROWS = "_last", "_until", "_rows"
 """Of a pane's rows: the time of the last one (`ts` is that of the first), its number, and how many they are."""
 
-LONG = 512
-"""Rows in a window from which on panes are faster than to read them all."""
-
 
 def _is_steady(node: query.Aggregate) -> bool:
     """Whether it reads one window, and no table whose rows may change between a row and the pane it gets into."""
@@ -105,7 +102,7 @@ class Panes:
                 _fold(levels, place, count, below.size, parts, list(keys_of(node)))
                 for place, count in enumerate(counts)
             ]
-            operator.length = Length(cast("exp.Table", rows.source).name, LONG)
+            operator.length = Length(cast("exp.Table", rows.source).name, network.settings.long_rows)
             operator.purges = [_purge(level, below.size) for level in levels[1:]]
         return cls(node, below, parts, levels)
 

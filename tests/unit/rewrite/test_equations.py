@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from random import Random
 from typing import TYPE_CHECKING
-from unittest import mock
 
 import pytest
 
-from bridge.engine import results as reports
 from bridge.query.expressions import parsed
 from bridge.rewrite.joins.equations import split
+from bridge.rewrite.settings import Settings
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -63,7 +62,7 @@ def test_pairs_of_many_events_are_those_of_single_ones(equation: str, seed: int,
         pushed = [(name, (min(a, 9) if a is not None else None,), ts) for name, (a,), ts in pushed]
     cut = Random(seed).randint(1, len(pushed) - 1)
     for pushes in ([pushed], [pushed[:cut], pushed[cut:]], [[event] for event in pushed]):
-        with database.connect() as cep, mock.patch.object(reports, "FEW", 0 if len(pushes) < 3 else reports.FEW):
+        with database.connect(Settings(few=0) if len(pushes) < 3 else None) as cep:
             found: list[tuple[int, int, int]] = []
             cep.register_stream("l", "a BIGINT")
             cep.register_stream("r", "b BIGINT")

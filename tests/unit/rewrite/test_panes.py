@@ -11,8 +11,7 @@ from unittest import mock
 import pytest
 
 import bridge
-from bridge.engine import results as reports
-from bridge.rewrite.aggregates import panes
+from bridge.rewrite.settings import Settings
 from tests.random.test_differential import same_rows
 from tests.support.databases import DATABASES, one_of
 from tests.support.pushes import Events, Rows, told
@@ -47,14 +46,12 @@ SIZES = ((2, 5), (4, 9, 20))
 
 
 @contextlib.contextmanager
-def short(sizes: tuple[int, ...], brief: int) -> Iterator[None]:
+def short(sizes: tuple[int, ...]) -> Iterator[None]:
     """Panes of so few rows that a few events make many; without sizes there are none."""
     with contextlib.ExitStack() as patched:
         for kind in (SQLite, PostgreSQL):
             patched.enter_context(mock.patch.object(kind, "pane_sizes", sizes))
             patched.enter_context(mock.patch.object(kind, "purge_every", 6))
-        patched.enter_context(mock.patch.object(panes, "LONG", 2))
-        patched.enter_context(mock.patch.object(reports, "BRIEF", brief))
         yield
 
 
@@ -68,21 +65,28 @@ def history(seed: int) -> Events:
     return events
 
 
-def all_told(database: Database, events: Events, sizes: list[int]) -> Rows:
-    """The results of all queries over all windows."""
+def all_told(database: Database, events: Events, sizes: list[int], brief: int = Settings.brief) -> Rows:
+    """The results of all queries over all windows, which are long from their third row on."""
     queries = {f"q{n}_{w}": text.format(w=w) for n, text in enumerate(QUERIES) for w in WINDOWS}
-    return told(database, "a INTEGER, b INTEGER, c DOUBLE, d VARCHAR", queries, events, sizes)
+    return told(
+        database,
+        "a INTEGER, b INTEGER, c DOUBLE, d VARCHAR",
+        queries,
+        events,
+        sizes,
+        Settings(long_rows=2, brief=brief),
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_panes_make_no_difference(seed: int, database: Database):
     events, rng = history(seed), Random(seed)
-    with short((), reports.BRIEF):
+    with short(()):
         expected = all_told(database, events, [1] * len(events))
     pushes = [1] * len(events), [rng.choice([1, 2, 3, 17, 30]) for _ in events]
-    with short(SIZES[seed % len(SIZES)], brief=(0, 1)[seed % 2]):
+    with short(SIZES[seed % len(SIZES)]):
         for sizes in pushes:
-            actual = all_told(database, events, sizes)
+            actual = all_told(database, events, sizes, brief=(0, 1)[seed % 2])
             assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
 
 
@@ -90,14 +94,14 @@ def test_panes_make_no_difference(seed: int, database: Database):
 def test_the_least_and_the_greatest_by_blocks(slides: bool, row_store: Database):
     """Of times before 1970, too, where a block does not begin at a multiple that is cut off towards zero."""
     events = [(row, ts - 60) for row, ts in history(7)]
-    with short((), reports.BRIEF):
+    with short(()):
         expected = all_told(row_store, events, [1] * len(events))
     for brief in (0, 1):
         with contextlib.ExitStack() as patched:
             for kind in (base.Database, SQLite, MySQL):
                 patched.enter_context(mock.patch.object(kind, "fast_sliding_min_max", slides))
-            patched.enter_context(short((), brief))
-            actual = all_told(row_store, events, [25, 17])
+            patched.enter_context(short(()))
+            actual = all_told(row_store, events, [25, 17], brief)
         assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
 
 

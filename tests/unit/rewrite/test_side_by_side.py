@@ -11,10 +11,9 @@ from unittest import mock
 import pytest
 import sqlglot
 
-from bridge.engine import results as grouping
-from bridge.engine import results as reports
 from bridge.rewrite.optimize.constants import NotAlike
 from bridge.rewrite.optimize.side_by_side import side_by_side
+from bridge.rewrite.settings import Settings
 from tests.random.test_differential import same_rows
 from tests.support.databases import DATABASES, one_of
 from windows.databases import base
@@ -42,14 +41,13 @@ Rows = dict[str, list[tuple[int, tuple[Any, ...]]]]
 
 
 @contextlib.contextmanager
-def on_databases(done: bool, most: int = grouping.BESIDE) -> Iterator[None]:
-    """On every database, or on none, so many queries at most; no panes, which would be faster."""
+def on_databases(done: bool) -> Iterator[None]:
+    """On every database, or on none; no panes, which would be faster."""
     with contextlib.ExitStack() as patched:
         for kind in (base.Database, MySQL):
             patched.enter_context(mock.patch.object(kind, "side_by_side_frames", done))
         for kept in (SQLite, PostgreSQL):
             patched.enter_context(mock.patch.object(kept, "pane_sizes", ()))
-        patched.enter_context(mock.patch.object(grouping, "BESIDE", most))
         yield
 
 
@@ -63,7 +61,9 @@ def history(seed: int) -> list[tuple[tuple[Any, ...], int]]:
     return events
 
 
-def told(database: Database, events: list[tuple[tuple[Any, ...], int]], size: int, batch: bool) -> tuple[Rows, int]:
+def told(
+    database: Database, events: list[tuple[tuple[Any, ...], int]], size: int, batch: bool, settings: Settings
+) -> tuple[Rows, int]:
     """The results of all queries, the events pushed so many at a time; and how many statements tell of several queries."""
     rows: Rows = {}
 
@@ -73,7 +73,7 @@ def told(database: Database, events: list[tuple[tuple[Any, ...], int]], size: in
             return lambda event: found.append((event.timestamp, tuple(event.payload.values())))
         return lambda table: found.extend((row.pop("ts"), tuple(row.values())) for row in table.to_pylist())
 
-    with database.connect() as cep:
+    with database.connect(settings) as cep:
         cep.register_stream("s", "a INTEGER, b INTEGER, c DOUBLE")
         for place, text in enumerate(QUERIES):
             for number, window in enumerate(WINDOWS):
@@ -90,19 +90,19 @@ def told(database: Database, events: list[tuple[tuple[Any, ...], int]], size: in
 @pytest.mark.parametrize("batch", [False, True])
 def test_side_by_side_makes_no_difference(seed: int, batch: bool, database: Database):
     events = history(seed)
-    with on_databases(False), mock.patch.object(reports, "ARROW_FROM", 1):
-        expected, none = told(database, events, 40, batch)
+    with on_databases(False):
+        expected, none = told(database, events, 40, batch, Settings(arrow_from=1))
         assert none == 0
-    for most, brief in ((grouping.BESIDE, reports.BRIEF), (2, 0)):
-        with on_databases(True, most), mock.patch.multiple(reports, ARROW_FROM=1, BRIEF=brief):
-            actual, several = told(database, events, 40, batch)
+    for settings in (Settings(arrow_from=1), Settings(arrow_from=1, side_by_side=2, brief=0)):
+        with on_databases(True):
+            actual, several = told(database, events, 40, batch, settings)
         assert [name for name in expected if not same_rows(expected[name], actual[name])] == []
         assert several or database.name == "duckdb"
 
 
 def test_a_brief_push_asks_query_by_query_where_windows_are_long(row_store: Database):
     found: dict[str, list[int]] = {"p": [], "q": []}
-    with on_databases(True), mock.patch.object(grouping, "MANY_ROWS", 500), row_store.connect() as cep:
+    with on_databases(True), row_store.connect(Settings(side_by_side_rows=500)) as cep:
         cep.register_stream("s", "a INTEGER")
         for name, window in (("p", 600), ("q", 900)):
             cep.create_query(name, f"SELECT SUM(a) AS n FROM s WINDOW(RANGE {window} MS)")

@@ -1,0 +1,41 @@
+"""The thresholds that choose between equal ways to compute the same rows; tests give others to try every way."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Numbers found by measurement on this project's benchmarks; none of them changes a result.
+
+    >>> Settings(few=0).few
+    0
+    """
+
+    few: int = 16
+    """Events in a push up to which the variant for few events runs."""
+
+    brief: int = 8
+    """A push is brief if its events span at most 1/`brief` of the window."""
+
+    long_rows: int = 512
+    """Rows in a window from which on panes are kept."""
+
+    arrow_from: int = 1_000
+    """Events in a push from which on results are read as Arrow: fewer rows are quicker as tuples."""
+
+    registered_from: int = 1_000
+    """Rows of an Arrow table from which on it is registered, where the database can read it, not copied into an inbox."""
+
+    side_by_side: int = 100
+    """The most queries whose results stand side by side in one statement."""
+
+    side_by_side_rows: int = 4_096
+    """Rows in a window from which on a statement per query is faster for a brief push than one side by side."""
+
+    tidy_events: int = 200_000
+    """Events between two clean-ups by the database."""
+
+    tidy_pushes: int = 10
+    """Pushes that remove rows, at least, between two clean-ups by the database."""

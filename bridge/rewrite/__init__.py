@@ -1,6 +1,7 @@
 """From query objects to SQL: one operator a file, each registering how its node becomes a flow of rows."""
 
 from bridge.rewrite import stateless as stateless
+from bridge.rewrite import windows as windows
 from bridge.rewrite.aggregates import aggregate as aggregate
 from bridge.rewrite.aggregates import snapshot as snapshot
 from bridge.rewrite.flow import Flow, Need
@@ -19,8 +20,5 @@ from bridge.rewrite.tables import change as change
 from bridge.rewrite.tables import changed_window as changed_window
 from bridge.rewrite.tables import stores as stores
 from bridge.rewrite.tables import variables as variables
-from bridge.rewrite.windows import jumping as jumping
-from bridge.rewrite.windows import leaving as leaving
-from bridge.rewrite.windows import sliding as sliding
 
 __all__ = ["Flow", "Need", "Network", "Source"]

@@ -1,4 +1,4 @@
-"""Filter, map and union (O1): they keep no state, so they are written into the statements of whoever reads them."""
+"""Streams, filter, map and union (O1): they keep no state, so they are written into the statements that read them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,22 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, rewrite
-from windows.sql import aliased, column, column_of, derived_table, lexicographically_before, number, row_number
+from windows.sql import aliased, column, column_of, derived_table, lexicographically_before, number, row_number, table
 from windows.times import NEVER
+
+
+@rewrite.register
+def _(node: query.Stream, network: Network, need: Need) -> Flow:
+    source = network.source(node.name)
+    if source.node is not None:
+        return network.under(source.epoch)(source.node, need)
+    columns = {
+        "ts": column("ts"),
+        "seq": column("seq"),
+        "_expires": number(NEVER),
+        **{name: column(name) for name in source.names},
+    }
+    return Flow(source.names, Selection(table(source.inbox or ""), columns))
 
 
 @rewrite.register

@@ -44,10 +44,8 @@ def window(cursor: Cursor) -> Clause:
     """`WINDOW ( [PARTITION BY key, …] RANGE … | ROWS … | UNBOUNDED | NOW | START … STOP … )`."""
     cursor.expect("WINDOW")
     cursor.expect("(")
-    keys = _partition(
-        cursor, ("RANGE", "ROWS", "UNBOUNDED", "NOW", "START", "FIRST", "SESSION", "TRAILING", "TUMBLING")
-    )
-    extent = batch(cursor) if cursor.word() == "START" else _extent(cursor)
+    keys = _partition(cursor, tuple(_EXTENTS))
+    extent = _extent(cursor)
     cursor.expect(")")
 
     def windowed(node: Node, names: Names) -> Node:
@@ -64,38 +62,18 @@ def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:
 
 
 def _extent(cursor: Cursor) -> Extent:
-    position = cursor.position
+    position, read = cursor.position, _EXTENTS.get(cursor.word())
+    if read is None:
+        cursor.fail(f"RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW is expected, not {cursor.shown()}")
     try:
-        if cursor.take("RANGE"):
-            return _range(cursor)
-        if cursor.take("ROWS"):
-            count = whole(cursor)
-            if cursor.take("ORDER BY"):
-                return _top(cursor, count)
-            slide = whole(cursor) if cursor.take("SLIDE") else None
-            return Rows(count, slide, cursor.take("FULL"))
-        if cursor.take("FIRST"):
-            cursor.expect("RANGE") if cursor.word() != "ROWS" else cursor.expect("ROWS")
-            return FirstRows(whole(cursor)) if cursor.word(-1) == "ROWS" else FirstRange(duration(cursor))
-        if cursor.take("TRAILING"):
-            size = duration(cursor)
-            most = whole(cursor) if cursor.take("ROWS") else None
-            of = single(cursor, cursor.until(()), "an expression") if cursor.take("OF") else None
-            return Trailing(size, most, of)
-        if cursor.take("TUMBLING"):
-            return _tumbling(cursor)
-        if cursor.take("SESSION"):
-            return Session(duration(cursor))
+        return read(cursor)
     except ValueError as error:
         cursor.fail(str(error), position)
-    if cursor.take("UNBOUNDED"):
-        return Unbounded()
-    if not cursor.take("NOW"):
-        cursor.fail(f"RANGE 5 S [SLIDE 1 S], ROWS 10 [SLIDE 5], UNBOUNDED or NOW is expected, not {cursor.shown()}")
-    return Now()
 
 
 def _range(cursor: Cursor) -> Range:
+    """`RANGE 5 S [SLIDE 1 S [OFFSET 1 S | OFFSET FIRST] | STEP 1 S]` (W1, W3)."""
+    cursor.expect("RANGE")
     size = duration(cursor)
     if cursor.take("STEP"):
         return Range(size, step=duration(cursor))
@@ -105,8 +83,42 @@ def _range(cursor: Cursor) -> Range:
     return Range(size, slide, duration(cursor) if cursor.take("OFFSET") else 0)
 
 
+def _rows(cursor: Cursor) -> Extent:
+    """`ROWS 10 [SLIDE 5 [FULL]]` (W2, W3), or `ROWS 3 ORDER BY …` (W9)."""
+    cursor.expect("ROWS")
+    count = whole(cursor)
+    if cursor.take("ORDER BY"):
+        return _top(cursor, count)
+    slide = whole(cursor) if cursor.take("SLIDE") else None
+    return Rows(count, slide, cursor.take("FULL"))
+
+
+def _first(cursor: Cursor) -> Extent:
+    """`FIRST ROWS 10` or `FIRST RANGE 5 S` (W7)."""
+    cursor.expect("FIRST")
+    if cursor.take("ROWS"):
+        return FirstRows(whole(cursor))
+    cursor.expect("RANGE")
+    return FirstRange(duration(cursor))
+
+
+def _session(cursor: Cursor) -> Session:
+    """`SESSION 5 S` (W8)."""
+    cursor.expect("SESSION")
+    return Session(duration(cursor))
+
+
+def _trailing(cursor: Cursor) -> Trailing:
+    """`TRAILING 5 S [ROWS 10] [OF v]` (W10)."""
+    cursor.expect("TRAILING")
+    size = duration(cursor)
+    count = whole(cursor) if cursor.take("ROWS") else None
+    return Trailing(size, count, single(cursor, cursor.until(()), "an expression") if cursor.take("OF") else None)
+
+
 def _tumbling(cursor: Cursor) -> Tumbling:
-    """`5 S [OFFSET 1 S] OF v`, after `TUMBLING` (W11)."""
+    """`TUMBLING 5 S [OFFSET 1 S] OF v` (W11)."""
+    cursor.expect("TUMBLING")
     size, origin = duration(cursor), None
     if cursor.take("OFFSET"):
         origin = 0 if cursor.take("0", "MS") else duration(cursor)
@@ -128,6 +140,23 @@ def _top(cursor: Cursor, count: int) -> Top:
         return Top(count, tuple(terms))
     cursor.expect("OF")
     return Top(count, tuple(terms), plain(cursor, listed(cursor, cursor.until(()), "a key")))
+
+
+def _unbounded(cursor: Cursor) -> Unbounded:
+    cursor.expect("UNBOUNDED")
+    return Unbounded()
+
+
+def _now(cursor: Cursor) -> Now:
+    cursor.expect("NOW")
+    return Now()
+
+
+_EXTENTS: dict[str, Callable[[Cursor], Extent]] = {
+    "RANGE": _range, "ROWS": _rows, "UNBOUNDED": _unbounded, "NOW": _now, "START": batch, "FIRST": _first,
+    "SESSION": _session, "TRAILING": _trailing, "TUMBLING": _tumbling,
+}  # fmt: skip
+"""What reads each kind of window, by the word that it begins with."""
 
 
 # MATCHING -------------------------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from bridge.rewrite.flow import FROM, Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.variants import Variants, Writer
-from bridge.rewrite.windows.expiry import expired_now
-from bridge.rewrite.windows.sliding import pushed_out
+from bridge.rewrite.windows.expiry import expires_in_push
+from bridge.rewrite.windows.row_count import with_evictions
 from windows.databases.base import NESTED_LOOP, Database
 from windows.sql import (
     aliased,
@@ -210,7 +210,7 @@ def _(node: query.Aggregate, flow: Flow) -> Flow:
     """W5: a result counts until the next one of its group replaces it."""
     assert flow.content is not None
     keys: list[exp.Expr] = [column(f"_key{place}") for place in range(len(node.group_by))]
-    return dataclasses.replace(flow, content=pushed_out(flow.content, flow, 1, keys), counted=True, last=None)
+    return dataclasses.replace(flow, content=with_evictions(flow.content, flow, 1, keys), counted=True, last=None)
 
 
 # The join form ---------------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
         moments,
         conditions=(
             *content.conditions,
-            *expired_now(below),
+            *expires_in_push(below),
         ),
     )
     distinct = derived_table(moments.select().distinct(), "x")

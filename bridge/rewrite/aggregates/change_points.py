@@ -21,7 +21,7 @@ from bridge.rewrite.aggregates.panes import UNTIL
 from bridge.rewrite.aggregates.partials import Parts, nothing_of
 from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Need, Selection
 from bridge.rewrite.network import Network, clock
-from bridge.rewrite.windows.expiry import expired_now, pushers
+from bridge.rewrite.windows.expiry import evicting_inputs, expires_in_push
 from windows.sql import (
     aliased,
     bigint_never,
@@ -53,7 +53,7 @@ def moments_of(node: query.Aggregate, below: Flow, network: Network) -> OfTime |
         return None
     if not below.counted and below.size not in (None, NEVER):
         return OfTime(node, below)
-    triggers = pushers(node)
+    triggers = evicting_inputs(node)
     if not last_rows(node, below) or len(triggers) != 1:
         return None
     return OfRows(node, below, network.rewrite(triggers[0], Need.ARRIVALS))
@@ -176,7 +176,7 @@ class OfTime(_Moments):
         assert self.below.content is not None
         content = self.below.content
         rows = content.project({"ts": column("_expires"), "seq": column("seq"), **self._keys})
-        rows = dataclasses.replace(rows, conditions=(*content.conditions, *expired_now(self.below)))
+        rows = dataclasses.replace(rows, conditions=(*content.conditions, *expires_in_push(self.below)))
         place = row_number([column("ts")], [exp.Min(this=column("seq"))])
         system = {"seq": bigint_zero(), "_expires": bigint_never(), "_place": place}
         found = exp.select(

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.rewrite.flow import AT_LEAST, NTH, Flow, Selection
-from bridge.rewrite.windows.sliding import oldest_seen
+from bridge.rewrite.windows.row_count import oldest_seq
 from windows.nested import is_list
 from windows.sql import aliased, column, column_of, derived_table, null_safe_equal, number, over
 from windows.times import NEVER
@@ -147,7 +147,7 @@ def by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:
     alike = [
         null_safe_equal(kept.value(key, "o"), column_of("t", f"_key{groups.index(key)}")) for key in below.last.keys
     ]
-    since = exp.GTE(this=column_of("w", "seq"), expression=oldest_seen(below, column_of("t", "seq"), alike))
+    since = exp.GTE(this=column_of("w", "seq"), expression=oldest_seq(below, column_of("t", "seq"), alike))
     return dataclasses.replace(below.content, source=kept.source), since
 
 

@@ -15,7 +15,7 @@ from bridge.rewrite.aggregates.frames import keys_of
 from bridge.rewrite.aggregates.join import Aggregation, guarded
 from bridge.rewrite.flow import Flow, Selection, not_later, valid
 from bridge.rewrite.network import Network
-from bridge.rewrite.windows.expiry import expired_now, is_put_out_first, pushers, put_out_by
+from bridge.rewrite.windows.expiry import evicting_inputs, expires_in_push, is_evicted_before_expiry, is_evicted_by
 from windows.sql import (
     aliased,
     bigint_zero,
@@ -80,7 +80,7 @@ def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
     entering = _told(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)
     expiring: exp.Query = (timed := _expiring(below, last, keys))
     if below.counted:
-        first = is_put_out_first(below.content)
+        first = is_evicted_before_expiry(below.content)
         pushed_out = _pushed_out(node, below, network, last, keys).where(first)
         expiring = exp.union(timed.where(exp.Not(this=exp.paren(first.copy()))), pushed_out, distinct=False)
     changes = exp.union(entering, expiring, distinct=False)
@@ -98,7 +98,9 @@ def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: 
 def _expiring(below: Flow, age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
     """What time has put out of the window since the push before."""
     assert below.content is not None
-    return _told(below.content, {"ts": column("_expires"), "seq": bigint_zero()}, age, keys).where(*expired_now(below))
+    return _told(below.content, {"ts": column("_expires"), "seq": bigint_zero()}, age, keys).where(
+        *expires_in_push(below)
+    )
 
 
 def _pushed_out(
@@ -107,4 +109,4 @@ def _pushed_out(
     """What the rows of this push have put out, also those that a filter above the window hides."""
     assert below.content is not None
     told = _told(below.content, {"ts": column("_out_ts"), "seq": column("_out")}, age, keys)
-    return told.where(put_out_by(below.content, pushers(node), network))
+    return told.where(is_evicted_by(below.content, evicting_inputs(node), network))

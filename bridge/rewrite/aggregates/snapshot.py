@@ -14,8 +14,8 @@ from bridge.rewrite.aggregates.on_change import told_at
 from bridge.rewrite.flow import Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import CLOCK, Network, add_table, arrived, derived_content, rewrite
 from bridge.rewrite.plan import Insert, Operator
-from bridge.rewrite.windows.jumping import first_time, number_rows, replaced_by_next
-from bridge.rewrite.windows.trailing import placed
+from bridge.rewrite.windows.jumps import first_time, number_rows, replaced_by_next
+from bridge.rewrite.windows.top import order_of
 from windows.databases import Database
 from windows.sql import (
     aliased,
@@ -38,7 +38,7 @@ MOMENT = ("ts", "seq", "_expires")
 @rewrite.register
 def _(node: Snapshot, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        operator.result = held(node, network, placed(node.input))
+        operator.result = held(node, network, order_of(node.input))
 
     return network.give(network.operator(node, build, "Snapshot"), node, need)
 
@@ -72,7 +72,7 @@ def held(node: Snapshot, network: Network, order: Sequence[exp.Ordered] = ()) ->
 @derived_content.register
 def _(node: Snapshot, flow: Flow) -> Flow:
     """What is told after so many rows is replaced by what is told next."""
-    return flow if node.time is not None else replaced_by_next(node, flow)
+    return flow if node.time is not None else replaced_by_next(flow)
 
 
 # Aggregates -----------------------------------------------------------------------------------------------------------

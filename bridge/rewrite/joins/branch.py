@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.flow import INSERTED, OUT, Flow, Selection, not_later, seen, valid
 from bridge.rewrite.joins.equations import split
-from bridge.rewrite.windows.sliding import oldest_seen
+from bridge.rewrite.windows.row_count import oldest_seq
 from windows.sql import (
     RELATION_ORDER_PREFIX,
     aliased,
@@ -221,7 +221,7 @@ class Branch:
         assert part.flow is not None
         alike = [exp.EQ(this=key, expression=replaced(its, self._value)) for key, its in self._sought[part.alias]]
         at = qualify_columns(self.rows[self.trigger.alias].columns["seq"].copy(), self.trigger.alias)
-        oldest = oldest_seen(part.flow, at, alike, itself=False)
+        oldest = oldest_seq(part.flow, at, alike, inclusive=False)
         return exp.GTE(this=column_of(part.alias, "seq"), expression=oldest)
 
     def _bound(self, condition: exp.Expr, part: Part) -> exp.Expr:

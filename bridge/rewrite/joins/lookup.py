@@ -13,7 +13,7 @@ from bridge.rewrite.flow import Flow, Need, Selection, seen
 from bridge.rewrite.joins.correlate import related
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
-from bridge.rewrite.windows.trailing import placed
+from bridge.rewrite.windows.top import order_of
 from windows.sql import aliased, column, column_of, derived_table, number, parenthesized, qualify_columns
 
 
@@ -96,7 +96,7 @@ def _found(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) -> 
 def _at_place(rows: exp.Select, node: query.SubqueryColumn, inner: Flow) -> exp.Select:
     """The row at a place of the window's order, or from its end."""
     assert inner.content is not None and node.place is not None
-    order = placed(node.source) or [exp.Ordered(this=column(name), desc=True) for name in ("ts", "seq", *inner.order)]
+    order = order_of(node.source) or [exp.Ordered(this=column(name), desc=True) for name in ("ts", "seq", *inner.order)]
     for term in order:
         term.set("this", inner.content.value(term.this, "w"))
         if node.place < 0:

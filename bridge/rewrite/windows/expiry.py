@@ -1,4 +1,4 @@
-"""Which rows a push has put out of a window: those that time ends, and those that other rows push out."""
+"""The rows that leave a window with this push: conditions for expiry by time, and for eviction by other rows."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ from windows.sql import column_of, number, qualify_columns
 from windows.times import NEVER
 
 
-def expired_now(below: Flow) -> list[exp.Expr]:
-    """Whether time has put a row out of the window since the push before: by its own time where it can, which has an index."""
+def expires_in_push(below: Flow) -> list[exp.Expr]:
+    """Conditions that a row's expiry lies after the previous push's time and up to now.
+
+    They are on the row's `ts`, which has an index, where every row is valid for the same time.
+    """
     assert below.content is not None
-    over, ends = below.content.columns["_expires"], [clock("before"), clock("now")]
+    expiry, ends = below.content.columns["_expires"], [clock("before"), clock("now")]
     if below.size not in (None, NEVER):
-        over, ends = (
-            below.content.columns["ts"],
-            [exp.Sub(this=end, expression=number(below.size or 0)) for end in ends],
-        )
-    return [exp.GT(this=over.copy(), expression=ends[0]), exp.LTE(this=over.copy(), expression=ends[1])]
+        expiry = below.content.columns["ts"]
+        ends = [exp.Sub(this=end, expression=number(below.size or 0)) for end in ends]
+    return [exp.GT(this=expiry.copy(), expression=ends[0]), exp.LTE(this=expiry.copy(), expression=ends[1])]
 
 
-def is_put_out_first(content: Selection) -> exp.Expr:
-    """Whether a row is put out by others before time does it."""
+def is_evicted_before_expiry(content: Selection) -> exp.Expr:
+    """Whether other rows evict a row before its time is over."""
     return exp.LT(this=content.columns["_out_ts"].copy(), expression=content.columns["_expires"].copy())
 
 
-def put_out_by(content: Selection, pushers: Sequence[Node], network: Network) -> exp.Expr:
-    """Whether rows of this push, of these nodes, have put a row out."""
-    selects = [network.rewrite(one, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for one in pushers]
-    arrived = exp.Subquery(this=selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False))
+def is_evicted_by(content: Selection, nodes: Sequence[Node], network: Network) -> exp.Expr:
+    """Whether a row that one of the nodes gave in this push evicts a row."""
+    selects = [network.rewrite(node, Need.ARRIVALS).arrivals.select(["ts", "seq"]) for node in nodes]
+    arrivals = exp.Subquery(this=selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False))
     outs = [qualify_columns(content.columns[name].copy(), "q") for name in OUT[:2]]
     pairs = [exp.EQ(this=column_of("p", name), expression=out) for name, out in zip(("ts", "seq"), outs, strict=True)]
-    return exp.Exists(this=exp.select(number(1)).from_(arrived.as_("p", quoted=True)).where(*pairs))
+    return exp.Exists(this=exp.select(number(1)).from_(arrivals.as_("p", quoted=True)).where(*pairs))
 
 
-def pushers(node: Node) -> list[Node]:
-    """Whose rows put others out of the windows that are read, perhaps filtered or joined."""
-    found: list[Node] = []
+def evicting_inputs(node: Node) -> list[Node]:
+    """The nodes whose rows evict others from the windows that a node reads, perhaps filtered or joined."""
+    inputs: list[Node] = []
     for below in node.inputs_of:
         if isinstance(below, query.Window):
-            found.append(below.input)
+            inputs.append(below.input)
         elif isinstance(below, ChangedWindow):
-            found += [trigger for trigger, _ in below.changes]
+            inputs += [trigger for trigger, _ in below.changes]
         else:
-            found += pushers(below)
-    return found
+            inputs += evicting_inputs(below)
+    return inputs

@@ -1,4 +1,4 @@
-"""Windows that rows enter only in the beginning, and never leave (W7)."""
+"""Windows that rows enter only at the beginning, and never leave: FIRST ROWS and FIRST RANGE (W7)."""
 
 from __future__ import annotations
 
@@ -8,54 +8,61 @@ from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, clock, row_columns
 from bridge.rewrite.plan import Insert, Operator
+from bridge.rewrite.windows.window import as_operator, key_columns, rewrite_window
 from windows.extents import FirstRange, FirstRows
-from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
+from windows.sql import (
+    aliased,
+    aliased_table,
+    column,
+    column_of,
+    derived_table,
+    null_safe_equal,
+    number,
+    row_number,
+    table,
+)
 from windows.times import NEVER
 
-__all__ = ["rewrite_first"]
+
+@rewrite_window.register
+def _(extent: FirstRows, node: query.Window, network: Network, need: Need) -> Flow:
+    return as_operator(node, network, need, _first_rows)
 
 
-def rewrite_first(node: query.Window, network: Network, need: Need) -> Flow:
-    """The arrivals that enter; the others are none of this window."""
-    below = network.rewrite(node.input, Need.ARRIVALS)
-
-    def build(operator: Operator) -> None:
-        make = _by_count if isinstance(node.extent, FirstRows) else _by_time
-        rows = make(operator, node, network, below)
-        operator.result = Flow(below.names, rows, order=below.order, timed=below.timed, size=NEVER)
-
-    operator = network.operator(node, build, f"Window({node.extent})")
-    return network.give(operator, node, need)
+@rewrite_window.register
+def _(extent: FirstRange, node: query.Window, network: Network, need: Need) -> Flow:
+    return as_operator(node, network, need, _first_range)
 
 
-def _by_count(operator: Operator, node: query.Window, network: Network, below: Flow) -> Selection:
-    """The rows whose number in the stream, of their key, is at most `count`; those that entered are counted in a table."""
+def _first_rows(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
+    """The rows whose number in the stream, per key, is at most `count`; a table keeps those that have entered."""
     assert isinstance(node.extent, FirstRows)
-    entered = network.name("entered", node)
-    keys = {f"_part{place}": key for place, key in enumerate(node.partition_by)}
+    entered, keys = network.name("entered", node), key_columns(node)
     rows = below.arrivals.project({**row_columns(below, number(NEVER)), **keys})
     arrivals = derived_table(rows.select(), "a")
-    place = over(exp.RowNumber(), (column_of("a", key) for key in keys), (column_of("a", name) for name in below.key))
+    place = row_number((column_of("a", key) for key in keys), (column_of("a", name) for name in below.key))
     known = exp.select(exp.Count(this=exp.Star())).from_(aliased_table(entered, "p"))
     known = known.where(*(null_safe_equal(column_of("p", key), column_of("a", key)) for key in keys))
     columns = [column_of("a", name) for name in rows.columns]
-    moments = [column_of("a", name) for name in dict.fromkeys(("ts", "seq", *below.order, *keys))]
-    numbered = exp.select(*columns, aliased(place, "_number"), aliased(exp.Subquery(this=known), "_n")).from_(arrivals)
-    shape = exp.select(*moments).from_(arrivals.copy())
-    add_table(operator, entered, shape, ((*keys,),) if keys else ())
+    identity = [column_of("a", name) for name in dict.fromkeys(("ts", "seq", *below.order, *keys))]
+    counts = (aliased(place, "_number"), aliased(exp.Subquery(this=known), "_n"))
+    add_table(operator, entered, exp.select(*identity).from_(arrivals.copy()), ((*keys,),) if keys else ())
     total = exp.Add(this=column("_number"), expression=column("_n"))
     within = exp.LTE(this=total, expression=number(node.extent.count))
-    first = exp.select(*map(column, rows.columns)).from_(derived_table(numbered, "f")).where(within)
-    noted = exp.select(*(column(moment.name) for moment in moments))
-    operator.steps.append(Insert(entered, noted.from_(derived_table(first, "e"))))
-    mine = [exp.EQ(this=column_of("e", name), expression=column_of("a", name)) for name in ("ts", "seq", *below.order)]
-    is_in = exp.Exists(this=exp.select(number(1)).from_(aliased_table(entered, "e")).where(*mine))
-    listed = exp.select(*(column_of("a", name) for name in rows.columns)).from_(arrivals.copy()).where(is_in)
-    return Selection.of(exp.Subquery(this=listed), rows.columns)
+    first = exp.select(*map(column, rows.columns))
+    first = first.from_(derived_table(exp.select(*columns, *counts).from_(arrivals), "f")).where(within)
+    entering = exp.select(*(column(each.name) for each in identity)).from_(derived_table(first, "e"))
+    operator.steps.append(Insert(entered, entering))
+    same_row = [
+        exp.EQ(this=column_of("e", name), expression=column_of("a", name)) for name in ("ts", "seq", *below.order)
+    ]
+    has_entered = exp.Exists(this=exp.select(number(1)).from_(aliased_table(entered, "e")).where(*same_row))
+    result = exp.select(*(column_of("a", name) for name in rows.columns)).from_(arrivals.copy()).where(has_entered)
+    return _never_leaving(Selection.of(exp.Subquery(this=result), rows.columns), below)
 
 
-def _by_time(operator: Operator, node: query.Window, network: Network, below: Flow) -> Selection:
-    """The rows that come within `size` of the time at which the query began."""
+def _first_range(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
+    """The rows that arrive within `size` after the time at which the query began, which a table keeps."""
     assert isinstance(node.extent, FirstRange)
     begun = network.name("begun", node)
     beginning = exp.select(aliased(clock("before"), "ts"))
@@ -65,4 +72,8 @@ def _by_time(operator: Operator, node: query.Window, network: Network, below: Fl
     since = exp.Subquery(this=exp.select(column("ts")).from_(table(begun)))
     end = exp.Add(this=since, expression=number(node.extent.size))
     rows = below.arrivals.project(row_columns(below, number(NEVER)))
-    return rows.where(exp.LT(this=column("ts"), expression=end))
+    return _never_leaving(rows.where(exp.LT(this=column("ts"), expression=end)), below)
+
+
+def _never_leaving(rows: Selection, below: Flow) -> Flow:
+    return Flow(below.names, rows, order=below.order, timed=below.timed, size=NEVER)

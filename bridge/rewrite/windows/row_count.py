@@ -1,0 +1,104 @@
+"""Windows of the last n rows: ROWS, which slides (W2) or jumps (W3)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.rewrite.flow import NTH, Flow, LastRows, Need, Selection
+from bridge.rewrite.network import Network, indexed_by
+from bridge.rewrite.plan import Operator
+from bridge.rewrite.windows.evictions import purge_evicted
+from bridge.rewrite.windows.jumps import content_at_jumps, number_rows
+from bridge.rewrite.windows.window import as_operator, key_columns, on_arrival, rewrite_window, window_table
+from windows.extents import Rows
+from windows.sql import aliased, aliased_table, column, column_of, number, over, row_number
+from windows.times import NEVER
+
+
+@rewrite_window.register
+def _(extent: Rows, node: query.Window, network: Network, need: Need) -> Flow:
+    if extent.slide is not None:
+        return as_operator(node, network, need, _at_rows)
+
+    def content(operator: Operator, arrivals: Flow) -> Flow:
+        name, rows = window_table(operator, node, network, arrivals, lambda rows: _indexes(rows, node, network))
+        keys = list(node.partition_by)
+        arrivals = dataclasses.replace(arrivals, last=LastRows(extent.count, node.partition_by, rows))
+        operator.purges.append(purge_evicted(name, with_evictions(rows, arrivals, extent.count, keys), arrivals))
+        numbered = with_evictions(rows, arrivals, extent.count, keys, numbers=True)
+        return dataclasses.replace(arrivals, content=numbered, counted=True)
+
+    return on_arrival(node, network, need, content)
+
+
+def _indexes(rows: exp.Select, node: query.Window, network: Network) -> tuple[tuple[str, ...], ...]:
+    """By row number; of a window per key also by key, as an event's statements read its key's rows only."""
+    if node.partition_by and all(isinstance(key, exp.Column) for key in node.partition_by):
+        return (("seq",), (*(key.name for key in node.partition_by), "seq"))
+    return indexed_by("seq", rows, network)
+
+
+def with_evictions(
+    content: Selection, flow: Flow, count: int, keys: list[exp.Expr], numbers: bool = False
+) -> Selection:
+    """The rows with the row that evicts each, the one `count` places later per key; and with `NTH`, if `numbers`."""
+    order = [column(name) for name in flow.key]
+
+    def later(name: str) -> exp.Expr:
+        lead = exp.Lead(this=column(name), offset=number(count), default=number(NEVER))
+        return over(lead, keys, order)
+
+    extra = {
+        "_out_ts": later("ts"),
+        "_out": later("seq"),
+        "_out_place": later("_place") if flow.order else number(NEVER),
+        **({NTH: row_number(keys, order)} if numbers else {}),
+    }
+    select = content.select().select(*(aliased(value, name) for name, value in extra.items()))
+    return Selection.of(exp.Subquery(this=select), [*content.columns, *extra])
+
+
+def oldest_seq(flow: Flow, at: exp.Expr, same_key: Sequence[exp.Expr] = (), inclusive: bool = True) -> exp.Expr:
+    """The `seq` of the oldest row in a window of the last rows when the arrival numbered `at` has come, by an index.
+
+    Args:
+        same_key: conditions on a row `o` that mean it is of the arrival's key.
+        inclusive: whether the arrival is itself the newest of these rows.
+    """
+    assert flow.last is not None
+    size, _, kept = flow.last
+    if size == 1 and inclusive:
+        return at
+    before = (exp.LT if inclusive else exp.LTE)(this=column_of("o", "seq"), expression=at)
+    older = exp.select(column_of("o", "seq")).from_(kept.item("o")).where(*same_key, before)
+    newest_first = exp.Ordered(this=column_of("o", "seq"), desc=True)
+    older = older.order_by(newest_first).limit(1).offset(size - 1 - inclusive)
+    return exp.Coalesce(this=exp.Subquery(this=older), expressions=[number(0)])
+
+
+def _at_rows(operator: Operator, node: query.Window, network: Network, below: Flow) -> Flow:
+    """W3: after every `slide`-th row (per key) the last `count` rows, with that row's ts and seq."""
+    assert isinstance(node.extent, Rows) and node.extent.slide is not None
+    count, slide, full = node.extent.count, node.extent.slide, node.extent.full
+    raw, keys = network.name("raw", node), key_columns(node)
+    number_rows(operator, raw, below, keys, count)
+    oldest = exp.Sub(this=column_of("t", "_number"), expression=number(count))
+    near = [
+        exp.LTE(this=column_of("r", "_number"), expression=column_of("t", "_number")),
+        exp.GT(this=column_of("r", "_number"), expression=oldest),
+    ]
+    jumps, rows = aliased_table(raw, "t"), aliased_table(raw, "r")
+    return content_at_jumps(below, list(keys), jumps, rows, "_number", near, [_jumps(count, slide, full)])
+
+
+def _jumps(count: int, slide: int, full: bool) -> exp.Expr:
+    """Whether the window jumps at a row `t`: at each slide-th one, with `full` only from the count-th on."""
+    rest = exp.Mod(this=column_of("t", "_number"), expression=number(slide))
+    if not full:
+        return exp.EQ(this=rest, expression=number(0))
+    is_full = exp.GTE(this=column_of("t", "_number"), expression=number(count))
+    return exp.and_(is_full, exp.EQ(this=rest, expression=number(count % slide)))

@@ -1,0 +1,50 @@
+"""The rows that leave a window, reported when they leave (EPL's rstream): as time passes, or evicted by an event."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from bridge.query.epl_output import RStream
+from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.network import Network, rewrite
+from bridge.rewrite.plan import Operator
+from bridge.rewrite.windows.expiry import evicting_inputs, expires_in_push, is_evicted_before_expiry, is_evicted_by
+from windows.sql import aliased, bigint_zero, column, derived_table, number, row_number
+from windows.times import NEVER
+
+_ARRIVAL_ORDER = ("_in_ts", "_in_seq", "_in_place")
+
+
+@rewrite.register
+def _(node: RStream, network: Network, need: Need) -> Flow:
+    def build(operator: Operator) -> None:
+        operator.result = _left_in_push(node, network)
+
+    return network.give(network.operator(node, build, "RStream"), node, need)
+
+
+def _left_in_push(node: RStream, network: Network) -> Flow:
+    """The rows that left since the previous push, in the order of their arrival."""
+    below = network.rewrite(node.input, Need.CONTENT)
+    assert below.content is not None
+    expired = _with_arrival(below, {"ts": column("_expires"), "seq": bigint_zero()}).where(*expires_in_push(below))
+    left: exp.Query = expired
+    if below.counted:
+        evicted_first = is_evicted_before_expiry(below.content)
+        by_these = is_evicted_by(below.content, evicting_inputs(node), network)
+        evicted = _with_arrival(below, {"ts": column("_out_ts"), "seq": column("_out")}).where(by_these, evicted_first)
+        left = exp.union(expired.where(exp.Not(this=exp.paren(evicted_first.copy()))), evicted, distinct=False)
+    place = row_number(map(column, ("ts", "seq")), map(column, _ARRIVAL_ORDER))
+    names = ("ts", "seq", *below.names)
+    rows = exp.select(*map(column, names), aliased(number(NEVER), "_expires"), aliased(place, "_place"))
+    rows = rows.from_(derived_table(left, "l"))
+    result = Selection.of(exp.Subquery(this=rows), ("ts", "seq", "_expires", "_place", *below.names))
+    return Flow(below.names, result, order=("_place",), timed=True)
+
+
+def _with_arrival(below: Flow, leaving: dict[str, exp.Expr]) -> exp.Select:
+    """The content, each row with the ts and seq at which it leaves, and with those of its arrival."""
+    assert below.content is not None
+    place = column("_place") if below.order else bigint_zero()
+    arrival = dict(zip(_ARRIVAL_ORDER, (column("ts"), column("seq"), place), strict=True))
+    return below.content.project({**leaving, **arrival, **{name: column(name) for name in below.names}}).select()

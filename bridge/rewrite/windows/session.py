@@ -1,0 +1,48 @@
+"""Sessions (W8): rows without a pause between them, which all leave at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.network import Network, clock, indexed_by
+from bridge.rewrite.plan import Operator
+from bridge.rewrite.windows.window import on_arrival, purge_of, rewrite_window, window_table
+from windows.extents import Session
+from windows.sql import aliased, column, derived_table, number, over
+
+
+@rewrite_window.register
+def _(extent: Session, node: query.Window, network: Network, need: Need) -> Flow:
+    def content(operator: Operator, arrivals: Flow) -> Flow:
+        name, rows = window_table(operator, node, network, arrivals, lambda rows: indexed_by("_expires", rows, network))
+        sessions = _with_ends(rows, arrivals, extent.gap, node.partition_by)
+        ended = exp.LTE(this=column("_expires"), expression=clock("now"))
+        finished = dataclasses.replace(sessions, conditions=(*sessions.conditions, ended))
+        operator.purges.append(purge_of(name, finished, arrivals.key))
+        return dataclasses.replace(arrivals, content=sessions)
+
+    return on_arrival(node, network, need, content)
+
+
+def _with_ends(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:
+    """The rows, each expiring with its session, as far as it is known: at its newest row's ts + gap.
+
+    A later row prolongs a session only before it ends, so what was read of it before that stays right.
+    """
+    order = [column(name) for name in flow.key]
+    before = over(exp.Lag(this=column("ts"), offset=number(1)), keys, order)
+    paused = exp.GTE(this=exp.Sub(this=column("ts"), expression=before), expression=number(gap))
+    begins = exp.Case().when(paused, number(1)).else_(number(0))
+    inner = content.select().select(aliased(begins, "_starts"))
+    segment = over(exp.Sum(this=column("_starts")), keys, order)
+    middle = exp.select("*", aliased(segment, "_segment")).from_(derived_table(inner, "i"))
+    newest = over(exp.Max(this=column("ts")), [*keys, column("_segment")], [])
+    names = [name for name in content.columns if name != "_expires"]
+    ends = aliased(exp.Add(this=newest, expression=number(gap)), "_expires")
+    outer = exp.select(*map(column, names), ends).from_(derived_table(middle, "m"))
+    return Selection.of(exp.Subquery(this=outer), content.columns)

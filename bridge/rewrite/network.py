@@ -6,7 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import singledispatch
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
@@ -18,14 +18,15 @@ from bridge.query.epl_output import RStream, Snapshot
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import ReadSQL
-from bridge.rewrite.flow import FROM, OUT, TIMES, Flow, Need, Selection
+from bridge.rewrite.derived_window import leaving_with, purge_expired_results
+from bridge.rewrite.flow import TIMES, Flow, Need, Selection
 from bridge.rewrite.plan import Insert, Operator, Purge, Table
 from bridge.rewrite.settings import Settings
+from bridge.rewrite.state_changes import StateChanges
 from bridge.rewrite.variants import Variants
 from nfa.temporal.tree import is_timed
 from windows.databases.base import Database
-from windows.sql import aliased, column, column_of, lexicographically_before, null_safe_equal, number, row_number, table
-from windows.times import NEVER
+from windows.sql import column, column_of, number, row_number, table
 
 if TYPE_CHECKING:
     from bridge.stores.outbox import Outbox
@@ -80,11 +81,9 @@ class Network:
         self.epoch = 0
         self.written: frozenset[str] = frozenset()
         """The tables that queries write: what is read of them is read at its place among the steps."""
-        self._state = names.tables
+        self.state_changes = StateChanges(names.tables)
         self.read_late: set[Node] = set()
         """What reads tables that nobody wrote when it was created: it is read when all steps are done."""
-        self._changers: dict[str, list[frozenset[str]]] = {}
-        """Of each table that statements change the streams that each of them reads."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self._before: dict[int, tuple[Operator, dict[str, object]]] = {}
         """How the operators were that what is under way has added to."""
@@ -161,12 +160,12 @@ class Network:
     @contextlib.contextmanager
     def restored_on_error(self) -> Iterator[None]:
         """All operators go back to how they were, where a query that adds to some of them is refused within."""
-        changers = {name: list(found) for name, found in self._changers.items()}
+        changes = self.state_changes.copy()
         self._before = {}
         try:
             yield
         except BaseException:
-            self._changers = changers
+            self.state_changes.restore(changes)
             for operator, state in self._before.values():
                 vars(operator).update(state)
             raise
@@ -182,27 +181,6 @@ class Network:
     def kept(self, node: Node) -> list[int]:
         """The epochs in which a window was made that is still kept."""
         return [epoch for known, epoch in self._by_node if known == node]
-
-    def changes(self, names: Iterable[str]) -> bool:
-        """Whether statements change one of these tables: what is read of them is kept as it was, at its place."""
-        return any(name in self._state for name in names)
-
-    def note_change(self, name: str, node: Node) -> None:
-        """Notes that a statement changes this table."""
-        streams = frozenset(below.name.lower() for below in query.walk(node) if isinstance(below, query.Stream))
-        self._changers.setdefault(name.lower(), []).append(streams)
-
-    def changed_by(self, name: str, node: Node) -> set[str]:
-        """The streams that a node reads whose events change this table."""
-        streams = {below.name.lower(): below.name for below in query.walk(node) if isinstance(below, query.Stream)}
-        return {
-            streams[one] for streams_of in self._changers.get(name.lower(), []) for one in streams_of & set(streams)
-        }
-
-    def as_of_now(self, node: Node, tables: Iterable[str]) -> Hashable:
-        """What reads tables is known by what they are: another statement that changes one may come before its like."""
-        numbers = tuple((name, len(self._changers[name])) for name in sorted(tables) if name in self._changers)
-        return (node, numbers) if numbers else node
 
     def windows(self) -> list[Node]:
         """All windows kept."""
@@ -300,7 +278,7 @@ class Network:
         if origins := self._noting(name, operator.origins):
             flow = leaving_with(flow, origins)
         # What is replaced goes first: without the row that replaced it, it would count again.
-        operator.purges += [_purge_left(name, flow), expired(name)] if flow.counted else [expired(name)]
+        operator.purges += [purge_expired_results(name, flow), expired(name)] if flow.counted else [expired(name)]
         return flow
 
     def streams(self, node: Node) -> frozenset[str]:
@@ -337,69 +315,6 @@ def rewrite(node: Node, network: Network, need: Need) -> Flow:
 def derived_content(node: Node, flow: Flow) -> Flow:
     """What a derived window holds besides the rule of `_expires`; an aggregate's rows are replaced by newer ones."""
     return flow
-
-
-def leaving_with(flow: Flow, origins: Sequence[tuple[Flow, dict[str, str]]]) -> Flow:
-    """The content joined with the rows it came from: it leaves with the first of them, and is gone where they are."""
-    assert flow.content is not None
-    own = [name for name in flow.content.columns if name not in OUT]
-    joined = exp.select(*(column_of("d", name) for name in own)).from_(flow.content.item("d"))
-    leave: dict[str, exp.Expr] | None = {name: column_of("d", name) for name in OUT} if flow.counted else None
-    for place, (origin, pairs) in enumerate(origins, 1):
-        alias = f"o{place}"
-        select = cast("Selection", origin.content).select([*pairs, *OUT])
-        by_jump = not set(origin.jump).isdisjoint(pairs)
-        rows = exp.Subquery(this=select.distinct() if by_jump else select)
-        on = exp.and_(
-            *(_paired(column_of(alias, its), column_of("d", own), its in origin.jump) for its, own in pairs.items())
-        )
-        joined = joined.join(rows.as_(alias, quoted=True), on=on)
-        out: dict[str, exp.Expr] = {name: column_of(alias, name) for name in OUT}
-        if by_jump:
-            out[OUT[2]] = _place_of_jump(flow.content, out)
-        elif any(theirs != mine for theirs, mine in pairs.items()):
-            out[OUT[2]] = _end_or_begin(out)
-        leave = out if leave is None else _first(leave, out)
-    joined = joined.select(*(aliased(value, name) for name, value in (leave or {}).items()))
-    content = Selection.of(exp.Subquery(this=joined), [*own, *OUT])
-    return dataclasses.replace(flow, content=content, counted=True, last=None)
-
-
-def _paired(left: exp.Expr, right: exp.Expr, nullable: bool) -> exp.Expr:
-    return null_safe_equal(left, right) if nullable else exp.EQ(this=left, expression=right)
-
-
-def _place_of_jump(content: Selection, out: Mapping[str, exp.Expr]) -> exp.Expr:
-    """The place, among the results of the event that brings the next jump, from which those of this one are gone."""
-    count = exp.select(exp.Add(this=exp.Count(this=exp.Star()), expression=number(1))).from_(content.item("v"))
-    pairs = [(column_of("v", own), out[name].copy()) for name, own in zip(OUT, ("ts", "seq"), strict=False)]
-    earlier = exp.LT(this=column_of("v", FROM), expression=out[OUT[2]])
-    count = count.where(*(exp.EQ(this=mine, expression=its) for mine, its in pairs), earlier)
-    never = out[OUT[1]].copy().eq(number(NEVER))
-    return exp.Case().when(never, number(NEVER)).else_(exp.Subquery(this=count))
-
-
-def _end_or_begin(out: Mapping[str, exp.Expr]) -> exp.Expr:
-    """The place, in the event that put a part out, from which a result of it is gone: a part's own place says nothing.
-
-    A result of that very event stays to its end (O3: all rows of one event meet); others are gone as it begins.
-    """
-    made_then = exp.and_(*(out[its].copy().eq(column_of("d", own)) for its, own in ((OUT[0], "ts"), (OUT[1], "seq"))))
-    return exp.Case().when(made_then, number(NEVER)).else_(number(0))
-
-
-def _first(left: Mapping[str, exp.Expr], right: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
-    """The one that comes first of two rows."""
-    earlier = lexicographically_before([(left[name].copy(), right[name].copy()) for name in OUT])
-    return {name: exp.Case().when(earlier.copy(), left[name].copy()).else_(right[name].copy()) for name in OUT}
-
-
-def _purge_left(name: str, flow: Flow) -> Purge:
-    """Rows that have been replaced, or have left with a row they came from."""
-    keys = [column(key) for key in flow.key]
-    inside = cast("Selection", flow.content).where(exp.EQ(this=column(OUT[1]), expression=number(NEVER)))
-    row = exp.Tuple(expressions=keys) if len(keys) > 1 else keys[0]
-    return Purge(name, exp.Not(this=exp.In(this=row, query=exp.Subquery(this=inside.select(flow.key)))))
 
 
 def only_views(node: Node) -> bool:

@@ -33,7 +33,7 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
         operator.origins = lambda: _origins(_parts(node, network, windowed=True))
 
     tables = {below.name.lower() for _, below in node.inputs if isinstance(below, query.Relation)}
-    operator = network.operator(node, build, "Correlate", key=network.as_of_now(node, tables))
+    operator = network.operator(node, build, "Correlate", key=network.state_changes.key(node, tables))
     return network.give(operator, node, max(need, Need.ARRIVALS) if network.changes(tables) else need)
 
 

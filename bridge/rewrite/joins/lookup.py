@@ -25,11 +25,11 @@ def _(node: query.SubqueryColumn, network: Network, need: Need) -> Flow:
         operator.result = with_column(node.name, below, found)
 
     tables = [node.source.name.lower()] if isinstance(node.source, query.Relation) else []
-    kept, title = network.changes(tables), f"SubqueryColumn {node.name}"
+    kept, title = network.state_changes.concern(tables), f"SubqueryColumn {node.name}"
     if node.early and is_alone(node, network):
         operator = network.operator(node, build, title, epoch=0)  # before what changes the table, where that put it
     else:
-        operator = network.operator(node, build, title, key=network.as_of_now(node, tables))
+        operator = network.operator(node, build, title, key=network.state_changes.key(node, tables))
     return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
 
 
@@ -160,7 +160,7 @@ def _is_pushed(node: query.Node, network: Network) -> bool:
 def _refuse_own(node: query.SubqueryColumn, network: Network) -> None:
     """Of a stream made of others the value before the event is not known, where its own events set it."""
     name = node.source.name if isinstance(node.source, query.Relation) else ""
-    if own := sorted(network.changed_by(name, node.input)):
+    if own := sorted(network.state_changes.streams(name, node.input)):
         raise QueryError(
             f"a filter of events of {own[0]!r}, which set {name!r}, is not supported here: insert into … select *, {name} "
             "as x, before on … set",

@@ -26,7 +26,7 @@ EVENT, ROW = "e", "r"
 def _(node: ChangeTable, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        network.note_change(node.table.name, node.input)
+        network.state_changes.add(node.table.name, node.input)
         _changed(node, below, network, operator)
 
     return network.give(network.operator(node, build, f"Change {node.table.name}"), node, need)

@@ -24,7 +24,7 @@ def _(node: SetVariables, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         early.make(node, network)
         for state in node.set:
-            network.note_change(state.name, node.input)
+            network.state_changes.add(state.name, node.input)
         _set(node, network.rewrite(node.input, Need.ARRIVALS), network, operator)
 
     names = ", ".join(table.name for table in node.set)

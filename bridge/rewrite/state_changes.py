@@ -1,0 +1,48 @@
+"""Which statements change the tables that queries share, and the streams whose events make them do so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable
+
+from bridge import query
+from bridge.query.nodes import Node
+
+
+class StateChanges:
+    """The statements that change tables, by these; `tables` are all tables that statements may change."""
+
+    def __init__(self, tables: Collection[str]) -> None:
+        self._tables = tables
+        self._streams: dict[str, list[frozenset[str]]] = {}
+        """Per table the streams that each of its statements reads, in the order of creation."""
+
+    def concern(self, names: Iterable[str]) -> bool:
+        """Whether statements may change one of these tables: what is read of them is then read at its place."""
+        return any(name in self._tables for name in names)
+
+    def add(self, name: str, node: Node) -> None:
+        """Adds a statement, the tree `node`, that changes this table."""
+        self._streams.setdefault(name.lower(), []).append(frozenset(_streams(node)))
+
+    def streams(self, name: str, node: Node) -> set[str]:
+        """The streams below `node` whose events change this table."""
+        read = _streams(node)
+        return {read[one] for changing in self._streams.get(name.lower(), []) for one in changing & set(read)}
+
+    def key(self, node: Node, tables: Iterable[str]) -> Hashable:
+        """What an operator that reads `tables` is known by: a statement created in between may change one of them."""
+        counts = tuple((name, len(self._streams[name])) for name in sorted(tables) if name in self._streams)
+        return (node, counts) if counts else node
+
+    def copy(self) -> dict[str, list[frozenset[str]]]:
+        """The statements so far, to `restore` after a refusal."""
+        return {name: list(found) for name, found in self._streams.items()}
+
+    def restore(self, copy: dict[str, list[frozenset[str]]]) -> None:
+        """Forgets the statements added since `copy`."""
+        self._streams = copy
+
+
+def _streams(node: Node) -> dict[str, str]:
+    """The names of the streams below a node, by their lower case."""
+    return {below.name.lower(): below.name for below in query.walk(node) if isinstance(below, query.Stream)}

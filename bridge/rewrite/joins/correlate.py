@@ -34,7 +34,7 @@ def _(node: query.Correlate, network: Network, need: Need) -> Flow:
 
     tables = {below.name.lower() for _, below in node.inputs if isinstance(below, query.Relation)}
     operator = network.operator(node, build, "Correlate", key=network.state_changes.key(node, tables))
-    return network.give(operator, node, max(need, Need.ARRIVALS) if network.changes(tables) else need)
+    return network.give(operator, node, max(need, Need.ARRIVALS) if network.state_changes.concern(tables) else need)
 
 
 def _parts(node: query.Correlate, network: Network, windowed: bool) -> list[Part]:

@@ -19,7 +19,7 @@ from bridge.errors import SourceError
 if TYPE_CHECKING:
     from bridge.history.results import Tables
     from bridge.history.slices import Lanes
-    from bridge.sources.block import Rejects
+    from bridge.sources.rejects import Rejects
     from bridge.sources.source import Source
 
 EVENTS_HELP = """The events of a stream. FILE is CSV, NDJSON or Parquet, or gz-compressed CSV or NDJSON; a pattern such as
@@ -83,7 +83,7 @@ def _rejects(on_error: str, out: Path | None, paths: dict[str, str]) -> Rejects 
     """The files of rejects: one in `out`, else one per input in the working directory, named after the input."""
     if on_error == "stop":
         return None
-    from bridge.sources.block import Rejects
+    from bridge.sources.rejects import Rejects
 
     names = {stream: "stdin" if path == "-" else Path(path).name.replace("*", "_") for stream, path in paths.items()}
     files = {stream: Path(f"{name}.rejects.ndjson") for stream, name in names.items()}

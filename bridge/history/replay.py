@@ -26,8 +26,8 @@ from bridge.sources.arrow import milliseconds
 if TYPE_CHECKING:
     from bridge.history.results import Results, Tables
     from bridge.history.slices import Lanes
-    from bridge.sources.block import Rejects
     from bridge.sources.merge import Stretch
+    from bridge.sources.rejects import Rejects
     from bridge.sources.source import Source
 
 

@@ -1,271 +1,197 @@
-"""CSV: pyarrow reads block after block; where it stumbles, the block is halved until the wrong line is alone.
+"""CSV: pyarrow reads the fields of a block as text, and each column is converted to its type.
 
-Quoting is RFC 4180's. A field that is empty without quotes is NULL, `""` is the empty text; nothing else is NULL.
+Quoting is RFC 4180's. A field that is empty without quotes is NULL, `""` is the empty text.
 """
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import csv
 import functools
 import io
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from bridge.errors import SourceError
-from bridge.sources.block import Block
-from bridge.sources.convert import Unfit
-from bridge.sources.layout import Layout
-from bridge.sources.text import Bytes
-from windows.arrow import arrow_type
+from bridge.sources.block import Block, Fault
+from bridge.sources.convert import Array
+from bridge.sources.layout import Conversion, Layout
+from bridge.sources.text import Bytes, TextReader, line_ends
+from windows.arrow import arrow_type, joined
+
+_BOOLEANS = pa.array([None, "true", "True", "TRUE", "1", "false", "False", "FALSE", "0"])
+_CONVERT: dict[str, Any] = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
 
 
-class Quotes:
-    """The quoted parts of some rows: `starts` and `ends` of what is enclosed, `wrong` the places of stray quotes.
+class Reader(TextReader):
+    """A CSV file with its header. `columns` has the type that pyarrow infers for each column from the first block.
 
-    `open` is where a field begins whose end is still to come.
-
-    >>> quotes = Quotes(b'a,"b\\nc"\\nd,"e', b",", final=True)
-    >>> quotes.starts.tolist(), quotes.ends.tolist(), quotes.wrong
-    ([2], [7], [10])
+    `nulls` are words for NULL in columns that are not text.
     """
 
-    def __init__(self, data: bytes, delimiter: bytes, final: bool) -> None:
-        self.wrong: list[int] = []
-        self.open: int | None = None
-        self.starts = self.ends = np.array([], "int64")
-        if b'"' in data and not self._alternate(data, delimiter, final):
-            self._scan(data, delimiter, final)
-
-    def row_ends(self, data: bytes) -> Any:
-        """Where rows end: after each line end that is not enclosed."""
-        lines = np.flatnonzero(np.frombuffer(data, "uint8") == 10)
-        if self.open is not None:
-            lines = lines[lines < self.open]
-        if self.starts.size:
-            before = np.searchsorted(self.starts, lines, side="right") - 1
-            lines = lines[(before < 0) | (lines >= self.ends[before])]
-        return lines + 1
-
-    def _alternate(self, data: bytes, delimiter: bytes, final: bool) -> bool:
-        """The fast way: quotes open and close in turn, each beside a delimiter, a line end, or another quote."""
-        buffer = np.frombuffer(b"\n" + data + b"\n", "uint8")
-        places = np.flatnonzero(buffer == 34)
-        edge = np.zeros(256, bool)
-        edge[[10, 13, 34, delimiter[0]]] = True
-        opens, closes = places[0::2], places[1::2]
-        closed = closes[:-1] if not final and closes.size and closes[-1] == len(data) else closes
-        if (final and len(places) % 2) or not (edge[buffer[opens - 1]].all() and edge[buffer[closed + 1]].all()):
-            return False
-        self.starts, self.ends = opens[: len(closes)] - 1, closes
-        self.open = int(opens[-1]) - 1 if len(places) % 2 else None
-        return True
-
-    def _scan(self, data: bytes, delimiter: bytes, final: bool) -> None:
-        """The exact way, field after field; after a stray quote it goes on with the next line."""
-        pattern, position, spans = _quoted(delimiter), 0, []
-        while match := pattern.search(data, position):
-            position = match.end()
-            if match[1] is not None:
-                spans.append(match.span())
-            elif position == len(data) and not final:
-                self.open = match.start()
-                break
-            else:
-                self.wrong.append(match.start())
-                position = data.find(b"\n", match.start()) + 1 or len(data)
-        self.starts, self.ends = np.array(spans, "int64").reshape(-1, 2).T
-
-
-@functools.cache
-def _quoted(delimiter: bytes) -> re.Pattern[bytes]:
-    """A quote where a field begins, with what it encloses; group 1 is the closing quote at the field's end."""
-    edge = re.escape(delimiter) + rb"\r\n"
-    return re.compile(rb"(?<![^" + edge + rb'])"(?:[^"]++|"")*+("(?=[' + edge + rb"]|\Z))?")
-
-
-class Reader:
-    """A CSV file with its header; `columns` has the types that pyarrow finds in the first block."""
-
-    typed = False
-
-    def __init__(self, source: Bytes) -> None:
-        self.source = source
-        self.file = source.name
+    def __init__(self, source: Bytes, nulls: Sequence[str] = ()) -> None:
+        super().__init__(source)
+        self.nulls = nulls
         self.delimiter = _delimiter(source.first_line())
-        self._blocks = source.blocks(self._cut)
-        self._first, self._line = next(self._blocks, (b"", 1))
+        self._pieces = source.rows(functools.partial(end_of_rows, self.delimiter))
+        self._first, self._line, self._regular = next(self._pieces, (b"", 1, True))
         self.header = self._take_header()
         self.columns = dict(zip(self.header, self._types(), strict=True))
 
-    @property
-    def fraction(self) -> float | None:
-        """The part of the file that has been read."""
-        return self.source.fraction
-
-    @property
-    def waits(self) -> bool:
-        """Whether the end of the input is not there yet."""
-        return self.source.fraction is None
-
     def blocks(self, layout: Layout) -> Iterator[Block]:
         """The rows after the header."""
-        if self._first:
-            yield CsvBlock(self, layout, self._first, self._line)
-        for data, line in self._blocks:
-            yield CsvBlock(self, layout, data, line)
-
-    def close(self) -> None:
-        """Closes the file."""
-        self.source.close()
-
-    def _cut(self, data: bytes, final: bool) -> int:
-        """The end of the last whole row; where none ends before the limit, the quotes cannot be right: lines then."""
-        if b'"' not in data:
-            return data.rfind(b"\n") + 1 or (len(data) if final else 0)
-        ends = Quotes(data, self.delimiter, final).row_ends(data)
-        return int(ends[-1]) if len(ends) else (len(data) if final else 0)
+        first = [(self._first, self._line, self._regular)] if self._first else []
+        return (CsvBlock(self, layout, *piece) for piece in itertools.chain(first, self._pieces))
 
     def _take_header(self) -> list[str]:
         text = self._first.lstrip(b"\r\n")
-        self._line += self._first.count(b"\n", 0, len(self._first) - len(text))
+        self._line += len(line_ends(self._first[: len(self._first) - len(text)]))
         if not text.strip():
             raise SourceError(f"{self.file} is empty: a CSV file starts with a line of column names")
-        end = next(iter(_row_ends(text, self.delimiter)))
+        end = next(rows_of(self.delimiter, text)).end()
         record, self._first = text[:end], text[end:]
-        self._line += record.count(b"\n")
+        self._line += len(line_ends(record))
         try:
             names = [name.strip() for name in split(record.decode(), self.delimiter)]
         except UnicodeDecodeError as error:
-            raise SourceError(
-                f"{self.file}:1: the header is not UTF-8 ({error.reason} at byte {error.start})"
-            ) from None
+            place = f"{error.reason} at byte {error.start}"
+            raise SourceError(f"{self.file}:1: the header is not UTF-8 ({place})") from None
         for name in names:
             if name and names.count(name) > 1:
                 raise SourceError(f"{self.file}:1: two columns are called {name!r}")
         return [name or f"column {place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]
 
     def _types(self) -> list[pa.DataType]:
+        rows = (row[0] for row in rows_of(self.delimiter, self._first) if self.fault(row) is None)
         text: list[pa.DataType] = [pa.string()] * len(self.header)
-        if not self._first.strip():
-            return text
-        try:
-            table = arrow_csv.read_csv(
-                io.BytesIO(self._first),
-                self.read_options(len(self._first)),
-                self.parse_options(True, invalid_row_handler=lambda row: "skip"),
-                arrow_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, check_utf8=False),
-            )
-        except pa.ArrowException:
-            return text
-        return list(table.schema.types)
+        return self._inferred(self._first) or self._inferred(b"".join(rows)) or text
 
-    def read_options(self, size: int) -> arrow_csv.ReadOptions:
-        """No header, the whole block at once."""
-        return arrow_csv.ReadOptions(column_names=self.header, block_size=size + 1)
+    def _inferred(self, data: bytes) -> list[pa.DataType] | None:
+        options = arrow_csv.ConvertOptions(check_utf8=False, **_CONVERT | {"null_values": ["", *self.nulls]})
+        with contextlib.suppress(pa.ArrowException):
+            return list(self.parse(data, options).schema.types) if data.strip() else None
+        return None
 
-    def parse_options(self, newlines: bool, **more: Any) -> arrow_csv.ParseOptions:
-        """The delimiter and the quotes."""
-        return arrow_csv.ParseOptions(delimiter=self.delimiter.decode(), newlines_in_values=newlines, **more)
+    def parse(self, data: bytes, options: arrow_csv.ConvertOptions) -> pa.Table:
+        """The rows in `data`, as one block. Raises ArrowInvalid if a row has another number of fields than the header."""
+        return arrow_csv.read_csv(
+            io.BytesIO(data),
+            arrow_csv.ReadOptions(column_names=self.header, block_size=len(data) + 1),
+            arrow_csv.ParseOptions(delimiter=self.delimiter.decode(), newlines_in_values=b'"' in data),
+            options,
+        )
+
+    def fault(self, row: re.Match[bytes]) -> Fault | None:
+        """Why a row is malformed; None if it is not."""
+        text = row[0]
+        if b"\0" in text:
+            return Fault(None, "there is a NUL byte in the line")
+        if row["wrong"]:
+            place = row.end("fields") - row.start() + 1
+            return Fault(f"byte {place}", "the quote that opens here does not enclose a field")
+        unquoted = _quoted(self.delimiter).sub(b"", text) if b'"' in text else text
+        count, expected = unquoted.count(self.delimiter) + 1, len(self.header)
+        return Fault(None, f"{count} fields instead of the header's {expected}") if count != expected else None
 
 
 class CsvBlock(Block):
-    """Whole rows of a CSV file."""
+    """Complete rows of a CSV file. They are `regular` if all quotes enclose fields."""
 
-    def __init__(self, reader: Reader, layout: Layout, data: bytes, line: int) -> None:
-        self.reader, self.layout, self.data, self._line = reader, layout, data, line
+    def __init__(self, reader: Reader, layout: Layout, data: bytes, line: int, regular: bool) -> None:
+        self.reader, self.layout, self._data, self._line = reader, layout, data, line
+        self._regular = regular and b"\0" not in data
+        self._types: dict[str, Any] = {}
+        for conversion in layout.conversions():
+            kind = pa.string() if conversion.type == "timestamp" else arrow_type(conversion.type)
+            self._types.setdefault(conversion.column, kind)
 
     @functools.cached_property
-    def _records(self) -> list[tuple[int, int]]:
-        """Start and end of each row; empty lines are none."""
-        ends = _row_ends(self.data, self.reader.delimiter)
-        return [(a, b) for a, b in zip([0, *ends], ends, strict=False) if self.data[a:b].strip(b"\r\n")]
+    def _parsed(self) -> tuple[dict[str, Array], dict[int, Fault]]:
+        """The columns, as bytes if a value does not have its type; and the malformed rows."""
+        texts: dict[str, Any] = dict.fromkeys(self._types, pa.binary())
+        typed = {name: kind if _is_exact(kind) else pa.string() for name, kind in self._types.items()}
+        for types in (texts if self.reader.nulls else typed, texts) if self._regular else ():
+            with contextlib.suppress(pa.ArrowInvalid):
+                return self._columns(self._data, types), {}
+        faults = {number: fault for number, row in enumerate(self._rows) if (fault := self.reader.fault(row))}
+        data = b"".join(row[0] for number, row in enumerate(self._rows) if number not in faults)
+        return self._columns(data, texts), faults
+
+    def _columns(self, data: bytes, types: dict[str, Any]) -> dict[str, Array]:
+        if not data:
+            return {name: pa.nulls(0, kind) for name, kind in types.items()}
+        options = arrow_csv.ConvertOptions(column_types=types, include_columns=[*types], **_CONVERT)
+        table = self.reader.parse(data, options)
+        return {name: joined(table.column(name)) for name in types}
 
     @functools.cached_property
-    def _suspect(self) -> list[int]:
-        """Where a row is wrong although pyarrow might take it: NUL bytes, quotes that do not enclose a field."""
-        nulls = [match.start() for match in re.finditer(b"\0", self.data)]
-        return nulls + Quotes(self.data, self.reader.delimiter, final=True).wrong
+    def _rows(self) -> list[re.Match[bytes]]:
+        return [row for row in rows_of(self.reader.delimiter, self._data) if row[0].strip(b"\r\n")]
 
     @property
-    def rows(self) -> int:
-        return len(self._records)
+    def size(self) -> int:
+        return len(next(iter(self._parsed[0].values())))
 
-    def whole(self) -> pa.Table:
-        if self._suspect:
-            raise Unfit("a row that is none")
-        return self.conformed(lambda: self._parsed(self.data, self.layout.columns))
+    @property
+    def malformed(self) -> Mapping[int, Fault]:
+        return self._parsed[1]
 
-    def read(self, start: int, stop: int, columns: list[str]) -> pa.Table:
-        begin, end = self._records[start][0], self._records[stop - 1][1]
-        if any(begin <= place < end for place in self._suspect):
-            raise Unfit("a row that is none")
-        table = self._parsed(self.data[begin:end], columns)
-        if table.num_rows != stop - start:
-            raise Unfit("the rows cannot be told apart")
-        return table
+    def values(self, column: str, start: int, stop: int) -> Array:
+        values, kind = self._parsed[0][column].slice(start, stop - start), self._types[column]
+        return values if values.type == kind else _typed(values.cast(pa.string()), kind, self.reader.nulls)
 
-    def line(self, row: int) -> int:
-        return self._line + self.data.count(b"\n", 0, self._records[row][0])
+    def line(self, number: int) -> int:
+        return self._line + bisect.bisect(self._line_ends, self._rows[number].start())
 
-    def raw(self, row: int) -> str:
-        start, end = self._records[row]
-        return self.data[start:end].rstrip(b"\r\n").decode(errors="backslashreplace")
+    @functools.cached_property
+    def _line_ends(self) -> list[int]:
+        return line_ends(self._data)
 
-    def value(self, row: int, column: str) -> str:
-        return repr(self._fields(row)[self.reader.header.index(column)])
+    def raw(self, number: int) -> str:
+        return self._rows[number][0].rstrip(b"\r\n").decode(errors="backslashreplace")
 
-    def place(self, column: str) -> str:
+    def text(self, number: int, column: str) -> str:
+        return repr(self._field(number, column))
+
+    def column_name(self, column: str) -> str:
         return f"column {self.reader.header.index(column) + 1}, {column!r}"
 
-    def syntax(self, row: int) -> tuple[str | None, str] | None:
-        start, end = self._records[row]
-        if b"\0" in self.data[start:end]:
-            return None, "there is a NUL byte in the line"
-        wrong = [place for place in self._suspect if start <= place < end]
-        if wrong:
-            return f"byte {wrong[0] - start + 1}", "the quote that opens here closes no field"
-        fields, wanted = self._fields(row), len(self.reader.header)
-        if len(fields) != wanted:
-            return None, f"{len(fields)} fields instead of the header's {wanted}"
-        for column in self.layout.columns:
-            if broken := re.search("[\udc80-\udcff]", fields[self.reader.header.index(column)]):
-                return self.place(
-                    column
-                ), f"the byte 0x{ord(broken[0]) - 0xDC00:02x} is no UTF-8 (is the file Latin-1?)"
-        return None
+    def fault(self, number: int, conversion: Conversion, error: Exception) -> Fault:
+        """A byte that is not UTF-8 is reported as such, whatever the conversion."""
+        broken = re.search("[\udc80-\udcff]", self._field(number, conversion.column))
+        if broken is None:
+            return super().fault(number, conversion, error)
+        reason = f"the byte 0x{ord(broken[0]) - 0xDC00:02x} is not UTF-8 (is the file Latin-1?)"
+        return Fault(self.column_name(conversion.column), reason)
 
-    def _fields(self, row: int) -> list[str]:
-        """The fields; bytes that are no UTF-8 stand as lone surrogates."""
-        start, end = self._records[row]
-        return split(self.data[start:end].rstrip(b"\r\n").decode(errors="surrogateescape"), self.reader.delimiter)
+    def _field(self, number: int, column: str) -> str:
+        """A field; a byte that is not UTF-8 is a lone surrogate."""
+        text = self._rows[number][0].rstrip(b"\r\n").decode(errors="surrogateescape")
+        return split(text, self.reader.delimiter)[self.reader.header.index(column)]
 
-    def _parsed(self, data: bytes, columns: list[str]) -> pa.Table:
-        return arrow_csv.read_csv(
-            io.BytesIO(data),
-            self.reader.read_options(len(data)),
-            self.reader.parse_options(b'"' in data),
-            arrow_csv.ConvertOptions(
-                column_types=self._column_types(),
-                include_columns=columns,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                true_values=["true", "True", "TRUE", "1"],
-                false_values=["false", "False", "FALSE", "0"],
-            ),
-        )
 
-    def _column_types(self) -> dict[str, pa.DataType]:
-        types = {
-            column: pa.string() if attribute.type == "TIMESTAMP" else arrow_type(attribute.type)
-            for attribute, column in self.layout.attributes
-        }
-        return types | {self.layout.timestamp: pa.string()}
+def _is_exact(kind: pa.DataType) -> bool:
+    """Whether pyarrow reads values of a type from CSV exactly; it cuts DECIMALs, and TIMESTAMPs may have zones."""
+    return not (pa.types.is_decimal(kind) or pa.types.is_timestamp(kind) or pa.types.is_nested(kind))
+
+
+def _typed(text: Array, kind: pa.DataType, nulls: Sequence[str]) -> Array:
+    """Texts as values of a type, as pyarrow reads them from CSV: blanks may surround them. Raises ArrowInvalid."""
+    if nulls and not pa.types.is_string(kind):
+        text = pc.if_else(pc.is_in(text, pa.array(nulls)), None, text)
+    if pa.types.is_string(kind) or pa.types.is_timestamp(kind):
+        return text
+    text = pc.utf8_trim(text, " \t")
+    if pa.types.is_boolean(kind) and not pc.all(pc.is_in(text, _BOOLEANS), skip_nulls=True).as_py():
+        raise pa.ArrowInvalid("not a boolean")
+    return text.cast(kind)
 
 
 def split(record: str, delimiter: bytes) -> list[str]:
@@ -281,14 +207,66 @@ def split(record: str, delimiter: bytes) -> list[str]:
         return record.split(delimiter.decode())
 
 
-def _row_ends(data: bytes, delimiter: bytes) -> list[int]:
-    """Where rows end, the last one with the data."""
-    ends: list[int] = Quotes(data, delimiter, final=True).row_ends(data).tolist()
-    return ends if ends and ends[-1] == len(data) else [*ends, len(data)]
-
-
 def _delimiter(header: bytes) -> bytes:
     """The comma, unless the header has none and another one divides it."""
     if b"," in header:
         return b","
     return next((mark for mark in (b"\t", b";", b"|") if mark in header), b",")
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+def end_of_rows(delimiter: bytes, data: bytes, final: bool) -> tuple[int, bool]:
+    """The end of the last complete row, and whether all quotes enclose fields; with `final` nothing follows `data`.
+
+    >>> end_of_rows(b",", b'a,"b\\nc"\\nd,"e\\n', final=False)
+    (8, True)
+    """
+    if b'"' not in data:
+        return data.rfind(b"\n") + 1 or data.rfind(b"\r", 0, -1) + 1 or (len(data) if final else 0), True
+    regular = _regular_rows(delimiter).match(data)
+    end = regular.end() if regular else 0
+    rest = [*rows_of(delimiter, data[end:], final)]
+    end += max((row.end() for row in rest if row[0].endswith(b"\n") or row.end() < len(row.string)), default=0)
+    return end or (len(data) if final else 0), not any(row["wrong"] for row in rest)
+
+
+def rows_of(delimiter: bytes, data: bytes, final: bool = True) -> Iterator[re.Match[bytes]]:
+    """The rows, each with its line end. A row whose group `wrong` is not None has a quote there that encloses no field.
+
+    A wrong row ends with its line. Unless `final`, a field that is still open at the end of `data` ends the rows.
+
+    >>> [row.group() for row in rows_of(b",", b'a,"b\\nc"\\n"d"e\\nf')]
+    [b'a,"b\\nc"\\n', b'"d"e\\n', b'f']
+    """
+    for row in _row(delimiter, final).finditer(data):
+        if not row[0] or (not final and row["open"]):
+            return
+        yield row
+
+
+def _opening(delimiter: bytes) -> tuple[bytes, bytes]:
+    """Patterns of a quoted field without its last quote, and of the delimiters and line ends beside fields."""
+    edge = re.escape(delimiter) + rb"\r\n"
+    return rb"(?<![^" + edge + rb'])"[^"]*+(?:""[^"]*+)*+', edge
+
+
+@functools.cache
+def _quoted(delimiter: bytes) -> re.Pattern[bytes]:
+    """A quoted field, or a quote within another field."""
+    opening, edge = _opening(delimiter)
+    return re.compile(opening + rb'"(?=[' + edge + rb"]|\Z)|(?<=[^" + edge + rb'])"')
+
+
+@functools.cache
+def _regular_rows(delimiter: bytes) -> re.Pattern[bytes]:
+    """Complete rows, as many as there are before the first quote that does not enclose a field."""
+    return re.compile(rb'(?:[^"]*+(?:' + _quoted(delimiter).pattern + rb'))*[^"]*(?:\n|\r(?!\Z))')
+
+
+@functools.cache
+def _row(delimiter: bytes, final: bool) -> re.Pattern[bytes]:
+    fields = rb'(?P<fields>(?:[^"\r\n]++|' + _quoted(delimiter).pattern + rb")*+)"
+    unfinished = b"" if final else rb"(?P<open>" + _opening(delimiter)[0] + rb"\Z)|"
+    return re.compile(fields + rb"(?:\r\n?|\n|\Z|" + unfinished + rb"(?P<wrong>[^\r\n]*(?:\r\n?|\n)?))")

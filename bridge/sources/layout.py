@@ -1,4 +1,4 @@
-"""Which column of a file is what: the timestamp, the attributes, and what is left out."""
+"""The layout of a file: which column has the timestamps, which an attribute, and which are left out."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ from bridge.sources.convert import Array, convertible, to_attribute, to_times
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, is_reserved
 
 NAMES = ("ts", "timestamp", "time", "event_time", "datetime", "date")
-"""Names under which the timestamps are looked for, in this order, ignoring case."""
+"""The names of timestamp columns, in the order in which they are looked for, ignoring case."""
 
 Note = Callable[[str], None]
-"""Tells the user what was guessed or left out."""
+"""Takes a message about a guess or about columns that are left out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """The conversion of a file's `column` to the column `name` of a stream, whose `type` is for messages."""
+
+    name: str
+    column: str
+    type: str
+    convert: Callable[[Array], Array]
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The column of the timestamps, and each attribute with its column; `file` is for messages.
+    """The columns of the timestamps, which a relation does not have, and of each attribute. `file` is for messages.
 
     >>> layout = Layout("f.csv", "time", ((Attribute("a", "BIGINT"), "A"),))
     >>> layout.conform(pa.table({"time": [1], "A": [2]})).to_pylist()
@@ -29,28 +39,28 @@ class Layout:
     """
 
     file: str
-    timestamp: str
+    timestamp: str | None
     attributes: tuple[tuple[Attribute, str], ...]
 
     @property
     def columns(self) -> list[str]:
         """The columns to read, each once."""
-        return list(dict.fromkeys([self.timestamp, *(column for _, column in self.attributes)]))
+        return list(dict.fromkeys(conversion.column for conversion in self.conversions()))
 
     def conform(self, raw: pa.Table) -> pa.Table:
-        """`ts` and the attributes of the file's columns; raises `Unfit` where any value does not fit."""
-        arrays = [to_times(raw.column(self.timestamp))]
-        arrays += [self._values(raw.column(column), attribute, column) for attribute, column in self.attributes]
-        return pa.Table.from_arrays(arrays, names=["ts", *(attribute.name for attribute, _ in self.attributes)])
+        """`ts` and the attributes, converted from the file's columns. Raises Unfit if a value does not fit."""
+        return pa.table({each.name: each.convert(raw.column(each.column)) for each in self.conversions()})
 
-    def conversions(self) -> Iterable[tuple[str, str, Callable[[Array], Array]]]:
-        """(column, wanted type, conversion) of the timestamp and of each attribute, to find what does not fit."""
-        yield self.timestamp, "timestamp", to_times
+    def conversions(self) -> Iterable[Conversion]:
+        """The conversions to `ts` and to each attribute."""
+        if self.timestamp is not None:
+            yield Conversion("ts", self.timestamp, "timestamp", to_times)
         for attribute, column in self.attributes:
-            yield column, attribute.type, functools.partial(self._values, attribute=attribute, column=column)
+            convert = functools.partial(self._values, attribute=attribute, column=column)
+            yield Conversion(attribute.name, column, attribute.type, convert)
 
     def _values(self, values: Array, attribute: Attribute, column: str) -> Array:
-        """An attribute's values; one that is the timestamp too may be a number though the file has texts there."""
+        """An attribute's values; where the column has the timestamps, too, a number may be written as a time."""
         number = attribute.type not in ("VARCHAR", "DATE", "TIMESTAMP")
         return to_attribute(to_times(values) if number and column == self.timestamp else values, attribute)
 

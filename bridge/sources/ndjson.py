@@ -1,20 +1,21 @@
-"""NDJSON: one JSON object a line. A key that a line leaves out is NULL; NaN and Infinity are read."""
+"""NDJSON: one JSON object per line. A key that a line leaves out is NULL; NaN and Infinity are numbers."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import pyarrow as pa
 
 from bridge.errors import SourceError
-from bridge.sources.block import Block
+from bridge.sources.block import UNFIT, Block, Fault
 from bridge.sources.convert import Array, Unfit
 from bridge.sources.layout import Layout
-from bridge.sources.text import Bytes
+from bridge.sources.text import Bytes, TextReader
 from windows.arrow import is_nested, nested_array
 from windows.schema import Attribute, TypeMismatch, checker, decimal_size
 
@@ -24,98 +25,81 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)?")
 
 
-class Reader:
-    """An NDJSON file; `columns` has the keys of the first block and the types of their values."""
-
-    typed = False
+class Reader(TextReader):
+    """An NDJSON file. `columns` has the keys of the first block with the types of their values."""
 
     def __init__(self, source: Bytes) -> None:
-        self.source = source
-        self.file = source.name
-        self._blocks = source.blocks(lambda data, final: data.rfind(b"\n") + 1 or (len(data) if final else 0))
-        self._first = next(self._blocks, None)
+        super().__init__(source)
+        self._pieces = source.rows(lambda data, final: (data.rfind(b"\n") + 1 or (len(data) if final else 0), True))
+        self._first = list(itertools.islice(self._pieces, 1))
         self.columns = self._columns()
-
-    @property
-    def fraction(self) -> float | None:
-        """The part of the file that has been read."""
-        return self.source.fraction
-
-    @property
-    def waits(self) -> bool:
-        """Whether the end of the input is not there yet."""
-        return self.source.fraction is None
 
     def blocks(self, layout: Layout) -> Iterator[Block]:
         """The lines; none for an empty file."""
-        if self._first:
-            yield JsonBlock(layout, *self._first)
-        for data, line in self._blocks:
-            yield JsonBlock(layout, data, line)
-
-    def close(self) -> None:
-        """Closes the file."""
-        self.source.close()
+        return (JsonBlock(layout, data, line) for data, line, _ in itertools.chain(self._first, self._pieces))
 
     def _columns(self) -> dict[str, pa.DataType]:
         values: dict[str, list[Any]] = {}
-        for line in self._first[0].splitlines() if self._first else []:
-            for key, value in _object(line).items():
+        lines = [line for data, *_ in self._first for line in data.splitlines() if line.strip()]
+        for item in filter(_is_object, map(_parsed, lines)):
+            for key, value in item.items():
                 values.setdefault(key, []).append(value)
-        if self._first and self._first[0].strip() and not values:
-            raise SourceError(f"{self.file} is no NDJSON: no line of its beginning is a JSON object with keys")
-        return {key: _kind(found) for key, found in values.items()}
+        if lines and not values:
+            raise SourceError(f"{self.file} is not NDJSON: none of its first lines is a JSON object with keys")
+        return {key: _kind(column) for key, column in values.items()}
 
 
 class JsonBlock(Block):
-    """Whole lines of an NDJSON file."""
+    """Complete lines of an NDJSON file."""
 
     def __init__(self, layout: Layout, data: bytes, line: int) -> None:
         self.layout = layout
         numbered = enumerate(data.split(b"\n"), line)
         self._lines = [(number, text) for number, text in numbered if text.strip()]
+        self._items = [_parsed(text) for _, text in self._lines]
+        self._objects = [*filter(_is_object, self._items)]
         self._checked = {c: a for a, c in layout.attributes if decimal_size(a.type) or is_nested(a.type)}
 
     @property
-    def rows(self) -> int:
-        return len(self._lines)
+    def size(self) -> int:
+        return len(self._objects)
 
     @functools.cached_property
-    def _objects(self) -> list[Any]:
-        """Each line's object, None for a line that has none."""
-        return [_parsed(text) for _, text in self._lines]
+    def malformed(self) -> Mapping[int, Fault]:
+        wrong = (number for number, item in enumerate(self._items) if not _is_object(item))
+        return {number: _fault(self._lines[number][1]) for number in wrong}
 
-    def read(self, start: int, stop: int, columns: list[str]) -> pa.Table:
-        objects = self._objects[start:stop]
-        if not all(type(found) is dict for found in objects):
-            raise Unfit("no JSON object")
-        arrays = [_array([o.get(column) for o in objects], self._checked.get(column)) for column in columns]
-        return pa.Table.from_arrays(arrays, names=columns)
+    def values(self, column: str, start: int, stop: int) -> Array:
+        return _array([item.get(column) for item in self._objects[start:stop]], self._checked.get(column))
 
-    def line(self, row: int) -> int:
-        return self._lines[row][0]
+    def line(self, number: int) -> int:
+        return self._lines[number][0]
 
-    def raw(self, row: int) -> str:
-        return self._lines[row][1].decode(errors="backslashreplace").rstrip("\r")
+    def raw(self, number: int) -> str:
+        return self._lines[number][1].decode(errors="backslashreplace").rstrip("\r")
 
-    def value(self, row: int, column: str) -> str:
-        return json.dumps(self._objects[row].get(column), ensure_ascii=False)
+    def text(self, number: int, column: str) -> str:
+        text = json.dumps(self._items[number].get(column), ensure_ascii=False)
+        return text.encode(errors="backslashreplace").decode()
 
-    def syntax(self, row: int) -> tuple[str | None, str] | None:
-        text = self._lines[row][1]
-        try:
-            found = _DECODE(text.decode())
-        except json.JSONDecodeError as error:
-            return f"character {error.pos + 1}", f"this is no JSON: {error.msg}"
-        except UnicodeDecodeError as error:
-            return f"byte {error.start + 1}", f"the byte 0x{text[error.start]:02x} is no UTF-8 (is the file Latin-1?)"
-        except (ValueError, RecursionError) as error:
-            return None, f"this JSON cannot be read: {error}"
-        return None if isinstance(found, dict) else ("character 1", "a line is one JSON object {…}")
+
+def _fault(line: bytes) -> Fault:
+    """Why a line is not a JSON object."""
+    try:
+        _DECODE(line.decode())
+    except json.JSONDecodeError as error:
+        return Fault(f"character {error.pos + 1}", f"this is not JSON: {error.msg}")
+    except UnicodeDecodeError as error:
+        return Fault(
+            f"byte {error.start + 1}", f"the byte 0x{line[error.start]:02x} is not UTF-8 (is the file Latin-1?)"
+        )
+    except (ValueError, RecursionError) as error:
+        return Fault(None, f"this JSON cannot be read: {error}")
+    return Fault("character 1", "a line is one JSON object {…}")
 
 
 def _parsed(line: bytes) -> Any:
-    """The object of a line, None where it has none."""
+    """The JSON value of a line; None if it has none."""
     try:
         text = line.decode()
         try:
@@ -127,20 +111,25 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _object(line: bytes) -> dict[str, Any]:
-    found = _parsed(line) if line.strip() else None
-    return found if isinstance(found, dict) else {}
+def _is_object(item: Any) -> bool:
+    return type(item) is dict
 
 
 def _array(values: list[Any], attribute: Attribute | None) -> Array:
-    """Values of one kind as Arrow: numbers, texts or truths, not mixed; of an attribute where each is to be looked at."""
+    """Values of one kind as Arrow: numbers, texts or booleans. Those of an `attribute` are checked one by one."""
     if attribute is not None:
         try:
             check = checker(attribute)
-            found = [None if value is None else check(value) for value in values]
-            return nested_array(found, attribute.type) if is_nested(attribute.type) else pa.array(found)
+            checked = [None if value is None else check(value) for value in values]
+            return nested_array(checked, attribute.type) if is_nested(attribute.type) else pa.array(checked)
         except TypeMismatch as error:
             raise Unfit(str(error)) from None
+    if bool in (kinds := set(map(type, values))) and not kinds <= {bool, type(None)}:
+        raise Unfit("booleans and others")  # Arrow takes True for 1.0 beside another float
+    return _inferred(values)
+
+
+def _inferred(values: list[Any]) -> Array:
     try:
         return pa.array(values)
     except OverflowError:
@@ -148,10 +137,10 @@ def _array(values: list[Any], attribute: Attribute | None) -> Array:
 
 
 def _kind(values: list[Any]) -> pa.DataType:
-    """The Arrow type of a key's values: also dates and times, where all its texts are such."""
+    """The Arrow type of a key's values. Texts that are all dates or all times have the type of dates or times."""
     try:
-        kind = _array(values, None).type
-    except (pa.ArrowException, OverflowError):
+        kind = _inferred(values).type
+    except UNFIT:
         return pa.string()
     if pa.types.is_string(kind):
         texts = [value for value in values if value is not None]

@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv, json, parquet
+from pyarrow import csv, parquet
 from sqlglot import exp
 
 from bridge.errors import DatabaseError, SourceError
 from bridge.sources.arrow import as_arrow
 from bridge.sources.convert import to_attribute
-from windows.arrow import values_of
+from bridge.sources.layout import Layout, attribute_type
+from bridge.sources.rejects import reject_of
+from bridge.sources.source import open_file
+from bridge.sources.tables import ParquetReader
+from windows.arrow import arrow_type, values_of
 from windows.databases import Database, Refused
 from windows.databases.base import schema_of
-from windows.schema import Schema, TypeMismatch, type_of_arrow
+from windows.schema import Attribute, Schema, TypeMismatch, type_of_arrow
+
+NULLS = tuple(csv.ConvertOptions().null_values or ())
+"""Words for NULL in a relation's columns that are not text, such as NA."""
 
 
 def create_relation(database: Database, name: str, data: Any) -> None:
@@ -54,19 +61,26 @@ def whole_table(name: str, data: Any) -> pa.Table:
 
 
 def read_relation(name: str, path: str) -> pa.Table:
-    """A relation's rows from a CSV, NDJSON or Parquet file, by its ending; raises SourceError for what cannot be read."""
-    ending = path.removesuffix(".gz").rpartition(".")[2].lower()
+    """A relation's rows from a CSV, NDJSON or Parquet file. Text files are read as those of events.
+
+    Raises SourceError for a file that cannot be read, and for the first row that does not fit.
+    """
     try:
-        if ending in ("csv", "tsv"):
-            options = csv.ParseOptions(delimiter="\t" if ending == "tsv" else ",")
-            return csv.read_csv(path, parse_options=options)
-        if ending in ("ndjson", "jsonl", "json"):
-            return json.read_json(path)
-        if ending == "parquet":
+        reader = open_file(path, nulls=NULLS)
+        if isinstance(reader, ParquetReader):
             return parquet.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise SourceError(f"the relation {name!r}: {path} cannot be read: {error}") from None
-    raise SourceError(f"the relation {name!r} is a .csv, .ndjson or .parquet file, not {path}")
+        attributes = [Attribute(column, attribute_type(kind)) for column, kind in reader.columns.items()]
+        layout = Layout(reader.file, None, tuple((attribute, attribute.name) for attribute in attributes))
+        tables = [pa.table({each.name: pa.nulls(0, arrow_type(each.type)) for each in attributes})]
+        for block in reader.blocks(layout):
+            rows = block.rows(until_fault=True)
+            if rows.faults:
+                number = min(rows.faults)
+                raise SourceError(str(reject_of(block, number, rows.faults[number])))
+            tables.append(rows.table)
+        return pa.concat_tables(tables)
+    except (SourceError, TypeMismatch) as error:
+        raise SourceError(f"the relation {name!r}: {error}") from None
 
 
 def drop_relation(database: Database, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,8 +13,9 @@ import pyarrow as pa
 from bridge.errors import SourceError
 from bridge.sources import csv, ndjson
 from bridge.sources.arrow import as_arrow
-from bridge.sources.block import Block, Checker, Rejects
+from bridge.sources.block import Block
 from bridge.sources.layout import Layout, Note, layout_of
+from bridge.sources.rejects import Checker, Rejects
 from bridge.sources.tables import ROWS, PairsReader, ParquetReader, TableReader
 from bridge.sources.text import Bytes
 from windows.schema import Schema
@@ -159,8 +160,8 @@ def ending_of(path: str) -> str | None:
     return _ENDINGS.get(Path(path.removesuffix(".gz")).suffix.lower())
 
 
-def open_file(path: str, format: str | None = None) -> Reader:
-    """A reader of one file, by `format`, by its ending, or by its first characters."""
+def open_file(path: str, format: str | None = None, nulls: Sequence[str] = ()) -> Reader:
+    """A reader of one file, by `format`, by its ending, or by its first bytes; for `nulls` see `csv.Reader`."""
     if Path(path).is_dir():
         raise SourceError(f"{path} is a directory: name its files, such as '{path}/*.parquet'")
     format = format or ending_of(path) if path != "-" else format
@@ -175,7 +176,7 @@ def open_file(path: str, format: str | None = None) -> Reader:
         return open_file(path, "parquet")
     if (format or ("ndjson" if first[:1] in (b"{", b"[", b"") else "csv")) == "ndjson":
         return ndjson.Reader(source)
-    return csv.Reader(source)
+    return csv.Reader(source, nulls)
 
 
 def _slices(table: pa.Table) -> Iterator[pa.Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from bridge.errors import BridgeError, SourceError
 from bridge.sources.arrow import milliseconds
-from bridge.sources.block import Block
-from bridge.sources.convert import Unfit
+from bridge.sources.block import Block, Fault
+from bridge.sources.convert import Array
 from bridge.sources.layout import Layout, attribute_type
 from windows.arrow import arrow_type
 from windows.schema import Reader as RowReader
@@ -43,7 +43,7 @@ class ParquetReader:
         try:
             self._parquet = pq.ParquetFile(path)
         except FileNotFoundError:
-            raise SourceError(f"there is no file {path}") from None
+            raise SourceError(f"the file {path} does not exist") from None
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"{path} is no whole Parquet file: {_first_line(error)}") from None
         schema = self._parquet.schema_arrow
@@ -106,28 +106,28 @@ class TableReader:
 
 
 class TableBlock(Block):
-    """Rows of an Arrow table; `first` is the number of rows before them."""
+    """Rows of an Arrow table, after `before` others."""
 
-    word = "row"
+    unit = "row"
 
-    def __init__(self, layout: Layout, table: pa.Table, first: int) -> None:
-        self.layout, self._table, self._before = layout, table, first
+    def __init__(self, layout: Layout, table: pa.Table, before: int) -> None:
+        self.layout, self._table, self._before = layout, table, before
 
     @property
-    def rows(self) -> int:
+    def size(self) -> int:
         return int(self._table.num_rows)
 
-    def read(self, start: int, stop: int, columns: list[str]) -> pa.Table:
-        return self._table.select(columns).slice(start, stop - start)
+    def values(self, column: str, start: int, stop: int) -> Array:
+        return self._table.column(column).slice(start, stop - start)
 
-    def line(self, row: int) -> int:
-        return self._before + row + 1
+    def line(self, number: int) -> int:
+        return self._before + number + 1
 
-    def raw(self, row: int) -> str:
-        return str(self._table.slice(row, 1).to_pylist()[0])
+    def raw(self, number: int) -> str:
+        return str(self._table.slice(number, 1).to_pylist()[0])
 
-    def value(self, row: int, column: str) -> str:
-        return repr(self._table.column(column)[row].as_py())
+    def text(self, number: int, column: str) -> str:
+        return repr(self._table.column(column)[number].as_py())
 
 
 class PairsReader:
@@ -158,49 +158,49 @@ class PairsReader:
 
 
 class PairsBlock(Block):
-    """Some (payload, timestamp) pairs."""
+    """(payload, timestamp) pairs, after `before` others."""
 
-    word = "event"
+    unit = "event"
 
     def __init__(self, layout: Layout, schema: Schema, pairs: list[Any], before: int) -> None:
-        self.layout, self._schema, self._pairs, self._before = layout, schema, pairs, before
-        self._row = RowReader.of(schema).row
+        self.layout, self._pairs, self._before = layout, pairs, before
+        self._faults: dict[int, Fault] = {}
+        rows = list(self._rows(RowReader.of(schema).row))
+        columns = zip(*rows, strict=True) if rows else itertools.repeat(())
+        types = [("ts", pa.int64()), *((attribute.name, arrow_type(attribute.type)) for attribute in schema)]
+        self._columns = {name: pa.array(values, kind) for (name, kind), values in zip(types, columns, strict=False)}
+
+    def _rows(self, values_of: Callable[[Any], tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        for number, pair in enumerate(self._pairs):
+            try:
+                payload, timestamp = pair
+            except (TypeError, ValueError):
+                self._faults[number] = Fault(None, f"an event is a pair (payload, timestamp), not {pair!r}")
+                continue
+            try:
+                yield milliseconds(timestamp), *values_of(payload)
+            except (TypeMismatch, BridgeError) as error:
+                self._faults[number] = Fault(None, str(error))
 
     @property
-    def rows(self) -> int:
-        return len(self._pairs)
+    def size(self) -> int:
+        return len(self._pairs) - len(self._faults)
 
-    def read(self, start: int, stop: int, columns: list[str]) -> pa.Table:
-        rows = [self._checked(pair) for pair in self._pairs[start:stop]]
-        types = [pa.int64(), *(arrow_type(attribute.type) for attribute in self._schema)]
-        arrays = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
-        return pa.Table.from_arrays(arrays, names=["ts", *self._schema.names])
+    @property
+    def malformed(self) -> Mapping[int, Fault]:
+        return self._faults
 
-    def line(self, row: int) -> int:
-        return self._before + row + 1
+    def values(self, column: str, start: int, stop: int) -> Array:
+        return self._columns[column].slice(start, stop - start)
 
-    def raw(self, row: int) -> str:
-        return repr(self._pairs[row])
+    def line(self, number: int) -> int:
+        return self._before + number + 1
 
-    def value(self, row: int, column: str) -> str:
-        return repr(self._pairs[row])
+    def raw(self, number: int) -> str:
+        return repr(self._pairs[number])
 
-    def syntax(self, row: int) -> tuple[str | None, str] | None:
-        try:
-            self._checked(self._pairs[row])
-        except Unfit as error:
-            return None, str(error)
-        return None
-
-    def _checked(self, pair: Any) -> tuple[Any, ...]:
-        try:
-            payload, timestamp = pair
-        except (TypeError, ValueError):
-            raise Unfit(f"an event is a pair (payload, timestamp), not {pair!r}") from None
-        try:
-            return (milliseconds(timestamp), *self._row(payload))
-        except (TypeMismatch, BridgeError) as error:
-            raise Unfit(str(error)) from None
+    def text(self, number: int, column: str) -> str:
+        return repr(self._pairs[number])
 
 
 def _parts(pairs: Iterator[Any]) -> Iterator[list[Any]]:

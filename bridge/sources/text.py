@@ -1,8 +1,9 @@
-"""Files of text as bytes, block after block: plain, gz-compressed, or standard input."""
+"""The bytes of text files: plain, gz-compressed, or from standard input."""
 
 from __future__ import annotations
 
 import gzip
+import re
 import select
 import sys
 import zlib
@@ -13,67 +14,72 @@ from typing import IO, Any
 from bridge.errors import SourceError
 
 SIZE = 4_000_000
-"""Bytes read at a time: enough to keep the fast readers busy, little enough for any memory."""
+"""Bytes that are read at a time: enough for the readers to be fast, few enough to fit any memory."""
 
 LIMIT = 16_000_000
-"""A longer row means that a quote or a line end is missing."""
+"""The number of bytes of the longest row. Where a row is longer, a quote or a line end is missing."""
 
+Cut = Callable[[bytes, bool], tuple[int, bool]]
+"""Gives the end of the last complete row, and whether the rows are regular. The second argument: nothing follows."""
+
+_LINE_END = re.compile(rb"\r\n?|\n")
 _BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
 
 
 class Bytes:
-    """The bytes of a file or of standard input (`-`), with what was looked at still to come.
+    """The bytes of a file, or of standard input for the path `-`.
 
-    `fraction` says how much of a file has been read, where that is known.
+    Raises SourceError where the file cannot be opened or read, is damaged, or is UTF-16 or UTF-32.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.name = "stdin" if path == "-" else path
-        self._raw: Any = sys.stdin.buffer if path == "-" else _opened(path)
+        self._raw: Any = sys.stdin.buffer if path == "-" else _open(path)
         self._size = Path(path).stat().st_size if path != "-" else 0
         self._head = b""
         self._read = self._available if path == "-" else self._raw.read
-        start = self._peek(2)
-        if start == b"\x1f\x8b":
-            self._read = self._unpacked()
-        self._refuse_others()
+        if self._peek(2) == b"\x1f\x8b":
+            compressed: Any = _Joined(self._head, self._read)
+            self._head, self._read = b"", gzip.GzipFile(fileobj=compressed).read
+        start = self._peek(4)
+        for mark, encoding in _BOMS.items():
+            if start.startswith(mark):
+                raise SourceError(f"{self.name} is {encoding}: save it as UTF-8")
+        self._head = self._head.removeprefix(b"\xef\xbb\xbf")
 
     @property
     def fraction(self) -> float | None:
-        """The part of the file that has been read, from 0 to 1."""
+        """The part of the file that has been read, from 0 to 1; None for standard input."""
         return self._raw.tell() / self._size if self._size else None
 
     def first_line(self) -> bytes:
-        """The first line that is not empty, without taking it."""
-        while b"\n" not in self._head.lstrip() and len(self._head) < LIMIT and (more := self._some()):
+        """The first line that is not empty. It is still to be read."""
+        while not _LINE_END.search(self._head.lstrip()) and len(self._head) < LIMIT and (more := self._some()):
             self._head += more
-        return self._head.lstrip().split(b"\n", 1)[0]
+        return _LINE_END.split(self._head.lstrip(), 1)[0]
 
-    def next(self) -> bytes:
-        """The next block; empty at the end. Raises SourceError where the file is damaged."""
-        if self._head:
-            head, self._head = self._head, b""
-            return head
-        return self._some()
-
-    def blocks(self, cut: Callable[[bytes, bool], int]) -> Iterator[tuple[bytes, int]]:
-        """Blocks of whole rows with the number of their first line; `cut` gives the end of the last whole row."""
-        held, line = b"", 1
-        while more := self.next():
-            held = held + more if held else more
-            end = cut(held, len(held) > LIMIT)
+    def rows(self, end_of_rows: Cut) -> Iterator[tuple[bytes, int, bool]]:
+        """Complete rows as `end_of_rows` cuts them, the number of their first line, and whether they are regular."""
+        data, line = b"", 1
+        while more := self._next():
+            data = data + more if data else more
+            end, regular = end_of_rows(data, len(data) > LIMIT)
             if end:
-                yield held[:end], line
-                line += held.count(b"\n", 0, end)
-                held = held[end:]
-        if held:
-            yield held, line
+                yield data[:end], line, regular
+                line += len(line_ends(data[:end])) if b"\r" in data else data.count(b"\n", 0, end)
+                data = data[end:]
+        if data:
+            yield data, line, end_of_rows(data, True)[1]
 
     def close(self) -> None:
         """Closes a file; standard input stays open."""
         if self.path != "-":
             self._raw.close()
+
+    def _next(self) -> bytes:
+        head, self._head = self._head, b""
+        return head or self._some()
 
     def _peek(self, count: int) -> bytes:
         while len(self._head) < count and (more := self._some()):
@@ -89,53 +95,67 @@ class Bytes:
             raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from None
 
     def _available(self, size: int) -> bytes:
-        """What standard input has now: at least something, at most `size`."""
+        """The bytes that standard input has now: at least one before its end, and at most about `size`."""
         read: Callable[[int], bytes] = getattr(self._raw, "read1", self._raw.read)
         parts = [read(size)]
-        while parts[-1] and sum(map(len, parts)) < size and self._ready():
+        while parts[-1] and sum(map(len, parts)) < size and self._is_ready():
             parts.append(read(size))
         return b"".join(parts)
 
-    def _ready(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
             return bool(select.select([self._raw], [], [], 0)[0])
-        except (OSError, ValueError):  # no real file (a test, Windows)
+        except (OSError, ValueError):  # not a real file: in a test, or on Windows
             return True
 
-    def _unpacked(self) -> Callable[[int], bytes]:
-        head, self._head = self._head, b""
-        if self.path == "-":
-            rest: Any = _Rest(head, self._available)
-            return gzip.GzipFile(fileobj=rest).read
-        self._raw.seek(0)
-        return gzip.GzipFile(fileobj=self._raw).read
 
-    def _refuse_others(self) -> None:
-        start = self._peek(4)
-        for mark, name in _BOMS.items():
-            if start.startswith(mark):
-                raise SourceError(f"{self.name} is {name}: save it as UTF-8")
-        if start.startswith(b"\xef\xbb\xbf"):
-            self._head = self._head[3:]
+def line_ends(data: bytes) -> list[int]:
+    """The ends of all lines, which are LF, CR LF or CR.
+
+    >>> line_ends(b"a\\nb\\r\\nc\\r")
+    [2, 5, 7]
+    """
+    return [end.end() for end in _LINE_END.finditer(data)]
 
 
-class _Rest:
-    """What was peeked at and what follows, as a file for gzip."""
+class TextReader:
+    """The rows of a text file; their columns have types only if somebody infers them."""
 
-    def __init__(self, head: bytes, read_on: Callable[[int], bytes]) -> None:
-        self.head, self.read_on = head, read_on
+    typed = False
+
+    def __init__(self, source: Bytes) -> None:
+        self.source, self.file = source, source.name
+
+    @property
+    def fraction(self) -> float | None:
+        """The part of the file that has been read."""
+        return self.source.fraction
+
+    @property
+    def waits(self) -> bool:
+        """Whether more rows may still be written while these are read."""
+        return self.source.fraction is None
+
+    def close(self) -> None:
+        """Closes the file."""
+        self.source.close()
+
+
+class _Joined:
+    """A file of the bytes that were read already and of those that follow."""
+
+    def __init__(self, head: bytes, read_more: Callable[[int], bytes]) -> None:
+        self.head, self.read_more = head, read_more
 
     def read(self, size: int = -1) -> bytes:
-        if self.head:
-            part, self.head = self.head[:size], self.head[size:]
-            return part
-        return self.read_on(size)
+        head, self.head = self.head[:size], self.head[size:]
+        return head or self.read_more(size)
 
 
-def _opened(path: str) -> IO[bytes]:
+def _open(path: str) -> IO[bytes]:
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
-        raise SourceError(f"there is no file {path}") from None
+        raise SourceError(f"the file {path} does not exist") from None
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None

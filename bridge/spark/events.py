@@ -62,7 +62,7 @@ def _opened(spark: SparkSession, stream: str, source: Any, schema: Schema | None
     layout = layout_of(stream, _arrow_columns(frame), schema, timestamp, lambda text: None, typed=True)
     found = schema or Schema(tuple(attribute for attribute, _ in layout.attributes))
     columns = [column(name).alias(f"c{place}") for place, name in enumerate(layout.columns)]
-    time = _milliseconds(frame, layout.timestamp)
+    time = _milliseconds(frame, layout.columns[0])
     # a row without a time comes first, so that the reader refuses it, as it does everywhere
     first = F.coalesce(time, F.lit(EARLIEST)).cast("long").alias(TIME)
     selected = frame.select(first, file.cast("int").alias(FILE), row.cast("long").alias(ROW), *columns)
@@ -127,7 +127,7 @@ def _texts(
 def _read(spark: SparkSession, path: str) -> DataFrame:
     name = path if "://" in path else os.path.abspath(path)
     if "://" not in path and not glob.glob(name):
-        raise SourceError(f"there is no file {path}")
+        raise SourceError(f"the file {path} does not exist")
     try:
         return spark.read.parquet(name)
     except Exception as error:

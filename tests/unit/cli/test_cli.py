@@ -148,7 +148,7 @@ def test_a_bad_line_stops_the_run_after_what_precedes_it(place: Path) -> None:
     assert rows == [{"query": "high", "ts": 1, "symbol": "A", "price": 99.0}, {"query": "n", "ts": 1, "n": 1}]
     summary, error = said.splitlines()
     assert summary.startswith("1 event, results: high 1, n 1; ")
-    assert error == "error: trades.csv:3: column 3, 'price': 'eleven' is no DOUBLE"
+    assert error == "error: trades.csv:3: column 3, 'price': 'eleven' is not a DOUBLE"
     _run("-e", "trades.csv", "--out", "out", code=1)
     assert pq.read_table("out/high.parquet").num_rows == 1
 
@@ -171,14 +171,14 @@ def test_in_several_streams_all_before_the_bad_line_in_time_is_done(place: Path)
     Path("b.csv").write_text("ts,y\n2,2\n4,4\nfive,5\n")
     rows, said = _run("-e", "a=a.csv", "-e", "b=b.csv", code=1)
     assert sorted(row["ts"] for row in rows) == [1, 2, 3, 4]
-    assert "error: b.csv:4: column 1, 'ts': 'five' is no timestamp" in said
+    assert "error: b.csv:4: column 1, 'ts': 'five' is not a timestamp" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["-e", "trade=trades.csv"], 1, "error: no query reads a stream 'trade'; did you mean 'trades'?"),
-        (["-e", "trades=no.csv"], 1, "error: there is no file no.csv"),
+        (["-e", "trades=no.csv"], 1, "error: the file no.csv does not exist"),
         (["-e", "trades=wrong.csv"], 1, "no column 'price'; did you mean 'prize'? There are 'ts', 'symbol', 'prize'"),
         (["-e", "trades.csv", "--timestamp", "tss"], 1, "error: trades.csv has no column 'tss' with the timestamps"),
         (["-e", "trades.csv", "--db", "nonsense://"], 1, "error: Can't load plugin"),
@@ -382,7 +382,7 @@ def test_a_relation_is_a_file(place: Path, database: str) -> None:
     assert rows == [{"query": "firm", "ts": 3, "name": "Acme", "price": 12.0}]
     said = _run("-e", "trades=trades.csv", "--db", database, code=1)[1]
     assert "unknown stream or table 'firms'; a table is given with --relation firms=FILE (line 3" in said
-    assert "cannot be read" in _run("-e", "trades=trades.csv", "--relation", "firms=no.csv", code=1)[1]
+    assert "does not exist" in _run("-e", "trades=trades.csv", "--relation", "firms=no.csv", code=1)[1]
     assert "expected NAME=FILE" in _run("-e", "trades=trades.csv", "--relation", "firms", code=2)[1]
 
 

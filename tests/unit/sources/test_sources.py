@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bridge.errors import SourceError
-from bridge.sources.block import Rejects
-from bridge.sources.csv import Quotes
+from bridge.sources.csv import end_of_rows, rows_of
 from bridge.sources.merge import merged, until
+from bridge.sources.rejects import Rejects
+from bridge.sources.relations import read_relation
 from bridge.sources.source import open_source
 from windows.schema import Schema
 
@@ -110,6 +111,7 @@ EXPECTED = _table(GOOD).set_column(6, "at", _table(GOOD).column("at").cast(pa.ti
         ("a.tsv", _csv_text(GOOD, "\t")),
         ("semicolon.csv", _csv_text(GOOD, ";")),
         ("crlf.csv", _csv_text(GOOD).replace("\n", "\r\n").replace("line\r\n", "line\n")),
+        ("cr.csv", _csv_text(GOOD).replace("\n", "\r").replace("line\r", "line\n")),
         ("bom.csv", b"\xef\xbb\xbf" + _csv_text(GOOD).encode()),
         ("no-last-line-end.csv", _csv_text(GOOD).rstrip("\n")),
         ("blank-lines.csv", "\n\n" + _csv_text(GOOD) + "\n\n"),
@@ -163,24 +165,24 @@ def _bad_csv(*lines: str, header: str = "ts,symbol,price") -> bytes:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("2,B,abc", "3: column 3, 'price': 'abc' is no DOUBLE"),
-        ('2,B,"1,5"', "3: column 3, 'price': '1,5' is no DOUBLE"),
+        ("2,B,abc", "3: column 3, 'price': 'abc' is not a DOUBLE"),
+        ('2,B,"1,5"', "3: column 3, 'price': '1,5' is not a DOUBLE"),
         ("2,B", "3: 2 fields instead of the header's 3"),
         ("2,B,1,9", "3: 4 fields instead of the header's 3"),
         (
             "x,B,1",
-            "3: column 1, 'ts': 'x' is no timestamp (it is no date with a time, such as 2024-12-31T23:59:59.999Z)",
+            "3: column 1, 'ts': 'x' is not a timestamp (it is no date with a time, such as 2024-12-31T23:59:59.999Z)",
         ),
-        (",B,1", "3: column 1, 'ts': '' is no timestamp (the timestamp is missing)"),
-        ("99999999999999999999,B,1", "3: column 1, 'ts': '99999999999999999999' is no timestamp"),
+        (",B,1", "3: column 1, 'ts': '' is not a timestamp (the timestamp is missing)"),
+        ("99999999999999999999,B,1", "3: column 1, 'ts': '99999999999999999999' is not a timestamp"),
         (
             "9999999999999999,B,1",
-            "3: column 1, 'ts': '9999999999999999' is no timestamp (the timestamp is out of range",
+            "3: column 1, 'ts': '9999999999999999' is not a timestamp (the timestamp is out of range",
         ),
         ("0,B,1", "3: column 1, 'ts': time does not go back: 0 is before 1, the newest time of this stream"),
-        ('2,"B"b,1', "3: byte 3: the quote that opens here closes no field"),
+        ('2,"B"b,1', "3: byte 3: the quote that opens here does not enclose a field"),
         ("2,B\0,1", "3: there is a NUL byte in the line"),
-        ("2,caf\udce9,1", "3: column 2, 'symbol': the byte 0xe9 is no UTF-8 (is the file Latin-1?)"),
+        ("2,caf\udce9,1", "3: column 2, 'symbol': the byte 0xe9 is not UTF-8 (is the file Latin-1?)"),
     ],
 )
 @pytest.mark.parametrize("quoted", [False, True])
@@ -210,19 +212,19 @@ def test_a_quote_that_never_closes_spoils_its_line_alone(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"ts": 2, "a": 1.5}', """2: column 'a': 1.5 is no INTEGER"""),
-        ('{"ts": 2, "a": "1"}', """2: column 'a': "1" is no INTEGER"""),
-        ('{"ts": 2, "a": true}', "2: column 'a': true is no INTEGER (it is bool, not INTEGER)"),
-        ('{"ts": 2, "a": 5000000000}', "2: column 'a': 5000000000 is no INTEGER"),
-        ('{"ts": 2, "a": 99999999999999999999999}', "2: column 'a': 99999999999999999999999 is no INTEGER"),
-        ('{"ts": 2, "a": [1]}', "2: column 'a': [1] is no INTEGER"),
-        ('{"a": 1}', "2: column 'ts': null is no timestamp (the timestamp is missing)"),
-        ('{"ts": 2, "a": 1', "2: character 17: this is no JSON: Expecting ',' delimiter"),
-        ('{"ts": 2, "a": 1} {}', "2: character 19: this is no JSON: Extra data"),
+        ('{"ts": 2, "a": 1.5}', """2: column 'a': 1.5 is not an INTEGER"""),
+        ('{"ts": 2, "a": "1"}', """2: column 'a': "1" is not an INTEGER"""),
+        ('{"ts": 2, "a": true}', "2: column 'a': true is not an INTEGER (it is bool, not INTEGER)"),
+        ('{"ts": 2, "a": 5000000000}', "2: column 'a': 5000000000 is not an INTEGER"),
+        ('{"ts": 2, "a": 99999999999999999999999}', "2: column 'a': 99999999999999999999999 is not an INTEGER"),
+        ('{"ts": 2, "a": [1]}', "2: column 'a': [1] is not an INTEGER"),
+        ('{"a": 1}', "2: column 'ts': null is not a timestamp (the timestamp is missing)"),
+        ('{"ts": 2, "a": 1', "2: character 17: this is not JSON: Expecting ',' delimiter"),
+        ('{"ts": 2, "a": 1} {}', "2: character 19: this is not JSON: Extra data"),
         ("[1, 2]", "2: character 1: a line is one JSON object {…}"),
-        ("nonsense", "2: character 1: this is no JSON: Expecting value"),
+        ("nonsense", "2: character 1: this is not JSON: Expecting value"),
         ('{"ts": 0, "a": 1}', "2: column 'ts': time does not go back: 0 is before 1, the newest time of this stream"),
-        ('{"ts": 2, "a": 1, "x": "\udce9"}', "2: byte 25: the byte 0xe9 is no UTF-8 (is the file Latin-1?)"),
+        ('{"ts": 2, "a": 1, "x": "\udce9"}', "2: byte 25: the byte 0xe9 is not UTF-8 (is the file Latin-1?)"),
     ],
 )
 def test_a_bad_json_line_is_named(tmp_path: Path, line: str, message: str) -> None:
@@ -241,12 +243,12 @@ def test_a_bad_parquet_row_is_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"ts": [1, 2, None, 1, 4], "a": [1, 70000, 3, 4, 5]}), path)
     rows, said = _stopped(path, "a SMALLINT")
     assert rows == [{"ts": 1, "a": 1}]
-    assert said.startswith(f"{path}, row 2: column 'a': 70000 is no SMALLINT")
+    assert said.startswith(f"{path}, row 2: column 'a': 70000 is not a SMALLINT")
     rows, rejects = _skipped(path, "a SMALLINT", tmp_path / "r")
     assert [row["ts"] for row in rows] == [1, 1, 4]
     assert [(bad["line"], bad["reason"]) for bad in rejects][1] == (
         3,
-        "None is no timestamp (the timestamp is missing)",
+        "None is not a timestamp (the timestamp is missing)",
     )
 
 
@@ -267,6 +269,40 @@ def test_blocks_beyond_the_first_count_their_lines_on(tmp_path: Path, monkeypatc
     rows, said = _stopped(path, "symbol VARCHAR, price DOUBLE")
     assert [row["symbol"] for row in rows] == [f"a\nb{n}" for n in range(300)]
     assert said.startswith(f"{path}:602: column 3, 'price': '?'")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "schema", "message"),
+    [
+        ("t.csv", "ts,a\n1,12345678.90\n2,123456789.00\n", "a DECIMAL(10, 2)", "'123456789.00' is not a DECIMAL(10, 2)"),
+        ("t.ndjson", '{"ts": 1, "a": 0.5}\n{"ts": 2, "a": true}\n', "a DOUBLE", "true is not a DOUBLE"),
+        ("t.ndjson", '{"ts": 1, "a": "x"}\n{"ts": 2, "a": "\\ud800"}\n', "a VARCHAR", '"\\ud800" is not a VARCHAR'),
+    ],
+)  # fmt: skip
+def test_a_value_beyond_its_type_is_not_changed(
+    tmp_path: Path, name: str, text: str, schema: str, message: str
+) -> None:
+    rows, said = _stopped(_write(tmp_path / name, text), schema)
+    assert [row["ts"] for row in rows] == [1]
+    assert message in said
+
+
+def test_types_are_those_of_the_well_formed_rows(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", b"ts,city,v\n1,Bern,1\n2,Z\xfcrich,2,3\n3,Basel,4\n")
+    assert str(open_source("s", path).schema) == "city VARCHAR, v BIGINT"
+
+
+def test_a_relation_is_read_as_events_are(tmp_path: Path) -> None:
+    text = 'k;name;weight\nA;"x, y";1.5\nB;;NA\n\nC;"";2\n'
+    assert read_relation("r", str(_write(tmp_path / "r.csv", text))).to_pylist() == [
+        {"k": "A", "name": "x, y", "weight": 1.5},
+        {"k": "B", "name": None, "weight": None},
+        {"k": "C", "name": "", "weight": 2.0},
+    ]
+    path = _write(tmp_path / "r.ndjson", '{"k": 1, "l": [1]}\n{"k": "x"}\n')
+    with pytest.raises(SourceError, match=r"the relation 'r': .*r.ndjson:1: column 'k': 1 is not a VARCHAR"):
+        read_relation("r", str(path))
+    assert read_relation("r", str(_write(tmp_path / "e.csv", "k\n"))).num_rows == 0
 
 
 # Columns --------------------------------------------------------------------------------------------------------------
@@ -360,7 +396,7 @@ def test_columns_that_can_be_no_attribute_are_left_out_with_a_note(tmp_path: Pat
         ("t.csv", b"ts,caf\xe9\n1,2\n", "t.csv:1: the header is not UTF-8"),
         ("t.csv", b"ts,a,a\n1,2,3\n", "t.csv:1: two columns are called 'a'"),
         ("t.csv", b"1,A\n2,B\n", "which column has the timestamps.*there are '1', 'A'"),
-        ("t.ndjson", b"ts,a\n1,2\n", "t.ndjson is no NDJSON"),
+        ("t.ndjson", b"ts,a\n1,2\n", "t.ndjson is not NDJSON"),
         ("t.parquet", b"", "t.parquet is empty: this is no Parquet file"),
         ("t.parquet", b"PAR1 and nothing else", "t.parquet is no whole Parquet file"),
         ("t.csv.gz", gzip.compress(b"ts,a\n" + b"1,2\n" * 9, mtime=0)[:-9], "t.csv.gz is a damaged gz file"),
@@ -373,7 +409,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, content: byte
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     for path, message in [
-        (tmp_path / "no.csv", "there is no file"), (tmp_path / "no.parquet", "there is no file"),
+        (tmp_path / "no.csv", "does not exist"), (tmp_path / "no.parquet", "does not exist"),
         (tmp_path / "*.csv", "no file matches"), (tmp_path, "is a directory"), (5, "not int"),
     ]:  # fmt: skip
         with pytest.raises(SourceError, match=message):
@@ -436,7 +472,13 @@ def test_until_reads_no_further() -> None:
         (b'5" pipe\nb\n', True, [8, 10]),
         (b'x,"a""\n""b"\ny\n', True, [12, 14]),
         (b'5"\n"a\nb"\n', True, [3, 9]),
+        (b'"a"b\n"c\nd"\n', True, [5, 11]),
+        (b'"a"b\n"c\nd"\n"e', False, [5, 11]),
+        (b'"a\nb\n', True, [3, 5]),
     ],
 )
 def test_rows_end_outside_quotes(data: bytes, final: bool, ends: list[int]) -> None:
-    assert Quotes(data, b",", final).row_ends(data).tolist() == ends
+    rows = [row for row in rows_of(b",", data, final) if row[0].endswith(b"\n")]
+    assert [row.end() for row in rows] == ends
+    wrong = any(row["wrong"] for row in rows)
+    assert end_of_rows(b",", data, final) == (ends[-1] if ends else 0, not wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import json
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.json as arrow_json
 
 from bridge.errors import SourceError
 from bridge.sources.block import UNFIT, Block, Fault
@@ -21,6 +23,12 @@ from windows.schema import Attribute, TypeMismatch, checker, decimal_size
 
 _DECODE = json.JSONDecoder().decode
 _SCAN: Any = getattr(json.JSONDecoder(), "scan_once")  # noqa: B009 (not in its type)
+_IN_JSON = {
+    "BOOLEAN": pa.bool_(), "SMALLINT": pa.int64(), "INTEGER": pa.int64(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(), "DATE": pa.string(), "TIMESTAMP": pa.string(),
+}  # fmt: skip
+"""The types that values of attributes have in JSON, where Arrow reads them as Python does."""
+
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)?")
 
@@ -36,7 +44,8 @@ class Reader(TextReader):
 
     def blocks(self, layout: Layout) -> Iterator[Block]:
         """The lines; none for an empty file."""
-        return (JsonBlock(layout, data, line) for data, line, _ in itertools.chain(self._first, self._pieces))
+        schema = _schema(self.columns, layout)
+        return (JsonBlock(layout, data, line, schema) for data, line, _ in itertools.chain(self._first, self._pieces))
 
     def _columns(self) -> dict[str, pa.DataType]:
         values: dict[str, list[Any]] = {}
@@ -50,26 +59,40 @@ class Reader(TextReader):
 
 
 class JsonBlock(Block):
-    """Complete lines of an NDJSON file."""
+    """Complete lines of an NDJSON file. With a `schema`, Arrow reads them if all are of this schema."""
 
-    def __init__(self, layout: Layout, data: bytes, line: int) -> None:
-        self.layout = layout
-        numbered = enumerate(data.split(b"\n"), line)
-        self._lines = [(number, text) for number, text in numbered if text.strip()]
-        self._items = [_parsed(text) for _, text in self._lines]
-        self._objects = [*filter(_is_object, self._items)]
+    def __init__(self, layout: Layout, data: bytes, line: int, schema: pa.Schema | None) -> None:
+        self.layout, self._data, self._line = layout, data, line
+        self._table = None if schema is None else _read(data, schema)
         self._checked = {c: a for a, c in layout.attributes if decimal_size(a.type) or is_nested(a.type)}
+
+    @functools.cached_property
+    def _lines(self) -> list[tuple[int, bytes]]:
+        numbered = enumerate(self._data.split(b"\n"), self._line)
+        return [(number, text) for number, text in numbered if text.strip()]
+
+    @functools.cached_property
+    def _items(self) -> list[Any]:
+        return [_parsed(text) for _, text in self._lines]
+
+    @functools.cached_property
+    def _objects(self) -> list[dict[str, Any]]:
+        return [*filter(_is_object, self._items)]
 
     @property
     def size(self) -> int:
-        return len(self._objects)
+        return len(self._objects) if self._table is None else int(self._table.num_rows)
 
     @functools.cached_property
     def malformed(self) -> Mapping[int, Fault]:
+        if self._table is not None:
+            return {}
         wrong = (number for number, item in enumerate(self._items) if not _is_object(item))
         return {number: _fault(self._lines[number][1]) for number in wrong}
 
     def values(self, column: str, start: int, stop: int) -> Array:
+        if self._table is not None:
+            return self._table.column(column).slice(start, stop - start)
         return _array([item.get(column) for item in self._objects[start:stop]], self._checked.get(column))
 
     def line(self, number: int) -> int:
@@ -81,6 +104,35 @@ class JsonBlock(Block):
     def text(self, number: int, column: str) -> str:
         text = json.dumps(self._items[number].get(column), ensure_ascii=False)
         return text.encode(errors="backslashreplace").decode()
+
+
+def _schema(columns: Mapping[str, pa.DataType], layout: Layout) -> pa.Schema | None:
+    """The types of a layout's columns in JSON; None if only Python reads one of them."""
+    types: dict[str, Any] = {}
+    for conversion in layout.conversions():
+        kind = _IN_JSON.get(conversion.type)
+        if conversion.type == "timestamp":
+            kind = pa.int64() if pa.types.is_integer(columns[conversion.column]) else pa.string()
+        if types.setdefault(conversion.column, kind) != kind or kind is None:
+            return None
+    return pa.schema(list(types.items()))
+
+
+def _read(data: bytes, schema: pa.Schema) -> pa.Table | None:
+    """The objects in `data` as Arrow reads them; None if a value has another type, or a line is not one object."""
+    lines = data.strip(b"\n")
+    count = lines.count(b"\n") + 1
+    if not lines.startswith(b"{") or not lines.endswith(b"}") or lines.count(b"}\n{") != count - 1:
+        return None
+    read = arrow_json.ReadOptions(block_size=len(lines) + 1)
+    parse = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    try:
+        if not lines.isascii():
+            lines.decode()
+        table = arrow_json.read_json(io.BytesIO(lines), read, parse)
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    return table if table.num_rows == count else None
 
 
 def _fault(line: bytes) -> Fault:
@@ -126,20 +178,16 @@ def _array(values: list[Any], attribute: Attribute | None) -> Array:
             raise Unfit(str(error)) from None
     if bool in (kinds := set(map(type, values))) and not kinds <= {bool, type(None)}:
         raise Unfit("booleans and others")  # Arrow takes True for 1.0 beside another float
-    return _inferred(values)
-
-
-def _inferred(values: list[Any]) -> Array:
     try:
         return pa.array(values)
-    except OverflowError:
-        return pa.array(values, pa.float64())
+    except (OverflowError, pa.ArrowInvalid):  # whole numbers beyond 64 bits may be DOUBLEs
+        return pa.array([float(value) if type(value) is int else value for value in values], pa.float64())
 
 
 def _kind(values: list[Any]) -> pa.DataType:
     """The Arrow type of a key's values. Texts that are all dates or all times have the type of dates or times."""
     try:
-        kind = _inferred(values).type
+        kind = pa.array(values).type
     except UNFIT:
         return pa.string()
     if pa.types.is_string(kind):

@@ -287,6 +287,28 @@ def test_a_value_beyond_its_type_is_not_changed(
     assert message in said
 
 
+def test_arrow_and_python_read_the_same_json(tmp_path: Path) -> None:
+    """Arrow reads a block of good lines, Python any other: one line more decides which."""
+    lines = [
+        '{"ts": 1, "d": 1, "s": "größe", "b": true, "i": -0}', '{"ts": 2, "d": 1e25, "s": "\\ud83d\\ude00", "x": [1]}',
+        '{"ts": 3, "d": 10000000000000000000000000, "s": null}', '{"s": "}{", "ts": 4, "d": 0.1, "i": 1}',
+    ]  # fmt: skip
+    schema = Schema.of("d DOUBLE, s VARCHAR, b BOOLEAN, i INTEGER")
+    read = {}
+    for last in ('{"ts": 5}', ' {"ts": 5}'):
+        read[last] = _rows(_write(tmp_path / "t.ndjson", "\n".join([*lines, last])), schema)
+    assert read['{"ts": 5}'] == read[' {"ts": 5}']
+    assert read['{"ts": 5}'][1] == {"ts": 2, "d": 1e25, "s": "😀", "b": None, "i": None}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"ts": 1} {"ts": 2}\n{"ts":\n 3}\n{"ts": 4, "a": 1}\n', '{"ts": 1, "a": 1, "a": 2}\n']
+)
+def test_a_line_of_json_is_one_object(tmp_path: Path, text: str) -> None:
+    rows, rejects = _skipped(_write(tmp_path / "t.ndjson", text), "a INTEGER", tmp_path / "r")
+    assert len(rows) + len(rejects) == text.count("\n")
+
+
 def test_types_are_those_of_the_well_formed_rows(tmp_path: Path) -> None:
     path = _write(tmp_path / "t.csv", b"ts,city,v\n1,Bern,1\n2,Z\xfcrich,2,3\n3,Basel,4\n")
     assert str(open_source("s", path).schema) == "city VARCHAR, v BIGINT"

@@ -132,7 +132,7 @@ class QueryEntry:
     @property
     def _is_long(self) -> bool:
         """Whether there are panes of all tables that are to have them."""
-        return all(operator.is_long for operator in self.operators if operator.length is not None)
+        return all(operator.is_long for operator in self.operators if operator.row_count is not None)
 
     def concerned(self, streams: frozenset[str]) -> bool:
         return self.timed or not self.sources.isdisjoint(streams)

@@ -16,8 +16,8 @@ from bridge import query
 from bridge.check.paths import shown
 from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEntry
 from bridge.engine.layout import laid_out
-from bridge.engine.one_event import known_of, single
-from bridge.engine.results import Report
+from bridge.engine.one_event import known_of, one_event_plan
+from bridge.engine.results import ResultStatement
 from bridge.errors import QueryError
 from bridge.query.epl_columns import Enumeration
 from bridge.query.epl_output import OutputEvery, Snapshot
@@ -264,9 +264,11 @@ class _Explanation:
     def _bound_streams(self) -> list[StreamEntry]:
         """The streams whose events need no inbox, as far as this query goes."""
         entry, result = self.entry, self.entry.results.of(self.entry.variant("few", shared=False))
-        report = Report([entry], result.statement, result.text)
+        report = ResultStatement([entry], result.statement, result.text)
         streams = [self.catalogue.streams[name] for name in sorted(entry.sources)]
-        return [each for each in streams if single(each, entry.operators, [report], entry.timed, (), self.database)]
+        return [
+            each for each in streams if one_event_plan(each, entry.operators, [report], entry.timed, (), self.database)
+        ]
 
     def _rules(self, bound: Iterable[StreamEntry]) -> Iterator[str]:
         """The optimisation rules that change the statement printed, and those for an event that is pushed alone."""
@@ -284,7 +286,7 @@ class _Explanation:
     def _housekeeping(self) -> Iterator[str]:
         operators = self.entry.operators
         late = {made.name for operator in operators for made in operator.tables if made.is_late}
-        for step in (step for operator in operators for step in operator.folds):
+        for step in (step for operator in operators for step in operator.pane_inserts):
             if self.variants:
                 yield from ("", f"-- panes, every {step.every} events", self._sql(step.statement()))
         if late and not self.variants:

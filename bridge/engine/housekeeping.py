@@ -1,46 +1,46 @@
-"""What keeps tables small and statements fit for them, between pushes and never changing a result."""
+"""Housekeeping: what keeps tables small and statements fast; it never changes a result."""
 
 from __future__ import annotations
 
-from bridge.engine.results import Reports
+from bridge.engine.results import ResultStatements
 from bridge.engine.tables import Tables
 from bridge.rewrite import Network
-from bridge.rewrite.plan import Fold, Length, Operator
+from bridge.rewrite.plan import Operator, PaneInsert, RowCountProbe
 from windows.databases import Database
 
 
-class Upkeep:
-    """Removes what has expired, keeps together what is long, and lets the database tidy up.
+class Housekeeping:
+    """Purges expired rows, builds panes for long windows, and runs the database's own clean-up.
 
-    `since_purge`: events since what has expired was removed last; `removed`: whether this transaction removes rows.
+    `since_purge`: events since the last purge; `removed`: whether this transaction removes rows.
     """
 
-    def __init__(self, database: Database, network: Network, tables: Tables, reports: Reports) -> None:
-        self._database, self._network, self._tables, self._reports = database, network, tables, reports
+    def __init__(self, database: Database, network: Network, tables: Tables, results: ResultStatements) -> None:
+        self._database, self._network, self._tables, self._results = database, network, tables, results
         self.since_purge = 0
         self.removed = False
         self._untidy = 0
-        """So many transactions have removed rows since the database tidied up, when `_tidied` events were in."""
+        """Transactions that have removed rows since the last clean-up, which was after `_tidied` events."""
         self._tidied = 0
-        self._all_folds: list[Fold] | None = None
+        self._pane_inserts: list[PaneInsert] | None = None
 
     def forget(self) -> None:
         """Operators have come or gone."""
-        self._all_folds = None
+        self._pane_inserts = None
 
     def is_due(self, count: int) -> bool:
-        """Whether what has expired is to be removed with so many more events."""
+        """Whether a purge is due after `count` more events."""
         return self.since_purge + count >= self._database.purge_every
 
-    def folds(self, seq: int, count: int) -> list[Fold]:
-        """Those that are due when so many more events come than the `seq` that there are."""
-        if self._all_folds is None:
+    def pane_inserts(self, seq: int, count: int) -> list[PaneInsert]:
+        """The panes to be built when `count` more events come after the first `seq`."""
+        if self._pane_inserts is None:
             kept = (operator for operator in self._network.operators if operator.is_long)
-            self._all_folds = [step for operator in kept for step in operator.folds]
-        return [step for step in self._all_folds if step.is_due(seq, seq + count)]
+            self._pane_inserts = [step for operator in kept for step in operator.pane_inserts]
+        return [step for step in self._pane_inserts if step.is_due(seq, seq + count)]
 
     def purge(self) -> None:
-        """Removes what has expired by the clock; what is left is measured."""
+        """Removes what has expired by the clock, then counts the rows that are left."""
         for operator in self._network.operators:
             missing = self._tables.missing(operator)
             for step in operator.purges:
@@ -50,30 +50,30 @@ class Upkeep:
         self._measure()
 
     def _measure(self) -> None:
-        """Other statements are for tables that have become long."""
-        found: dict[Length, bool] = {}
+        """Chooses other statements for tables that have become long, or are long no more."""
+        found: dict[RowCountProbe, bool] = {}
         for operator in self._network.operators:
-            if (length := operator.length) is None:
+            if (length := operator.row_count) is None:
                 continue
             if length not in found:
                 found[length] = bool(self._database.fetch(self._tables.text(length)))
             if found[length] != operator.is_long:
                 for made in self._tables.missing(operator).values():
                     self._tables.make(made)
-                self._take_as(operator, is_long=found[length])
+                self._set_long(operator, is_long=found[length])
 
-    def _take_as(self, operator: Operator, is_long: bool) -> None:
-        operator.is_long, self._all_folds = is_long, None
-        self._reports.outdate()
+    def _set_long(self, operator: Operator, is_long: bool) -> None:
+        operator.is_long, self._pane_inserts = is_long, None
+        self._results.outdate()
 
-    def take_back(self) -> None:
-        """The transaction has failed: an operator whose tables it was to make is not long."""
+    def undo(self) -> None:
+        """After a failed transaction: an operator whose panes it was to create is not long."""
         for operator in self._network.operators:
             if operator.is_long and self._tables.missing(operator):
-                self._take_as(operator, is_long=False)
+                self._set_long(operator, is_long=False)
 
     def tidy(self, seq: int) -> None:
-        """After so many events, since a row that was removed costs each statement a little until then."""
+        """Runs the database's clean-up after many events: until then a removed row costs each statement a little."""
         self._untidy, self.removed = self._untidy + self.removed, False
         settings = self._network.settings
         if self._untidy >= settings.tidy_pushes and seq - self._tidied >= settings.tidy_events:

@@ -1,7 +1,7 @@
-"""Events that are pushed alone: their values stand in the statements in place of the inbox, which need not be filled.
+"""Plans for an event pushed alone: its values are bound in the statements in place of the inbox, which is not filled.
 
-The statements are those of any push. That they are of one event saves them more: its results have one `ts` and `seq`, by
-which they need not be sorted; and what joins the inbox of another stream gives nothing, as that is empty.
+The statements are those of any push, and shorter: the results of one event have one `ts` and `seq`, so they need not be
+sorted by them; joins with the inboxes of other streams, which are empty, are dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from bridge.engine.catalogue import StreamEntry
-from bridge.engine.results import Report, Reports, Results
+from bridge.engine.results import Results, ResultStatement, ResultStatements
 from bridge.rewrite import Network
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.rule import Known, OneRow
@@ -27,8 +27,8 @@ _MARK = re.compile(r"cep_value_(\d+)_cep")
 Row = tuple[Any, ...]
 
 
-class Bound(NamedTuple):
-    """A statement's text, and which values of an event's row its marks take, in their order."""
+class BoundStatement(NamedTuple):
+    """A statement's text, and the `places` of the values in an event's row that its parameters take, in their order."""
 
     text: str
     places: tuple[int, ...]
@@ -46,69 +46,69 @@ class Bound(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Single:
-    """What an event of one stream means, pushed alone: steps, what reads results, the tables that the steps fill."""
+class OneEventPlan:
+    """What an event of one stream runs, pushed alone: the steps, what reads results, and the inboxes that steps fill."""
 
-    steps: Sequence[Bound]
-    reports: Sequence[tuple[Report, Bound]]
+    steps: Sequence[BoundStatement]
+    results: Sequence[tuple[ResultStatement, BoundStatement]]
     inboxes: frozenset[str]
     timed: bool
 
     @property
-    def asks_once(self) -> bool:
-        """Whether nothing is written and one statement reads, so that it needs no transaction around it."""
-        return not self.steps and not self.timed and len(self.reports) <= 1
+    def is_one_select(self) -> bool:
+        """Whether it writes nothing and reads by one statement at most, so that it needs no transaction."""
+        return not self.steps and not self.timed and len(self.results) <= 1
 
     def run(self, database: Database, row: Row) -> Results:
         for step in self.steps:
             step.run(database, row)
         found: Results = []
-        for report, bound in self.reports:
-            found += report.sorted_out(bound.read(database, row))
-        if len(self.reports) > 1:
+        for result, bound in self.results:
+            found += result.distribute(bound.read(database, row))
+        if len(self.results) > 1:
             found.sort(key=lambda result: result[0].number)
         return found
 
 
-class Singles:
-    """What an event of each stream alone means, found once."""
+class OneEventPlans:
+    """The plan for an event of each stream, worked out once."""
 
-    def __init__(self, network: Network, reports: Reports, streams: Mapping[str, StreamEntry]) -> None:
-        self._network, self._reports, self._streams = network, reports, streams
-        self._known: dict[str, Single | None] = {}
+    def __init__(self, network: Network, results: ResultStatements, streams: Mapping[str, StreamEntry]) -> None:
+        self._network, self._results, self._streams = network, results, streams
+        self._known: dict[str, OneEventPlan | None] = {}
 
     def clear(self) -> None:
-        """Operators or reports have changed."""
+        """Forgets all plans, as operators or result statements have changed."""
         self._known.clear()
 
-    def of(self, stream: StreamEntry) -> Single | None:
-        """None where something wants the inbox."""
+    def of(self, stream: StreamEntry) -> OneEventPlan | None:
+        """The plan for an event of this stream; None where something needs its inbox."""
         name = stream.name.lower()
         if name not in self._known:
             streams = frozenset([name])
             concerned = [operator for operator in self._network.operators if operator.concerned(streams)]
-            reports = self._reports.concerned(streams, 1, final=False)
+            results = self._results.concerned(streams, 1, final=False)
             timed = any(operator.timed for operator in self._network.operators)
             others = {other.inbox for other in self._streams.values()} - {stream.inbox}
-            self._known[name] = single(stream, concerned, reports, timed, others, self._network.database)
+            self._known[name] = one_event_plan(stream, concerned, results, timed, others, self._network.database)
         return self._known[name]
 
 
 class _Unbound(Exception):
-    """A statement that wants the inbox."""
+    """A statement needs the inbox."""
 
 
-def single(
+def one_event_plan(
     stream: StreamEntry,
     operators: Sequence[Operator],
-    reports: Sequence[Report],
+    results: Sequence[ResultStatement],
     timed: bool,
     empty: Collection[str],
     database: Database,
-) -> Single | None:
-    """What an event of this stream alone means to these operators and reports; None where some of them wants the inbox.
+) -> OneEventPlan | None:
+    """The plan for an event of this stream, of these operators and result statements; None where one needs the inbox.
 
-    `timed`: whether an operator asks for the time; `empty`: the inboxes of the other streams.
+    `timed`: whether an operator reads the clock; `empty`: the inboxes of the other streams.
     """
     steps = [step for operator in operators for step in operator.steps]
     filled = frozenset(inbox for operator in operators for inbox in operator.inboxes)
@@ -121,12 +121,12 @@ def single(
             for step in steps
             if isinstance(step, (Insert, Purge))
         ]
-        reports_bound = [(report, _bound(_of_one_moment(report), known, database)) for report in reports]
+        results_bound = [(result, _bound(_of_one_event(result), known, database)) for result in results]
     except _Unbound:
         return None
     written = [bound for bound in steps_bound if bound is not None]
-    read = [(report, bound) for report, bound in reports_bound if bound is not None]
-    return Single(written, read, filled, timed)
+    read = [(result, bound) for result, bound in results_bound if bound is not None]
+    return OneEventPlan(written, read, filled, timed)
 
 
 def known_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Known | None:
@@ -138,7 +138,7 @@ def known_of(stream: StreamEntry, empty: Collection[str], database: Database) ->
 
 
 def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | None:
-    """A mark for each column of the inbox, of its type; None where only a table's column makes the value what it is."""
+    """A parameter per column of the inbox, cast to its type; None where only a table's column gives a value its type."""
     system = (Attribute("ts", "BIGINT"), Attribute("seq", "BIGINT"))
     kinds = {each.name: database.value_type(each) for each in (*system, *stream.schema)}
     if None in kinds.values():
@@ -151,17 +151,17 @@ def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | No
     }
 
 
-def _of_one_moment(report: Report) -> exp.Expr:
-    """The statement of a report whose rows have one `ts` and `seq`; time alone gives others."""
-    statement = report.statement.copy()
+def _of_one_event(result: ResultStatement) -> exp.Expr:
+    """The statement without ORDER BY `ts` and `seq`, which are equal in its rows unless time alone gives rows."""
+    statement = result.statement.copy()
     order = statement.args.get("order")
-    if order is not None and not report.timed:
+    if order is not None and not result.timed:
         kept = [term for term in order.expressions if term.this.name not in ("ts", "seq")]
         statement.set("order", exp.Order(expressions=kept) if kept else None)
     return statement
 
 
-def _bound(statement: exp.Expr, known: Known, database: Database) -> Bound | None:
+def _bound(statement: exp.Expr, known: Known, database: Database) -> BoundStatement | None:
     """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
     if _MARK.search(database.render(statement)):
         raise _Unbound
@@ -169,11 +169,11 @@ def _bound(statement: exp.Expr, known: Known, database: Database) -> Bound | Non
     return None if optimized is None else _marked(database.render(optimized), database.placeholder)
 
 
-def _marked(text: str, mark: str) -> Bound:
-    """The text with the driver's marks; where there are none it stays as it is, as drivers then do not look for them."""
+def _marked(text: str, mark: str) -> BoundStatement:
+    """The text with the driver's placeholders; where it has none it is unchanged, as drivers then look for none."""
     places = tuple(map(int, _MARK.findall(text)))
     if not places:
-        return Bound(text, ())
+        return BoundStatement(text, ())
     if mark != "?":
         text = text.replace("%", "%%")
-    return Bound(_MARK.sub(mark, text), places)
+    return BoundStatement(_MARK.sub(mark, text), places)

@@ -1,4 +1,4 @@
-"""The statements that read the results of a push: one for each query, or for each family of queries."""
+"""The statements that read the results of a push: one per query, or one for several queries that differ little."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ PUSHES = ("any", "few")
 """The kinds of pushes that have reports of their own, by the number of their events."""
 
 PIECE = 64
-"""Results that lie in pieces of so many, each in order, are put together by these instead of one by one."""
+"""Rows that a sorted run of results has on average at least, to be put in order run by run instead of row by row."""
 
 Results = list[tuple[QueryEntry, Any]]
 """The rows of each query that has any: tuples, or an Arrow table."""
 
 
-class Brief:
-    """The reports of pushes that are brief beside the windows of these queries, made with the first of them.
+class ShortPush:
+    """The statements for pushes that are short beside the windows of some queries, made with the first such push.
 
-    `ratio`: how many times as long as the push the window is, at least. `rows`: the window should hold so many, to judge
-    by the events of the push.
+    `ratio`: how many times as long as the push the shortest window is, at least. `rows`: the rows that this window holds,
+    at least, judged by the rate of the push's events.
     """
 
     def __init__(
-        self, members: Sequence[QueryEntry], make: Callable[[], list[Report]], ratio: int, rows: int = 0
+        self, members: Sequence[QueryEntry], make: Callable[[], list[ResultStatement]], ratio: int, rows: int = 0
     ) -> None:
         self.ratio = ratio
         self.window = min(entry.flow.window for entry in members)
@@ -50,20 +50,20 @@ class Brief:
         self._make = make
 
     def is_for(self, count: int, lasting: int) -> bool:
-        """Whether they are for so many events within so many milliseconds, as long as the windows are now."""
+        """Whether a push of `count` events that lasts `lasting` milliseconds is short beside the windows as they are now."""
         is_brief = lasting * self.ratio <= self.window and count * self.window >= lasting * self.rows
         return is_brief and all(entry.is_brief for entry in self._members)
 
     @functools.cached_property
-    def reports(self) -> list[Report]:
+    def statements(self) -> list[ResultStatement]:
         return self._make()
 
 
-class Report:
-    """One statement and the queries whose results it gives, in the order of their numbers; `table`: their constants.
+class ResultStatement:
+    """One statement and the queries whose results it reads, in the order of creation; `table` has their constants.
 
-    `text` is the statement in the database's SQL; `loose`: the same without its order, and the number of each row's event
-    as the last column. `places`: where each row has results of all queries, which of its columns are those of each.
+    `text` is the statement in the database's SQL; `unordered`: the same without ORDER BY, its last column is the event's
+    `seq`. `places`: per query the columns that are its results, where each row has results of all queries.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Report:
         statement: exp.Expr,
         text: str,
         table: str | None = None,
-        loose: str | None = None,
+        unordered: str | None = None,
         places: Sequence[Sequence[int]] = (),
         arrow_from: int = 0,
     ) -> None:
@@ -80,33 +80,33 @@ class Report:
         self.statement = statement
         self.text = text
         self.table = table
-        self.loose = loose
+        self.unordered = unordered
         self.places = places
         self.arrow_from = arrow_from if as_arrow(members[0]) else NEVER
         self.timed, self.sources = members[0].timed, members[0].sources
-        self.brief: Brief | None = None
+        self.short_push: ShortPush | None = None
 
     def read(self, database: Database, count: int, lasting: int) -> Results:
-        """The results of a push of so many events within so many milliseconds.
+        """The results of a push of `count` events that lasts `lasting` milliseconds.
 
-        Many of them are read as Arrow, where all who take them want them so.
+        Those of many events are read as Arrow, where all processors take Arrow.
         """
-        if self.brief is not None and self.brief.is_for(count, lasting):
-            return [found for each in self.brief.reports for found in each.read(database, count, lasting)]
+        if self.short_push is not None and self.short_push.is_for(count, lasting):
+            return [found for each in self.short_push.statements for found in each.read(database, count, lasting)]
         rows: Any = self._arrow(database) if count >= self.arrow_from else None
         if rows is None:
             rows = database.fetch(self.text)
-        return self.sorted_out(rows)
+        return self.distribute(rows)
 
     def _arrow(self, database: Database) -> Any:
-        """The results as Arrow; None where the database has none of it."""
-        if self.loose is None:
+        """The results as Arrow; None where the database does not give Arrow."""
+        if self.unordered is None:
             return database.fetch_arrow(self.text)
-        rows = database.fetch_arrow(self.loose)
+        rows = database.fetch_arrow(self.unordered)
         return rows if rows is None else by_number(rows, len(self.members) > 1)
 
-    def sorted_out(self, rows: Any) -> Results:
-        """What the statement gave, tuples or an Arrow table, member by member."""
+    def distribute(self, rows: Any) -> Results:
+        """The rows that the statement gave, tuples or an Arrow table, by the query that they belong to."""
         if self.places:
             return self._side_by_side(rows) if rows else []
         if len(self.members) == 1:
@@ -114,7 +114,7 @@ class Report:
         return list(self._by_member(rows) if isinstance(rows, list) else self._split(rows))
 
     def _by_member(self, rows: list[Any]) -> Results:
-        """The rows of each member: by its number they are ordered."""
+        """The rows of each query, whose number is their first column; they are ordered by it."""
         found: Results = []
         last: int | None = None
         own: list[tuple[Any, ...]] = []
@@ -127,16 +127,16 @@ class Report:
         return found
 
     def _side_by_side(self, rows: Any) -> Results:
-        """The columns of each member."""
+        """The columns of each query."""
         if isinstance(rows, list):
             columns = list(zip(*rows, strict=True))
-            told = [list(zip(*(columns[place] for place in places), strict=True)) for places in self.places]
+            found = [list(zip(*(columns[place] for place in places), strict=True)) for places in self.places]
         else:
-            told = [rows.select(places) for places in self.places]
-        return list(zip(self.members, told, strict=True))
+            found = [rows.select(places) for places in self.places]
+        return list(zip(self.members, found, strict=True))
 
     def _split(self, rows: Any) -> Iterator[tuple[QueryEntry, Any]]:
-        """The slices of an Arrow table that is ordered by its first column, the member's number."""
+        """The slices of an Arrow table that is ordered by its first column, the number of the query."""
         numbers = rows.column(0).to_numpy()
         ends = numbers.searchsorted(range(len(self.members)), side="right")
         begin, rows = 0, rows.drop_columns(rows.column_names[:1])
@@ -146,8 +146,11 @@ class Report:
             begin = end
 
 
-def loose(entry: QueryEntry, statement: exp.Expr, database: Database) -> str | None:
-    """A statement as `Report.loose`, where each event has one result at most of a query, so its number says the order."""
+def unordered_sql(entry: QueryEntry, statement: exp.Expr, database: Database) -> str | None:
+    """The text of a statement without ORDER BY, where an event has at most one result of the query; else None.
+
+    Its last column is the event's `seq`, by which the results are put in order.
+    """
     if entry.flow.order or entry.flow.timed or not database.zero_copy_arrow:
         return None
     rows = statement.copy()
@@ -157,10 +160,10 @@ def loose(entry: QueryEntry, statement: exp.Expr, database: Database) -> str | N
 
 
 def by_number(rows: Any, of_members: bool = False) -> Any:
-    """An Arrow table in the order of its last column, which goes: whole numbers, no two of them equal.
+    """An Arrow table ordered by its last column, distinct integers, without that column.
 
-    `of_members`: in the order of the first column, the number of a member, and then of the last one.
-    Most statements give their rows in order as they are, which costs less to see than to sort them.
+    `of_members`: ordered by the first column, the number of a query, and then by the last one. Most tables are in order
+    already or consist of long ordered runs, which is found at less cost than a sort.
 
     >>> import pyarrow
     >>> by_number(pyarrow.table({"a": ["z", "x", "y"], "seq": [9, 5, 7]})).column("a").to_pylist()
@@ -198,53 +201,57 @@ def by_number(rows: Any, of_members: bool = False) -> Any:
     return pa.Table.from_arrays(ordered, schema=rows.schema)
 
 
-class Reports:
-    """All reports, for pushes of `any` number of events and of `few`: their statements differ, and which queries share one.
+class ResultStatements:
+    """All statements that read results, for pushes of `any` number of events and of `few`.
 
-    Both are outdated when queries or processors have come or gone since they were made.
+    For each of the two kinds of pushes they are made with the first such push after queries or processors have come or
+    gone.
     """
 
-    def __init__(self, grouping: Grouping) -> None:
-        self._grouping = grouping
-        self._made: dict[str, dict[tuple[object, ...], list[Report]]] = {push: {} for push in PUSHES}
+    def __init__(self, merger: StatementMerger) -> None:
+        self._merger = merger
+        self._made: dict[str, dict[tuple[object, ...], list[ResultStatement]]] = {push: {} for push in PUSHES}
         self._outdated = set(PUSHES)
         self._small = 0
-        """So many pushes of few events came since then."""
+        """Pushes of few events since queries or processors have come or gone."""
 
     def outdate(self) -> None:
         """Queries or processors have come or gone."""
         self._outdated, self._small = set(PUSHES), 0
 
-    def before(self, count: int | None) -> list[str]:
-        """A push of so many events comes, or (None) several of any size: for which pushes are they to be grouped anew?"""
-        self._small += count is not None and 0 < count <= self._grouping.settings.few
+    def outdated(self, count: int | None) -> list[str]:
+        """The kinds of pushes to `regroup` before a push of `count` events, or (None) before pushes of any size."""
+        self._small += count is not None and 0 < count <= self._merger.settings.few
         pushes = PUSHES if count is None else (self._push(count),)
         return [push for push in pushes if push in self._outdated]
 
     def _push(self, count: int) -> str:
-        """What so many events are. Both tell the same: what is made for many does for none, and for the last few of a history."""
-        if count > self._grouping.settings.few:
+        """The kind of a push of `count` events.
+
+        Both kinds give the same rows, so no statements for `few` events are made for the end of a history alone.
+        """
+        if count > self._merger.settings.few:
             return "any"
         scarce = count == 0 or self._small < 2
         return "any" if scarce and self._outdated == {"few"} else "few"
 
-    def of(self, push: str) -> list[Report]:
-        """Those that are made for `any` number of events, or for `few`."""
+    def of(self, push: str) -> list[ResultStatement]:
+        """The statements for pushes of `any` number of events, or of `few`."""
         return list(itertools.chain.from_iterable(self._made[push].values()))
 
     def regroup(self, push: str, entries: Iterable[QueryEntry]) -> list[str]:
-        """Groups those that have a processor; gives the tables of constants that nobody needs any more."""
+        """Makes the statements of all queries that have a processor; gives the tables of constants to be dropped."""
         groups: dict[tuple[object, ...], list[QueryEntry]] = {}
         for entry in entries:
             if entry.processors:
                 query = entry.results.of(entry.variant(push, shared=True))
-                groups.setdefault((self._grouping.alike(query), as_arrow(entry)), []).append(entry)
+                groups.setdefault((self._merger.alike(query), as_arrow(entry)), []).append(entry)
         before = list(self._made.values())
         known = {key: reports for made in before for key, reports in made.items()}
-        found: dict[tuple[object, ...], list[Report]] = {}
+        found: dict[tuple[object, ...], list[ResultStatement]] = {}
         for key, members in groups.items():
             same = (*key, *(entry.number for entry in members))
-            found[same] = known.get(same) or self._grouping.reports(members, push)
+            found[same] = known.get(same) or self._merger.statements(members, push)
         self._made[push] = found
         self._outdated.discard(push)
         kept = {id(report) for made in self._made.values() for reports in made.values() for report in reports}
@@ -252,9 +259,9 @@ class Reports:
         return [report.table for number, report in gone.items() if report.table is not None and number not in kept]
 
     def read(self, database: Database, streams: frozenset[str], count: int, final: bool, lasting: int = 0) -> Results:
-        """What a push of so many events into these streams has given, query by query as they were created.
+        """The results of a push of `count` events into these streams, per query, in creation order.
 
-        `lasting`: so many milliseconds are between the first and the last of them.
+        `lasting`: milliseconds between the first and the last event.
         """
         found: Results = []
         for report in self.concerned(streams, count, final):
@@ -263,17 +270,17 @@ class Reports:
             found.sort(key=lambda result: result[0].number)
         return found
 
-    def concerned(self, streams: frozenset[str], count: int, final: bool) -> list[Report]:
-        """What there is to be read after a push of so many events into these streams."""
+    def concerned(self, streams: frozenset[str], count: int, final: bool) -> list[ResultStatement]:
+        """The statements to run after a push of `count` events into these streams."""
         made = self.of(self._push(count))
         return [report for report in made if final or report.timed or not report.sources.isdisjoint(streams)]
 
 
-# Which queries have one statement for all of them, and the statement: made where the database accepts it
+# One statement for several queries, where the database accepts it
 
 
-class Grouping:
-    """Makes the reports of queries that are alike. A `transaction` is around what makes tables."""
+class StatementMerger:
+    """Makes the statements of queries that differ little. `transaction` surrounds what creates tables."""
 
     def __init__(
         self,
@@ -289,11 +296,11 @@ class Grouping:
         return self._network.settings
 
     def alike(self, query: ResultQuery) -> Hashable:
-        """Queries may have one statement together where this is equal of theirs."""
+        """A key that is equal for queries which may share a statement."""
         return query.shape if self._database.side_by_side_frames else query.signature
 
-    def reports(self, members: Sequence[QueryEntry], push: str) -> list[Report]:
-        """One report where the members' constants can be rows of a table, or their results side by side; else several."""
+    def statements(self, members: Sequence[QueryEntry], push: str) -> list[ResultStatement]:
+        """One statement where the constants can be rows of a table, or the results stand side by side; else several."""
         if len(members) > 1:
             variant = members[0].variant(push, shared=True)
             apart: dict[Hashable, list[QueryEntry]] = {}
@@ -308,25 +315,27 @@ class Grouping:
                     parts = [members[start : start + most] for start in range(0, len(members), most)]
                     return [self._side_by_side(some, variant) for some in parts]
             if len(apart) > 1:
-                return [report for alike in apart.values() for report in self.reports(alike, push)]
+                return [report for alike in apart.values() for report in self.statements(alike, push)]
         return [self._alone(entry, entry.variant(push, shared=False)) for entry in members]
 
-    def _alone(self, entry: QueryEntry, variant: str) -> Report:
+    def _alone(self, entry: QueryEntry, variant: str) -> ResultStatement:
         query = entry.results.of(variant)
-        apart = loose(entry, query.statement, self._database)
-        report = Report([entry], query.statement, query.text, loose=apart, arrow_from=self.settings.arrow_from)
+        unordered = unordered_sql(entry, query.statement, self._database)
+        report = ResultStatement(
+            [entry], query.statement, query.text, unordered=unordered, arrow_from=self.settings.arrow_from
+        )
         if variant == "any" and entry.results.brief is not None:
-            report.brief = Brief([entry], lambda: [self._alone(entry, "brief")], self.settings.brief)
+            report.short_push = ShortPush([entry], lambda: [self._alone(entry, "brief")], self.settings.brief)
         return report
 
-    def _side_by_side(self, members: Sequence[QueryEntry], variant: str) -> Report:
-        """One statement that tells all members' results of each row; the database must accept it before it counts."""
+    def _side_by_side(self, members: Sequence[QueryEntry], variant: str) -> ResultStatement:
+        """One statement with the results of all queries in each row; raises NotAlike or Refused where it cannot be."""
         one = side_by_side([entry.results.of(variant).statement for entry in members])
         text = self._database.render(one.statement)
         self._database.fetch(text)
-        report = Report(members, one.statement, text, places=one.places, arrow_from=self.settings.arrow_from)
+        report = ResultStatement(members, one.statement, text, places=one.places, arrow_from=self.settings.arrow_from)
         if variant == "any" and all(entry.results.brief is not None for entry in members):
-            report.brief = Brief(
+            report.short_push = ShortPush(
                 members,
                 lambda: [self._alone(entry, "brief") for entry in members],
                 self.settings.brief,
@@ -334,16 +343,16 @@ class Grouping:
             )
         return report
 
-    def _family(self, members: Sequence[QueryEntry], variant: str) -> Report:
-        """One statement for all members; the database must accept it before it counts."""
+    def _family(self, members: Sequence[QueryEntry], variant: str) -> ResultStatement:
+        """One statement over a table of the queries' constants; raises NotAlike or Refused where it cannot be."""
         name = self._network.name("family", Stream(""))
         family = share_constants([entry.results.of(variant).statement for entry in members], name)
         text = self._database.render(family.statement)
         with self._transaction():
             self._create_constants(name, family)
             self._database.fetch(text)
-        apart = loose(members[0], family.statement, self._database)
-        return Report(members, family.statement, text, name, apart, arrow_from=self.settings.arrow_from)
+        unordered = unordered_sql(members[0], family.statement, self._database)
+        return ResultStatement(members, family.statement, text, name, unordered, arrow_from=self.settings.arrow_from)
 
     def _create_constants(self, name: str, family: Family) -> None:
         kinds = [(column, self._database.column_type(Attribute(column, kind))) for column, kind in family.columns]

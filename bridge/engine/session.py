@@ -54,12 +54,12 @@ class Session:
     @property
     def sizes(self) -> Sizes:
         """How many events one transaction takes."""
-        return self._cep._sizes
+        return self._cep._pushes.sizes
 
     @property
     def reorders(self) -> bool:
         """Whether events wait to be put in order (`lateness`)."""
-        return self._cep._reorder is not None
+        return self._cep._pushes.reorder is not None
 
     def expecting(self, trees: Iterable[Node]) -> contextlib.AbstractContextManager[None]:
         """Within it queries are created that belong together: one may read a table that a later one writes."""
@@ -67,12 +67,12 @@ class Session:
 
     def number_results(self) -> None:
         """Results begin with `ts` and `seq`, the number of their event, from now on."""
-        self._runner.told = ("ts", "seq")
+        self._runner.leading_columns = ("ts", "seq")
 
-    def take(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
+    def push(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
         """One push in a transaction of its own, without delivery: `count` events up to the time `ts`."""
-        with self._runner.pushing(count):
-            return self._runner.take(batches, count, ts, final)
+        with self._runner.transaction_of_push(count):
+            return self._runner.run(batches, count, ts, final)
 
     def operators(self) -> Sequence[Any]:
         """The operators of all queries, inputs before their readers."""
@@ -96,7 +96,7 @@ class Session:
 
         What the steps remember beside their tables is forgotten, so that they read the tables again.
         """
-        with self._runner.pushing():
+        with self._runner.transaction_of_push():
             yield
         self._runner.resume(now, seq)
 

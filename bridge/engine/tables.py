@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from bridge.rewrite.plan import Insert, Length, Operator, Step, Table, indexing
+from bridge.rewrite.network import CLOCK
+from bridge.rewrite.plan import Insert, Operator, RowCountProbe, Step, Table, indexing
 from windows.databases import Database
 from windows.schema import Schema
 from windows.sql import identifier, table
+from windows.times import BEGINNING
 
 
 class Tables:
@@ -19,7 +21,7 @@ class Tables:
     def __init__(self, database: Database) -> None:
         self.names: list[str] = []
         self._database = database
-        self._texts: dict[tuple[int, str], tuple[Step | Length, str]] = {}
+        self._texts: dict[tuple[int, str], tuple[Step | RowCountProbe, str]] = {}
         self.quoted = functools.cache(database.quoted)
         """A name as the database's SQL wants it."""
         self.emptying = functools.cache(self._emptying)
@@ -38,6 +40,18 @@ class Tables:
                 definition.set("constraints", [exp.ColumnConstraint(kind=exp.PrimaryKeyColumnConstraint())])
         self._execute(exp.Create(kind="TABLE", this=exp.Schema(this=table(name), expressions=definitions)))
         self.names.append(name)
+
+    def create_clock(self) -> None:
+        """Makes the table of one row that holds the time before the push and since, and the number of its newest event."""
+        self._execute(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True))
+        self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
+        self._database.insert(self.quoted(CLOCK), 3, [(BEGINNING, BEGINNING, 0)])
+
+    def set_clock(self, before: int, now: int, seq: int) -> None:
+        """Sets time and number of the newest event, for statements and, with what the inboxes hold, for a restart."""
+        values = {"before": before, "now": now, "seq": seq}
+        settings = ", ".join(f"{self.quoted(name)} = {value}" for name, value in values.items())
+        self._database.execute(f"UPDATE {self.quoted(CLOCK)} SET {settings}")
 
     def make(self, made: Table) -> None:
         """Makes a table of a plan, with its indexes."""
@@ -62,7 +76,7 @@ class Tables:
         """What `create` wants for the attributes of a stream."""
         return [(attribute.name, self._database.column_type(attribute)) for attribute in schema]
 
-    def text(self, step: Step | Length, push: str = "any") -> str:
+    def text(self, step: Step | RowCountProbe, push: str = "any") -> str:
         """A step in the database's SQL, for `any` push or that of `few` events, rendered once.
 
         It is kept with its text, so its id stays its own.

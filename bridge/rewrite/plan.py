@@ -85,7 +85,7 @@ class Insert:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fold(Insert):
+class PaneInsert(Insert):
     """Adds what is kept together of rows that have come: housekeeping, too, after so many events."""
 
     every: int = 1
@@ -96,7 +96,7 @@ class Fold(Insert):
 
 
 @dataclasses.dataclass(frozen=True)
-class Length:
+class RowCountProbe:
     """Whether a table has more rows than so many."""
 
     table: str
@@ -157,7 +157,7 @@ class Operator:
     inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
     `longest`: the longest of the windows whose rows its table keeps, in milliseconds. `members`: the trees that it serves
     together, by their numbers, and `family` what writes its steps for them; `leave`: what to do when this operator is not
-    needed any more. `folds`: what it keeps together of the rows of a table, as long as that is long, by its `length`.
+    needed any more. `pane_inserts`: what builds panes of the rows of a table while that is long, which `row_count` tells.
     `constants` is the table of the members' constants, once there are several, and `settings` writes what sets it anew
     before the next push. `probes`: statements that the database reads once, so that what only it knows is wrong at once.
     """
@@ -168,8 +168,8 @@ class Operator:
     tables: list[Table] = dataclasses.field(default_factory=list)
     steps: list[Insert | Purge | Call] = dataclasses.field(default_factory=list)
     purges: list[Purge] = dataclasses.field(default_factory=list)
-    folds: list[Fold] = dataclasses.field(default_factory=list)
-    length: Length | None = None
+    pane_inserts: list[PaneInsert] = dataclasses.field(default_factory=list)
+    row_count: RowCountProbe | None = None
     is_long: bool = False
     inboxes: list[str] = dataclasses.field(default_factory=list)
     result: Flow | None = None

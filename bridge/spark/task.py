@@ -237,7 +237,7 @@ class Run:
         return np.flatnonzero(events.column(PLACE).to_numpy() >> STREAM_BITS == feed.number)
 
     def _take(self, batches: Sequence[Any], count: int, ts: int, final: bool = False) -> Iterator[Any]:
-        results = self.session.take(list(batches), count, ts, final)
+        results = self.session.push(list(batches), count, ts, final)
         self._refuse_silence()
         for entry, rows in results:
             table = self._own(self._ordered(entry, rows, final))

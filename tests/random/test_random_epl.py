@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 import bridge
-from bridge.engine.one_event import Single
+from bridge.engine.one_event import OneEventPlan
 from bridge.errors import BridgeError
 from bridge.patterns.live import eager, temporal
 from tests.oracles.esper import generate
@@ -58,8 +58,8 @@ def _fail(cep: bridge.Bridge, rows: list[Any]) -> None:
     """A push that the database refuses when the operators have done their work."""
     refused = {"side_effect": Refused("on purpose")}
     with (
-        mock.patch.object(cep._runner.reports, "read", **refused),
-        mock.patch.object(Single, "run", **refused),
+        mock.patch.object(cep._runner.results, "read", **refused),
+        mock.patch.object(OneEventPlan, "run", **refused),
         pytest.raises(BridgeError),
     ):
         cep.push_all(rows)

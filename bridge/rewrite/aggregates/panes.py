@@ -19,7 +19,7 @@ from bridge.rewrite.aggregates.frames import first_arrival, keys_of, last_arriva
 from bridge.rewrite.aggregates.partials import Parts, nothing_of
 from bridge.rewrite.flow import NTH, Flow, Selection
 from bridge.rewrite.network import Network, add_table, ago
-from bridge.rewrite.plan import Fold, Length, Operator, Purge
+from bridge.rewrite.plan import Operator, PaneInsert, Purge, RowCountProbe
 from bridge.rewrite.variants import Variants, Writer
 from windows.databases.base import NESTED_LOOP
 from windows.sql import (
@@ -98,11 +98,11 @@ class Panes:
         levels = [rows, *(Selection.of(table(made.name), columns) for made in operator.tables)]
         if below.size > operator.longest:
             operator.longest = below.size
-            operator.folds = [
+            operator.pane_inserts = [
                 _fold(levels, place, count, below.size, parts, list(keys_of(node)))
                 for place, count in enumerate(counts)
             ]
-            operator.length = Length(cast("exp.Table", rows.source).name, network.settings.long_rows)
+            operator.row_count = RowCountProbe(cast("exp.Table", rows.source).name, network.settings.long_rows)
             operator.purges = [_purge(level, below.size) for level in levels[1:]]
         return cls(node, below, parts, levels)
 
@@ -318,11 +318,13 @@ def _together(rows: exp.Select, keys: Sequence[str], parts: Parts, by: Sequence[
     return made.group_by(*map(column, (*by, *keys))) if keys or by else made
 
 
-def _fold(levels: Sequence[Selection], place: int, count: int, size: int, parts: Parts, keys: Sequence[str]) -> Fold:
+def _fold(
+    levels: Sequence[Selection], place: int, count: int, size: int, parts: Parts, keys: Sequence[str]
+) -> PaneInsert:
     """Makes panes of the level above of what is in none yet, if that is `count` rows at least and a window may hold it."""
     table_above = cast("exp.Table", levels[place + 1].source).name
     write = Writer(lambda: _folded(levels, place, count, size, parts, keys))
-    return Fold(table_above, Variants(write), every=count)
+    return PaneInsert(table_above, Variants(write), every=count)
 
 
 def _folded(

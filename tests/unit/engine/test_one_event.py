@@ -56,13 +56,13 @@ def test_all_types_are_bound_as_a_table_holds_them(database: Database) -> None:
     with database.connect() as cep:
         at_once = told(cep)
         cep.push_all(events)
-        assert cep._runner._singles._known == {}
+        assert cep._runner._one_event_plans._known == {}
     with database.connect() as cep:
         singly = told(cep)
         for event in events:
             cep.push_event(*event)
-        assert cep._runner._singles._known["s"] is not None
-        assert cep._runner._singles._known["t"] is not None
+        assert cep._runner._one_event_plans._known["s"] is not None
+        assert cep._runner._one_event_plans._known["t"] is not None
     assert singly == at_once
     assert all(at_once.values())
 
@@ -83,7 +83,7 @@ def test_a_correlation_does_not_ask_the_empty_inbox_of_the_other_stream(database
         for ts, stream in enumerate("st"):
             cep.push_event(stream, ROWS[3], ts)
         for stream, other in ("st", "ts"):
-            asked = [bound.text for _, bound in cep._runner._singles._known[stream].reports]
+            asked = [bound.text for _, bound in cep._runner._one_event_plans._known[stream].results]
             assert asked and not any(re.search(rf"cep_inbox_{other}\b", text) for text in asked)
 
 

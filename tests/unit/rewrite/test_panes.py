@@ -117,7 +117,7 @@ def test_a_window_that_has_become_long_is_read_by_panes():
         def by_panes(first: int, count: int, step: int) -> bool:
             for place in range(count):
                 cep.push_event("s", [place % 700], first + place * step)
-            (report,) = cep._runner.reports.of("few")
+            (report,) = cep._runner.results.of("few")
             return "cep_panes_s_3" in report.text
 
         assert not by_panes(0, 900, 1)

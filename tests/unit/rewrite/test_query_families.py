@@ -49,7 +49,7 @@ def listen(cep, *texts, batch=False):
 
 def sizes(cep):
     """How many queries each statement answers."""
-    return sorted(len(report.members) for report in cep._runner.reports.of("few"))
+    return sorted(len(report.members) for report in cep._runner.results.of("few"))
 
 
 def test_what_is_made_for_many_tells_the_last_few(cep):
@@ -60,7 +60,7 @@ def test_what_is_made_for_many_tells_the_last_few(cep):
         few += count
         made |= {push: [2]} if push else {}
         cep.push_all([("s", (1 + ts % 3, "x"), ts) for ts in range(few - count, few)])
-        assert {push: [len(report.members) for report in cep._runner.reports.of(push)] for push in made} == made
+        assert {push: [len(report.members) for report in cep._runner.results.of(push)] for push in made} == made
     rows = [(ts, 1 + ts % 3) for ts in range(few)]
     assert told == {"q0": [row for row in rows if row[1] > 1], "q1": [row for row in rows if row[1] > 2]}
 
@@ -82,7 +82,7 @@ def test_constants_make_no_difference(cep, text):
     told = listen(cep, *(text.format(number) for number in (1, 2, 3)))
     for ts, a in enumerate([1, 2, 3, 2, 1, 4, 3]):
         cep.push_event("s", (a, f"x{a}"), ts)
-    together = [len(report.members) for report in cep._runner.reports.of("few")]
+    together = [len(report.members) for report in cep._runner.results.of("few")]
     assert together == [3] or cep.database.dialect == "duckdb"
     for number in (1, 2, 3):
         with bridge.connect("sqlite://") as alone:

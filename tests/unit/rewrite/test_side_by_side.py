@@ -82,7 +82,7 @@ def told(
                 cep.add_output_processor(name, taken(name), batch=batch)
         for start in range(0, len(events), size):
             cep.push_events("s", events[start : start + size])
-        several = [report for report in cep._runner.reports.of("any") if report.places]
+        several = [report for report in cep._runner.results.of("any") if report.places]
     return rows, len(several)
 
 
@@ -109,11 +109,11 @@ def test_a_brief_push_asks_query_by_query_where_windows_are_long(row_store: Data
             cep.add_output_processor(name, lambda event, name=name: found[name].append(event.payload["n"]))
         for start in (0, 50, 100):
             cep.push_events("s", [([1], start + place // 10) for place in range(500)])
-        (report,) = cep._runner.reports.of("any")
-        assert report.brief is not None
-        assert not report.brief.is_for(count=40, lasting=60)
-        assert report.brief.is_for(count=50, lasting=60)
-        assert [len(each.members) for each in report.brief.reports] == [1, 1]
+        (report,) = cep._runner.results.of("any")
+        assert report.short_push is not None
+        assert not report.short_push.is_for(count=40, lasting=60)
+        assert report.short_push.is_for(count=50, lasting=60)
+        assert [len(each.members) for each in report.short_push.statements] == [1, 1]
     assert found["p"] == found["q"] == list(range(1, 1501))
 
 
@@ -134,11 +134,11 @@ def test_queries_come_and_go(row_store: Database):
         for window in (5, 7, 30):
             add(window)
         assert push(0) == {"q5": 5, "q7": 7, "q30": 20}
-        assert [len(report.places) for report in cep._runner.reports.of("any")] == [3]
+        assert [len(report.places) for report in cep._runner.results.of("any")] == [3]
         add(40)  # its window begins here, in a table of its own
         cep.remove_query("q7")
         assert push(20) == {"q5": 5, "q30": 30, "q40": 20}
-        assert [len(report.places) for report in cep._runner.reports.of("any")] == [2, 0]
+        assert [len(report.places) for report in cep._runner.results.of("any")] == [2, 0]
 
 
 def alike(*texts: str) -> str:

@@ -1,0 +1,64 @@
+"""What the methods of a bridge share: its connection and runner, one call at a time, in the process that opened it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from bridge.engine.push_queue import PushQueue
+from bridge.engine.runner import Runner
+from bridge.errors import Closed, DatabaseError, InUse, SchemaError
+from windows.databases import Database, Refused
+from windows.schema import TypeMismatch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def locked(method: Callable[P, R]) -> Callable[P, R]:
+    """A method that runs alone, on an open bridge; what the database refuses is raised as an error of the bridge."""
+
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        self: Any = args[0]
+        self._refuse_other_process()
+        with self._lock:
+            if self._closed:
+                raise Closed("the bridge is closed")
+            try:
+                return method(*args, **kwargs)
+            except Refused as error:
+                raise DatabaseError(str(error)) from None
+            except TypeMismatch as error:
+                raise SchemaError(str(error)) from None
+
+    return call
+
+
+class Access:
+    """A bridge's connection, its runner and catalogue, the queue of its pushes, and the lock around its methods."""
+
+    def __init__(self, database: Database, lateness: Any) -> None:
+        self.database = database
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._closed = False
+        database.acquire_lock()
+        self._runner = Runner(database)
+        self._catalogue = self._runner.catalogue
+        self._pushes = PushQueue(self._runner, lateness)
+
+    def _refuse_other_process(self) -> None:
+        """A forked process shares the connection, and may have copied the lock while another thread held it."""
+        if os.getpid() != self._process:
+            raise Closed(
+                f"this bridge belongs to process {self._process}, which opened it, and this is process {os.getpid()}: "
+                "call bridge.connect here, after the fork"
+            )
+
+    def _refuse_if_read(self, name: str) -> None:
+        if readers := self._catalogue.readers(name):
+            raise InUse(f"{name!r} is read by {', '.join(map(repr, readers))}: remove that first")

@@ -1,0 +1,282 @@
+"""The methods of a bridge that register streams, create queries, and say where results go."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bridge import query as objects
+from bridge.engine.access import Access, locked
+from bridge.engine.catalogue import Catalogue, Processor
+from bridge.engine.create import Definition, create, parse_as, remove_script, retold
+from bridge.engine.event import LateEvent
+from bridge.engine.refusal import refusal
+from bridge.errors import InUse, ProcessorError, QueryError, UnknownName
+from bridge.frontends.epl.tables import CreateTable
+from bridge.query.epl_state import StateTable
+from bridge.query.notation import notation
+from bridge.query.scripts import Script
+from bridge.stores.outbox import Letter
+from windows.databases import Refused
+from windows.schema import Schema
+
+
+class Definitions(Access):
+    """Streams, queries, output processors and data stores of a bridge."""
+
+    @locked
+    def register_stream(self, name: str, schema: Any) -> None:
+        """Registers an event stream.
+
+        Args:
+            name: Its name; names ignore case, as in SQL.
+            schema: Attribute names mapped to types, or a text such as "symbol VARCHAR, price DOUBLE".
+
+        Raises:
+            NameTaken: A stream, query, script or table has this name.
+            SchemaError: The name or the schema is wrong.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", {"symbol": "VARCHAR", "price": "DOUBLE"})
+        ...     print(cep.streams["trades"])
+        symbol VARCHAR, price DOUBLE
+        """
+        self._catalogue.free(name)
+        attributes = Schema.of(schema)
+        try:
+            with self._runner.transaction():
+                self._runner.add_stream(name, attributes)
+        except Exception:
+            self._runner.undo([], [name])
+            raise
+
+    @locked
+    def create_query(
+        self, name: str, definition: objects.Node | Script | StateTable | str, language: str = "sql"
+    ) -> None:
+        """Creates a continuous query; its results are a stream of that name, which other queries may read.
+
+        Args:
+            name: The name of the query, or of a script: each output of a script is a query of its own name.
+            definition: Query objects (see `bridge.query`), or a text.
+            language: The language of a text: "sql", "epl" (Esper's) or "cpl" (a script of PaaS-CEP's).
+
+        Raises:
+            QueryError: The query is wrong; the error has the place in the text. Nothing of it is left behind.
+            NameTaken: A stream, query, script or table has this name.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
+        ...     cep.create_query("high", "SELECT symbol, MAX(price) AS price FROM trades WINDOW(RANGE 5 S) GROUP BY symbol")
+        ...     cep.create_query("alert", "select * from high where price > 10", language="epl")
+        ...     list(cep.queries)
+        ['high', 'alert']
+        """
+        if isinstance(definition, StateTable):  # it has a name of its own
+            create(name, [CreateTable(definition)], "", self._runner)
+            return
+        self._catalogue.free(name)
+        parsed = _parsed(definition, language, self._catalogue)
+        with _pointing(definition, language):
+            create(name, parsed, _text_of(definition), self._runner)
+
+    @locked
+    def remove_query(self, name: str) -> None:
+        """Removes a query with its output processors, or a script with all its outputs.
+
+        Raises:
+            InUse: Another query reads it, or it is an output of a script.
+            UnknownName: There is no such query.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("q", "SELECT a FROM s[a: INTEGER]")
+        ...     cep.remove_query("q")
+        ...     cep.queries
+        {}
+        """
+        if isinstance(name, str) and name.lower() in self._catalogue.scripts:
+            remove_script(self._catalogue.scripts[name.lower()], self._runner)
+            return
+        entry = self._catalogue.query_entry(name)
+        if script := self._catalogue.script_of(entry.name):
+            raise InUse(f"{name!r} is an output of the script {script.name!r}: remove that")
+        self._refuse_if_read(entry.name)
+        self._runner.remove_query(entry)
+        entry.processors.clear()
+
+    @locked
+    def remove_stream(self, name: str) -> None:
+        """Removes a stream.
+
+        Raises:
+            InUse: A query reads it, or events of it wait in the reorder buffer.
+            UnknownName: There is no such stream.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", "price DOUBLE")
+        ...     cep.remove_stream("trades")
+        ...     cep.streams
+        {}
+        """
+        entry = self._catalogue.stream_entry(name)
+        self._refuse_if_read(entry.name)
+        if self._pushes.reorder is not None and self._pushes.reorder.waiting(entry.name):
+            raise InUse(f"events of {name!r} still wait in the reorder buffer: advance_time lets them through")
+        self._runner.remove_stream(entry)
+
+    @locked
+    def add_output_processor(self, query: str, function: Callable[[Any], Any], batch: bool = False) -> Processor:
+        """Delivers the results of a query to a function, from now on.
+
+        Args:
+            query: The name of the query.
+            function: Called as `function(Event(payload, timestamp))` for each result.
+            batch: Call it once per push instead, with an Arrow table of the results: `ts`, then the query's columns.
+
+        Returns:
+            The handle for `remove_output_processor`.
+
+        Raises:
+            UnknownName: There is no such query.
+            ProcessorError: `function` is not a function.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("high", "SELECT a FROM s[a: INTEGER] WHERE a > 5")
+        ...     handle = cep.add_output_processor("high", print)
+        ...     handle = cep.add_output_processor("high", lambda table: print(table.num_rows, "row"), batch=True)
+        ...     cep.push_event("s", [7], 1000)
+        Event(payload={'a': 7}, timestamp=1000)
+        1 row
+        """
+        entry = self._catalogue.query_entry(query)
+        if not callable(function):
+            raise ProcessorError(f"an output processor is a function, not {function!r}", [])
+        handle = Processor(entry.name, function, batch)
+        entry.processors.append(handle)
+        self._runner.results.outdate()
+        return handle
+
+    @locked
+    def remove_output_processor(self, handle: Processor) -> None:
+        """Removes an output processor.
+
+        Args:
+            handle: What `add_output_processor` has returned.
+
+        Raises:
+            UnknownName: The processor is not there (any more).
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("q", "SELECT a FROM s[a: INTEGER]")
+        ...     handle = cep.add_output_processor("q", print)
+        ...     cep.remove_output_processor(handle)
+        ...     cep.push_event("s", [7], 1000)
+        """
+        for entry in self._catalogue.queries.values():
+            if handle in entry.processors:
+                entry.processors.remove(handle)
+                self._runner.results.outdate()
+                return
+        raise UnknownName("this output processor is not there (any more)")
+
+    @locked
+    def add_late_processor(self, function: Callable[[LateEvent], Any]) -> None:
+        """Delivers events that arrive after the watermark has passed them; they are in the table `late_events`, too.
+
+        Args:
+            function: Called as `function(LateEvent(stream, payload, timestamp, watermark, reason))`.
+
+        >>> import bridge
+        >>> with bridge.connect(lateness=5) as cep:
+        ...     cep.register_stream("s", "a INTEGER")
+        ...     cep.add_late_processor(lambda late: print(late.payload, late.reason))
+        ...     cep.push_events("s", [([1], 20), ([2], 14)])
+        {'a': 2} 1 ms before the watermark (lateness 5 ms)
+        2
+        """
+        self._pushes.late_processors.append(function)
+
+    @locked
+    def register_datastore(self, name: str, target: Any) -> None:
+        """Registers a data store, which scripts read by ReadSQL and write by UpdateSQL.
+
+        It must answer now. Later it may be away for a while: rows to be read then wait, rows to be written are kept.
+
+        Args:
+            name: The name that scripts use.
+            target: A URL as `bridge.connect` takes it, or an SQLAlchemy engine.
+
+        Raises:
+            DatabaseError: The store does not answer.
+            NameTaken: A data store has this name.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_datastore("crm", "sqlite://")
+        ...     cep.deliver()
+        0
+        """
+        self._catalogue.stores.add(name, target)
+        self._catalogue.outbox.find()
+
+    @locked
+    def dead_letters(self) -> list[Letter]:
+        """The rows that a data store has refused for good, the oldest first; the table `dead_letters` has them, too.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.dead_letters()
+        []
+        """
+        return self._catalogue.outbox.dead_letters()
+
+    @locked
+    def deliver(self) -> int:
+        """Tries at once to write the rows that wait for data stores.
+
+        Each push does so, too, but leaves a store that did not answer alone for a while.
+
+        Returns:
+            The number of rows that still wait.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.deliver()
+        0
+        """
+        for store in self._catalogue.stores.known.values():
+            store.wake()
+        return self._catalogue.outbox.deliver()
+
+
+def _parsed(definition: objects.Node | Script | str, language: str, known: Catalogue) -> Definition:
+    if isinstance(definition, (objects.Node, Script)):
+        return definition
+    if not isinstance(definition, str):
+        raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
+    return parse_as(language, definition, known.declarations.variables, known.declarations.contexts)
+
+
+def _text_of(definition: objects.Node | Script | str) -> str:
+    """The text of a definition; in the notation of the algebra where no language has it."""
+    with contextlib.suppress(QueryError):
+        return str(definition) if not isinstance(definition, Script) else "\n".join(notation(definition))
+    return "\n".join(notation(Script.of("result", definition)))  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def _pointing(definition: objects.Node | Script | str, language: str) -> Iterator[None]:
+    """Errors of the check point into the text of the query, where it is one."""
+    try:
+        yield
+    except QueryError as error:
+        raise (retold(error, language).within(definition) if isinstance(definition, str) else error) from None
+    except Refused as error:
+        raise refusal(error, definition if isinstance(definition, str) else "") from None

@@ -1,0 +1,74 @@
+"""The inboxes: tables that hold the events of the present push, or Arrow tables registered in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bridge.engine.intake import Batch
+from bridge.engine.tables import Tables
+from bridge.rewrite import Network
+from windows.databases import Database
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Inboxes:
+    """What the inboxes hold. `filled`: tables with rows to delete before the next push, results' inboxes among them.
+
+    `skipped`: the event of the last push, where its values were bound and its inbox was not filled.
+    """
+
+    def __init__(self, database: Database, network: Network, tables: Tables) -> None:
+        self._database, self._network, self._tables = database, network, tables
+        self.filled: set[str] = set()
+        self.skipped: Batch | None = None
+        self._registered: dict[str, pa.Table] = {}
+
+    def __bool__(self) -> bool:
+        """Whether some inbox holds rows."""
+        return bool(self.filled or self._registered)
+
+    def fill(self, batches: Sequence[Batch]) -> set[str]:
+        """Brings events into their inboxes; the tables that have rows then."""
+        filled: set[str] = set()
+        for batch in batches:
+            rows = batch.named() if self._database.zero_copy_arrow else None
+            if rows is not None and rows.num_rows >= self._network.settings.registered_from:
+                self._register(batch.stream.inbox, rows)
+            else:
+                batch.insert(self._database, self._tables.quoted(batch.stream.inbox))
+                filled.add(batch.stream.inbox)
+        return filled
+
+    def empty(self) -> bool:
+        """Deletes the rows of the push before; whether there were any."""
+        for inbox in self.filled:
+            self._database.execute(self._tables.emptying(inbox))
+        return bool(self.filled)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """These tables are dropped."""
+        self.filled = self.filled - set(names)
+
+    def _register(self, inbox: str, rows: pa.Table) -> None:
+        """Lets the statements read an Arrow table under the inbox's name."""
+        self._database.register_arrow(inbox, rows)
+        self._registered[inbox] = rows
+
+    def unregister(self) -> dict[str, pa.Table]:
+        """Ends all registrations, and gives what was registered.
+
+        It is done between transactions: one rolled back would bring back what is not there any more.
+        """
+        registered, self._registered = self._registered, {}
+        for inbox in registered:
+            self._database.unregister_arrow(inbox)
+        return registered
+
+    def register(self, tables: Mapping[str, Any]) -> None:
+        """Registers Arrow tables again, after a transaction was rolled back."""
+        self.unregister()
+        for inbox, rows in tables.items():
+            self._register(inbox, rows)

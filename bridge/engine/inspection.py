@@ -1,0 +1,193 @@
+"""The methods of a bridge that look at it: on-demand queries, plans, patterns, and what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bridge.engine.access import Access, locked
+from windows.schema import Schema
+from windows.times import BEGINNING
+
+if TYPE_CHECKING:
+    from bridge.engine.rows import Rows
+    from bridge.patterns.why import Why
+    from bridge.query.drawing import Drawing
+    from nfa.graph import Graph
+
+
+class Inspection(Access):
+    """What a bridge holds and how it computes."""
+
+    @locked
+    def query(self, sql: str) -> Rows:
+        """Answers an on-demand query.
+
+        Args:
+            sql: A SELECT over the contents of windows, streams, queries and tables; see docs/language.md.
+
+        Returns:
+            The rows, in order, with `.columns`, `.to_arrow()`, `.to_pandas()` and `.to_polars()`.
+
+        Raises:
+            QueryError: The SELECT is wrong, or reads a window that no query keeps.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("n", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 5 S)")
+        ...     cep.push_event("s", [7], 1000)
+        ...     cep.query("SELECT ts, a FROM s WINDOW(RANGE 5 S)")
+        Rows(['ts', 'a'], [(1000, 7)])
+        """
+        from bridge.engine.on_demand import answer
+
+        self._runner.fill_inbox()
+        return answer(sql, self._catalogue, self._runner.network, self._runner.now)
+
+    @locked
+    def explain(self, query: str, variants: bool = False) -> str:
+        """The plan of a query as a script in this database's SQL, which the database's own shell can run.
+
+        Args:
+            query: The name of a continuous query or of a script, or the text of a SELECT.
+            variants: Print every variant of each statement, not only the one for a push of few events.
+
+        Returns:
+            Of a continuous query the tree, the automaton of a pattern, the tables, and the statements of one push in the
+            order in which they run. Of a SELECT the SQL that `query` would run, and for each MATCH_RECOGNIZE how its
+            conditions are computed and its matches are found.
+
+        Raises:
+            UnknownName: There is no such query.
+            QueryError: The SELECT is wrong.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", {"symbol": "VARCHAR", "price": "DOUBLE"})
+        ...     cep.create_query("high", "SELECT symbol FROM trades WHERE price > 10")
+        ...     print(cep.explain("high").partition("-- state")[2])
+        <BLANKLINE>
+        CREATE TABLE "cep_clock" AS
+        SELECT CAST(0 AS BIGINT) AS "before", CAST(0 AS BIGINT) AS "now", CAST(0 AS BIGINT) AS "seq";
+        CREATE TABLE "cep_inbox_trades" ("ts" BIGINT, "seq" BIGINT, "symbol" TEXT, "price" DOUBLE);
+        <BLANKLINE>
+        -- results of a push
+        SELECT "ts", "symbol"
+        FROM (SELECT "ts", "seq", "symbol" FROM "cep_inbox_trades" WHERE "price" > 10) AS "r"
+        ORDER BY "ts", "seq";
+        -- an event of trades that is pushed alone is bound in place of its inbox
+        -- optimisation rules: bind_event
+        """
+        from bridge.engine.explain import explanation, explanation_of_script
+        from bridge.engine.on_demand import explained, is_select
+
+        if is_select(query):
+            return explained(query, self._catalogue, self._runner.network, self._runner.now)
+        known = (self._catalogue, self.database, self._runner.network.settings, variants)
+        if isinstance(query, str) and query.lower() in self._catalogue.scripts:
+            return explanation_of_script(self._catalogue.scripts[query.lower()], *known)
+        return explanation(self._catalogue.query_entry(query), *known)
+
+    @locked
+    def graph(self, query: str) -> Graph | Drawing:
+        """A picture of the patterns of a query, or of the operators of a script.
+
+        Args:
+            query: The name of a continuous query or of a script, or the text of a SELECT.
+
+        Returns:
+            An object with `.to_svg()`, `.to_dot()` and `.save(path)`; notebooks show it.
+
+        Raises:
+            QueryError: There is no pattern in the query.
+            UnknownName: There is no such query.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     print(cep.graph("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A B?))"))
+        A B?
+        0: A -> 1
+        1: B -> 2, accepting
+        2: accepting
+        """
+        from bridge.engine.explain import graph_of
+        from bridge.engine.on_demand import is_select
+
+        if isinstance(query, str) and query.lower() in self._catalogue.scripts:
+            from bridge.query.drawing import drawing_of
+
+            return drawing_of(self._catalogue.scripts[query.lower()].script)
+        return graph_of(query if is_select(query) else self._catalogue.query_entry(query))
+
+    @locked
+    def why(
+        self,
+        sql: str,
+        row: Mapping[str, Any] | None = None,
+        ts: Any = None,
+        *,
+        clause: int | None = None,
+        runs: int = 20,
+    ) -> Why:
+        """Says why a row of the input of MATCH_RECOGNIZE is in a match, or in none; `print` the answer.
+
+        Args:
+            sql: A SELECT with MATCH_RECOGNIZE.
+            row: Values that no other row has, by their columns.
+            ts: The row's value in the first column of ORDER BY.
+            clause: The clause meant, counted from 1, where there are several.
+            runs: The most runs that the answer shows.
+
+        Returns:
+            The verdict and the runs of the pattern that come to the row.
+
+        Raises:
+            QueryError: The SELECT is wrong, or `row` and `ts` do not name one row.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.database.execute("CREATE TABLE t AS FROM (VALUES (1, 9), (2, 7), (3, 8)) AS t (ts, a)")
+        ...     answer = cep.why("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts PATTERN (X Y+) DEFINE Y AS a < X.a - 1)", ts=3)
+        >>> answer.verdict, [str(run).splitlines()[-1].strip() for run in answer.runs][:1]
+        ('It is in no match.', ['after X Y: Y? no: a < X.a - 1 is false: a = 8, X.a = 9 - ends'])
+        """
+        from bridge.engine.on_demand import why
+
+        self._runner.fill_inbox()
+        return why(sql, row or {}, ts, clause, runs, self._catalogue, self._runner.network, self._runner.now)
+
+    @property
+    def now(self) -> int | None:
+        """The newest time seen, in milliseconds; None before the first event.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.advance_time(1000)
+        ...     cep.now
+        1000
+        """
+        return None if self._runner.now == BEGINNING else self._runner.now
+
+    @property
+    def streams(self) -> dict[str, Schema]:
+        """The schemas of the registered streams, by name.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", "price DOUBLE")
+        ...     cep.streams["trades"].names
+        ['price']
+        """
+        return {entry.name: entry.schema for entry in self._catalogue.streams.values()}
+
+    @property
+    def queries(self) -> dict[str, str]:
+        """The texts of the continuous queries, by name.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("q", "SELECT a FROM s[a: INTEGER]")
+        ...     cep.queries
+        {'q': 'SELECT a FROM s[a: INTEGER]'}
+        """
+        return {entry.name: entry.text for entry in self._catalogue.queries.values()}

@@ -1,0 +1,200 @@
+"""The streams, queries and tables of a bridge in its database: made together, dropped when nothing needs them."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from sqlglot import exp
+
+from bridge.check.resolve import Resolved, streaming, without_types
+from bridge.check.scope import Field
+from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEntry
+from bridge.engine.inboxes import Inboxes
+from bridge.engine.results import ResultStatements, StatementMerger
+from bridge.engine.tables import Tables
+from bridge.errors import QueryError
+from bridge.query.epl_state import StateTable
+from bridge.query.nodes import Node, Stream
+from bridge.rewrite import Network
+from bridge.rewrite.conflicts import uses, written
+from bridge.rewrite.flow import Flow, Selection
+from bridge.rewrite.plan import Operator
+from bridge.rewrite.variants import Variants
+from windows.databases import Database
+from windows.schema import Reader, Schema
+from windows.sql import ascending, table
+from windows.times import BEGINNING
+
+
+class Plans(abc.ABC):
+    """The catalogue and the network of operators, with the tables of both. `seq`: the number of the newest event."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.catalogue = Catalogue(database)
+        self.network = Network(database, self.catalogue)
+        self.leading_columns: tuple[str, ...] = ("ts",)
+        """The columns of results before those of their query."""
+        self.expected: frozenset[str] = frozenset()
+        """Tables that queries will write which are still to be created."""
+        self.now = BEGINNING
+        self.seq = 0
+        self._tables = Tables(database)
+        self.results = ResultStatements(StatementMerger(database, self.network, self._tables, self.transaction))
+        self._inboxes = Inboxes(database, self.network, self._tables)
+        self._created = 0
+
+    @abc.abstractmethod
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
+        """All of the block or nothing."""
+
+    @abc.abstractmethod
+    def _outdate(self) -> None:
+        """Operators have come or gone."""
+
+    def add_stream(self, name: str, schema: Schema) -> StreamEntry:
+        """Makes the inbox of a stream and enters it in the catalogue."""
+        inbox = self.network.name("inbox", Stream(name))
+        self._tables.create(inbox, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)], key="seq")
+        encoders = tuple(self.database.encoder(attribute) for attribute in schema)
+        entry = StreamEntry(name, schema, inbox, Reader.of(schema), encoders)
+        self.catalogue.streams[name.lower()] = entry
+        return entry
+
+    def add_buffer(self, name: str) -> str:
+        """Makes the table in which a stream's events wait; gives its quoted name."""
+        buffer = self.network.name("buffer", Stream(name))
+        schema = self.catalogue.streams[name.lower()].schema
+        self._tables.create(buffer, [("ts", "BIGINT"), ("seq", "BIGINT"), *self._tables.columns(schema)])
+        return self._tables.quoted(buffer)
+
+    def remove_stream(self, entry: StreamEntry) -> None:
+        del self.catalogue.streams[entry.name.lower()]
+        self.catalogue.declarations.event_types.forget(entry.name)
+        self._inboxes.forget([entry.inbox])
+        self._inboxes.unregister()
+        with self.transaction():
+            self._tables.drop(entry.inbox)
+
+    def create_state(self, state: StateTable) -> None:
+        """Makes a table that statements change."""
+        self._tables.create(state.name, self._tables.columns(state.schema))
+        if state.key:
+            self._tables.index(state.name, [state.key])
+        if state.row:
+            row = exp.Insert(this=table(state.name), expression=exp.select(*(value.copy() for value in state.row)))
+            self.database.execute(self.database.render(row))
+        self.catalogue.tables[state.name.lower()] = state
+
+    def add_query(self, name: str, node: Node, text: str) -> None:
+        """Resolves and rewrites a tree, makes its tables, and lets the database read a statement of it once.
+
+        Where it is refused, the caller takes back what it has added to operators.
+        """
+        resolved = without_types(streaming(node, self.catalogue), self.catalogue)
+        self._outdate()
+        self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
+        self._check_timed()
+
+    def _check_timed(self) -> None:
+        """What time alone makes read and write a table would see it as it is when all of that time has passed."""
+        for state in self.catalogue.tables:
+            timed = [entry for entry in self.catalogue.queries.values() if entry.timed]
+            counts = [uses(entry.resolved.node, state, self.database) for entry in timed]
+            if any(writes for _, writes in counts) and sum(map(sum, counts)) > 1:
+                raise QueryError(
+                    f"two statements that time alone drives cannot both use the table {state!r}: one of them, and events"
+                )
+
+    @contextlib.contextmanager
+    def expecting(self, trees: Iterable[Node]) -> Iterator[None]:
+        """Trees that are created one by one, but belong together, as those of a script."""
+        with contextlib.suppress(QueryError):  # which is told when the query is created
+            self.expected = written(trees, self.database)
+        try:
+            yield
+        finally:
+            self.expected = frozenset()
+
+    def _planned(self, name: str, resolved: Resolved, text: str) -> QueryEntry:
+        known = {id(each): [len(made.indexes) for made in each.tables] for each in self.network.operators}
+        flow, operators, derived = self.network.plan(resolved.node, self.seq)
+        for operator in self.network.operators:
+            self._create_tables(operator, known.get(id(operator), []))
+        results = self._result_queries(flow, resolved.visible)
+        # A name or type that only the database knows is wrong here, not at an event; every variant of the statement has it.
+        self.database.fetch(results.of("any" if self.database.prefers_bulk else "few").text)
+        sources, timed = self.network.concerns(resolved.node)
+        decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
+        in_arrow = all(self.database.is_exact_in_arrow(field.type) for field in resolved.visible)
+        self._created += 1
+        return QueryEntry(
+            name, text, resolved, self.seq, flow, operators, derived, sources, timed, results, self._created, decoders,
+            in_arrow,
+        )  # fmt: skip
+
+    def remove_query(self, entry: QueryEntry) -> None:
+        """Drops the tables that no other query needs."""
+        del self.catalogue.queries[entry.name.lower()]
+        self.results.outdate()
+        self._outdate()
+        with self.transaction():
+            gone = [made.name for operator in self._forget_unused() for made in operator.tables]
+            used = {table for entry in self.catalogue.queries.values() for table in entry.derived}
+            gone += self.network.keep_derived(used)
+            self._inboxes.forget(gone)
+            for name in gone:
+                if name in self._tables.names:
+                    self._tables.drop(name)
+
+    def undo(self, queries: Iterable[str], streams: Iterable[str], tables: Iterable[str] = ()) -> None:
+        """After a refusal: the transaction has removed the tables; this forgets what stood on them."""
+        for name in tables:
+            self.catalogue.tables.pop(name, None)
+        for name in queries:
+            self.catalogue.queries.pop(name.lower(), None)
+        for stream in streams:
+            self.catalogue.streams.pop(stream.lower(), None)
+        self._forget_unused()
+        self._tables.forget_texts()
+        self._outdate()
+
+    def close(self) -> None:
+        """Removes all tables of this runner from the database; what waits for a data store is a dead letter."""
+        from bridge.rewrite.tables.read_store import Read
+
+        self._inboxes.unregister()
+        with self.transaction():
+            for step in (step for operator in self.network.operators for step in operator.steps):
+                if isinstance(step, Read):
+                    step.give_up(self.database)
+            for name in list(self._tables.names):
+                self._tables.drop(name)
+            self.catalogue.outbox.close()
+
+    def _result_queries(self, flow: Flow, fields: Sequence[Field]) -> Variants[ResultQuery]:
+        """The statements that read the results of a flow."""
+        names, types = [field.name for field in fields], tuple(field.type for field in fields)
+        order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
+        columns = [exp.column(c, quoted=True) for c in (*self.leading_columns, *names)]
+
+        def statement(rows: Selection) -> exp.Expr:
+            item = exp.Subquery(this=rows.select(["ts", "seq", *flow.order, *names])).as_("r", quoted=True, copy=False)
+            return exp.select(*columns).from_(item, copy=False).order_by(*order)
+
+        return flow.written.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
+
+    def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
+        """Makes what a plan has added to an operator: tables, and indexes of those that had so many."""
+        for made, count in zip(operator.tables, indexed, strict=False):
+            self._tables.index(made.name, made.indexes, done=count)
+        for made in operator.tables[len(indexed) :]:
+            if not made.is_late:
+                self._tables.make(made)
+        while operator.probes:
+            self.database.fetch(self.database.render(operator.probes.pop()))
+
+    def _forget_unused(self) -> list[Operator]:
+        return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)

@@ -1,0 +1,152 @@
+"""Pushes one after the other: in chunks, through the reorder buffer, and their results to the output processors."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from bridge.engine.delivery import call_all, deliver, failure
+from bridge.engine.event import LateEvent
+from bridge.engine.intake import Batch, Chunk, Sizes
+from bridge.engine.reorder import Reorder
+from bridge.engine.results import Results
+from bridge.engine.runner import Runner
+from bridge.errors import BridgeError, Closed, DatabaseError, OrderError, ProcessorError, SchemaError
+from windows.databases import Refused
+from windows.schema import TypeMismatch
+from windows.times import BEGINNING, NEVER, duration
+
+
+class PushQueue:
+    """Brings events to the runner and results to the processors; `reorder` is the buffer of events out of order, if any."""
+
+    def __init__(self, runner: Runner, lateness: Any) -> None:
+        self._runner = runner
+        self.late_processors: list[Callable[[LateEvent], Any]] = []
+        self.reorder = None if lateness == 0 else _reorder(runner, lateness)
+        self.closed = self._finished = False
+        self._undelivered: collections.deque[Results] = collections.deque()
+        self._delivering = False
+
+    @property
+    def sizes(self) -> Sizes:
+        """The events of a chunk: the fewer queries an event concerns, the more.
+
+        A query that reports as time passes joins all timestamps of a push with a window, which may cost more than linearly.
+        """
+        database, queries = self._runner.database, self._runner.catalogue.queries.values()
+        many = 0 if any(entry.timed for entry in queries) else database.arrow_chunk_size // max(1, len(queries))
+        return Sizes(database.chunk_size, max(database.chunk_size, many))
+
+    def push_chunks(self, chunks: Iterator[Chunk]) -> int:
+        """Pushes chunk after chunk and gives the number of events; errors say how many events are in."""
+        accepted = 0
+        failed: list[Exception] = []
+        try:
+            for chunk in chunks:
+                batches, count, first, last = chunk(self._runner.seq)
+                try:
+                    self.push(batches, count, first, last)
+                except ProcessorError as raised:  # as the events are in, the others follow
+                    failed += raised.errors
+                accepted += count
+        except (BridgeError, TypeMismatch, Refused) as problem:
+            error = _own(problem)
+            error.accepted = accepted
+            if accepted:
+                error.add_note(f"{accepted} events before this chunk are in")
+            if failed:
+                error.add_note(str(failure(failed)))
+            raise error from None
+        if failed:
+            error = failure(failed)
+            error.accepted = accepted
+            raise error from failed[0]
+        return accepted
+
+    def push(self, batches: Sequence[Batch], count: int, first: int, last: int) -> None:
+        """Pushes `count` events with timestamps from `first` to `last`, all or none, and delivers the results."""
+        if self.closed:
+            raise Closed("the bridge is closed")
+        if self._finished:
+            raise Closed("finish() said that nothing would come any more")
+        if self.reorder is not None:
+            self._push_reordered(self.reorder, batches, BEGINNING)
+            return
+        self._refuse_going_back(first)
+        self._deliver(self._runner.run_push(batches, count, last))
+
+    def advance(self, ts: int) -> None:
+        """Advances time to `ts`."""
+        self._refuse_going_back(ts)
+        if self.reorder is None:
+            self.push([], 0, ts, ts)
+        else:
+            self._push_reordered(self.reorder, [], ts)
+
+    def finish(self) -> None:
+        """Decides what waits for later events; after that no event is accepted."""
+        reorder = self.reorder
+        with self._runner.transaction_of_push(0 if reorder is None else None):
+            batches, count = reorder.release(NEVER) if reorder is not None else ([], 0)
+            results = self._runner.run(batches, count, self._newest(batches), final=True)
+        self._finished = True
+        self._deliver(results)
+
+    def _newest(self, batches: Sequence[Batch]) -> int:
+        """The newest timestamp, with those of these events."""
+        times: list[int] = [row[0] for batch in batches for row in batch.rows]
+        return max([self._runner.now, *times])
+
+    def _refuse_going_back(self, ts: int) -> None:
+        if ts < self._runner.now:
+            raise OrderError(f"time does not go back: {ts} is before {self._runner.now}, the newest time seen")
+
+    def _push_reordered(self, reorder: Reorder, batches: Sequence[Batch], watermark: int) -> None:
+        """Puts events into the reorder buffer, and pushes those that the watermark has reached."""
+        remembered = reorder.remembered()
+        try:
+            with self._runner.transaction_of_push():
+                late = reorder.sift(batches)
+                ready, count = reorder.release(max(watermark, reorder.watermark))
+                results = self._runner.run(ready, count, max(self._runner.now, reorder.watermark))
+        except BaseException:
+            reorder.restore(remembered)
+            raise
+        try:
+            self._deliver(results)
+        finally:
+            call_all([(function, event) for event in late for function in self.late_processors])
+
+    def _deliver(self, results: Results) -> None:
+        """Delivers results. When a processor pushes, its results wait until all have got those before."""
+        self._runner.catalogue.outbox.deliver()
+        self._undelivered.append(results)
+        if self._delivering:
+            return
+        self._delivering, failed = True, []
+        try:
+            while self._undelivered:
+                try:
+                    deliver(self._undelivered.popleft())
+                except ProcessorError as error:
+                    failed += error.errors
+        finally:
+            self._delivering = False
+        if failed:
+            raise failure(failed) from failed[0]
+
+
+def _reorder(runner: Runner, lateness: Any) -> Reorder:
+    try:
+        return Reorder(runner, duration(lateness))
+    except ValueError as error:
+        raise SchemaError(f"lateness: {error}") from None
+
+
+def _own(problem: Exception) -> BridgeError:
+    """The bridge's error that says the same."""
+    if isinstance(problem, BridgeError):
+        return problem
+    return SchemaError(str(problem)) if isinstance(problem, TypeMismatch) else DatabaseError(str(problem))

@@ -1,0 +1,191 @@
+"""The methods of a bridge that bring events and let time pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bridge.engine.access import Access, locked
+
+if TYPE_CHECKING:
+    from bridge.engine.clock import SystemClock
+from bridge.engine.intake import Batch, batches_of, chunks, merged_chunks
+from bridge.errors import SchemaError
+from bridge.sources.arrow import milliseconds
+
+
+class Pushes(Access):
+    """Events of a bridge and its time. Timestamps are milliseconds since 1970 or aware datetimes (rule T1)."""
+
+    _clock: SystemClock | None = None
+
+    @locked
+    def push_event(self, stream: str, payload: Mapping[str, Any] | Sequence[Any], timestamp: Any = None) -> None:
+        """Pushes one event, and delivers the results before it returns.
+
+        Args:
+            stream: The name of a registered stream.
+            payload: The attributes by name, or all of them in the order of the schema.
+            timestamp: Milliseconds or an aware datetime, not before the newest time seen (rule T2); None for the present
+                with `clock="system"`.
+
+        Raises:
+            SchemaError: The payload does not fit the schema, or the timestamp is missing.
+            OrderError: The timestamp goes back.
+            ProcessorError: An output processor raised; the event is in, and all other processors ran.
+            UnknownName: There is no such stream.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
+        ...     cep.create_query("high", "SELECT symbol FROM trades WHERE price > 10")
+        ...     handle = cep.add_output_processor("high", print)
+        ...     cep.push_event("trades", {"symbol": "ACME", "price": 11.5}, 1000)
+        ...     cep.push_event("trades", ["ACME", 9.5], 2000)
+        Event(payload={'symbol': 'ACME'}, timestamp=1000)
+        """
+        entry = self._catalogue.stream_entry(stream)
+        ts = self._present() if timestamp is None else milliseconds(timestamp)
+        row = (ts, self._runner.seq + 1, *entry.row(payload))
+        self._pushes.push([Batch(entry, rows=[row])], 1, ts, ts)
+
+    @locked
+    def push_events(self, stream: str, events: Any, timestamp: str = "ts") -> int:
+        """Pushes many events of one stream, with the same results as one by one.
+
+        Args:
+            stream: The name of a registered stream.
+            events: An Arrow table or batches, a pandas or polars frame, or an iterable of (payload, timestamp) pairs.
+            timestamp: The column of the timestamps in a table or frame.
+
+        Returns:
+            The number of events.
+
+        Raises:
+            SchemaError: An event does not fit the schema.
+            OrderError: A timestamp goes back.
+            ProcessorError: An output processor raised; all events are in.
+
+        Each chunk of events is one transaction: none of the chunk of a wrong event is in, and `error.accepted` is the
+        number of events before it.
+
+        >>> import bridge, pyarrow
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", "price DOUBLE")
+        ...     cep.push_events("trades", [([9.5], 1000), ([11.5], 2000)])
+        ...     cep.push_events("trades", pyarrow.table({"ts": [2000, 3000], "price": [9.0, 8.5]}))
+        2
+        2
+        """
+        entry = self._catalogue.stream_entry(stream)
+        queue = self._pushes
+        return queue.push_chunks(chunks(entry, events, timestamp, queue.sizes, queue.reorder is None))
+
+    @locked
+    def push_all(self, events: Iterable[tuple[str, Any, Any]]) -> int:
+        """Pushes events of several streams.
+
+        Args:
+            events: (stream, payload, timestamp) triples in the order of time.
+
+        Returns:
+            The number of events.
+
+        Raises:
+            SchemaError, OrderError, ProcessorError, UnknownName: As `push_events`.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", "price DOUBLE")
+        ...     cep.register_stream("quotes", "ask DOUBLE")
+        ...     cep.push_all([("trades", [9.5], 1000), ("quotes", [9.0], 1000), ("trades", [9.4], 1500)])
+        3
+        """
+        queue = self._pushes
+        return queue.push_chunks(
+            batches_of(events, self._catalogue.stream_entry, queue.sizes.rows, queue.reorder is None)
+        )
+
+    @locked
+    def push_tables(self, tables: Mapping[str, Any], timestamp: str = "ts") -> int:
+        """Pushes tables of several streams, merged by time; rows of equal time are in the order of the mapping.
+
+        The results are those of `push_all` of the rows, at the speed of `push_events`.
+
+        Args:
+            tables: Arrow tables or frames by the names of their streams.
+            timestamp: The column of the timestamps.
+
+        Returns:
+            The number of events.
+
+        Raises:
+            SchemaError, OrderError, ProcessorError, UnknownName: As `push_events`.
+
+        >>> import bridge, pyarrow
+        >>> with bridge.connect() as cep:
+        ...     cep.register_stream("trades", "price DOUBLE")
+        ...     cep.register_stream("quotes", "ask DOUBLE")
+        ...     trades = pyarrow.table({"ts": [1000, 1500], "price": [9.5, 9.4]})
+        ...     cep.push_tables({"trades": trades, "quotes": pyarrow.table({"ts": [1000], "ask": [9.0]})})
+        3
+        """
+        entries = [(self._catalogue.stream_entry(name), events) for name, events in tables.items()]
+        return self._pushes.push_chunks(merged_chunks(entries, timestamp, self._pushes.sizes.arrow))
+
+    @locked
+    def advance_time(self, timestamp: Any) -> None:
+        """Lets time pass without an event (rule T3): rows expire, boundaries and deadlines are reached, buffers drain.
+
+        Args:
+            timestamp: Milliseconds or an aware datetime, not before the newest time seen.
+
+        Raises:
+            OrderError: The timestamp goes back.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("n", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 5 S SLIDE 5 S)")
+        ...     handle = cep.add_output_processor("n", print)
+        ...     cep.push_event("s", [7], 1000)
+        ...     cep.advance_time(5000)
+        Event(payload={'n': 1}, timestamp=5000)
+        """
+        self._pushes.advance(milliseconds(timestamp))
+
+    @locked
+    def purge(self) -> None:
+        """Removes expired rows from the tables now; otherwise this happens after a fixed number of events.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.create_query("n", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 5 S)")
+        ...     cep.push_events("s", [([7], 1000), ([8], 9000)])
+        ...     cep.purge()
+        ...     cep.database.fetch("SELECT ts, a FROM cep_window_s")
+        2
+        [(9000, 8)]
+        """
+        self._runner.purge()
+
+    @locked
+    def finish(self) -> None:
+        """Declares that no event will follow: what waits for later events is decided and delivered.
+
+        Events in the reorder buffer are pushed first. After that the bridge accepts no event.
+
+        >>> import bridge
+        >>> with bridge.connect(lateness=5000) as cep:
+        ...     cep.create_query("q", "SELECT a FROM s[a: INTEGER]")
+        ...     handle = cep.add_output_processor("q", print)
+        ...     cep.push_event("s", [7], 1000)
+        ...     cep.finish()
+        Event(payload={'a': 7}, timestamp=1000)
+        """
+        self._pushes.finish()
+
+    def _present(self) -> int:
+        """The clock's time, or the newest time seen where events were ahead of the clock."""
+        if self._clock is None:
+            raise SchemaError('an event needs its timestamp (or connect(clock="system"), which gives it the present)')
+        return max(self._clock.milliseconds(), self._runner.now)

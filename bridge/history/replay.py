@@ -26,7 +26,7 @@ from bridge.sources.arrow import milliseconds
 if TYPE_CHECKING:
     from bridge.history.results import Results, Tables
     from bridge.history.slices import Lanes
-    from bridge.sources.merge import Stretch
+    from bridge.sources.merge import Chunk
     from bridge.sources.rejects import Rejects
     from bridge.sources.source import Source
 
@@ -61,15 +61,15 @@ def replay(
             cep.register_datastore(name, target)
         stack.enter_context(results)
         stack.callback(results.detach, cep)
-        until = None if end is None else milliseconds(end)
+        take_until = None if end is None else milliseconds(end)
         if not isinstance(source, Mapping):
-            _push(cep, script, source, results, until, into is None)
+            _push(cep, script, source, results, take_until, into is None)
         else:
             sources = open_sources(script, source, timestamp)
             refuse_unknown(script, cep, sources)
             apart = relations or {} if into is None and database == IN_MEMORY and not stores else None
             lanes = installed(script, cep, sources, results, apart)
-            feed(cep, sources, until, final=into is None, lanes=lanes)
+            feed(cep, sources, take_until, final=into is None, lanes=lanes)
     return results.tables
 
 
@@ -132,11 +132,11 @@ def feed(
 
     `progress` is told the number of events so far. A SourceError comes after all that precedes the bad row in time is in.
     """
-    from bridge.sources.merge import BYTES, ahead, gathered, merged, until
+    from bridge.sources.merge import BYTES, combine, merge, prefetch, take_until
 
-    stretches = merged({name: until(s.tables(rejects), end) for name, s in sources.items()})
+    stretches = merge({name: take_until(s.tables(rejects), end) for name, s in sources.items()})
     if not any(source.waits for source in sources.values()):
-        stretches = ahead(gathered(stretches, sources, session_of(cep).sizes.arrow, BYTES))
+        stretches = prefetch(combine(stretches, sources, session_of(cep).sizes.arrow, BYTES))
     if lanes is not None:
         with lanes:
             lanes.feed(_told(stretches, progress), lambda last: _finish(last, end, final))
@@ -146,14 +146,14 @@ def feed(
     _finish(cep, end, final)
 
 
-def _told(stretches: Iterator[Stretch], progress: Callable[[int], None]) -> Iterator[Stretch]:
+def _told(stretches: Iterator[Chunk], progress: Callable[[int], None]) -> Iterator[Chunk]:
     """The same; `progress` is told of each when the next one is wanted."""
-    from bridge.sources.merge import rows_of
+    from bridge.sources.merge import row_count
 
     count = 0
     for stretch in stretches:
         yield stretch
-        count += rows_of(stretch)
+        count += row_count(stretch)
         progress(count)
 
 

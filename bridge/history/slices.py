@@ -21,7 +21,7 @@ from bridge.engine.session import session_of
 from bridge.history.pieces import reach_back
 from bridge.query.nodes import walk
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
-from bridge.sources.merge import BYTES, Stretch, rows_of, since
+from bridge.sources.merge import BYTES, Chunk, drop_before, row_count
 from bridge.sources.relations import create_relation, whole_table
 from nfa.arrays.compiled import cores
 from windows.databases import open_database
@@ -46,15 +46,15 @@ class Slice(NamedTuple):
     `until` is None where the reading ended; `last`: nothing comes after it.
     """
 
-    before: list[Stretch]
-    events: list[Stretch]
+    before: list[Chunk]
+    events: list[Chunk]
     first: int | None
     until: int | None
     last: bool = False
 
     def overlaps(self) -> bool:
         """Whether it is better begun where the slice before it ended: it looks back at many events."""
-        return 2 * sum(map(rows_of, self.before)) > sum(map(rows_of, self.events))
+        return 2 * sum(map(row_count, self.before)) > sum(map(row_count, self.events))
 
 
 def look_back(cep: Bridge, script: Script) -> int | None:
@@ -93,7 +93,7 @@ def lanes(
     return Lanes(cep, script.queries, back, twin, take)
 
 
-def slices(stretches: Iterator[Stretch], back: int) -> Iterator[Slice]:
+def slices(stretches: Iterator[Chunk], back: int) -> Iterator[Slice]:
     """The history cut between instants; what reading it raises comes after the slice that precedes it.
 
     >>> def stretch(*times):
@@ -104,8 +104,8 @@ def slices(stretches: Iterator[Stretch], back: int) -> Iterator[Slice]:
     >>> found[1].before[0]["s"]["ts"].to_pylist()
     [399994, 399995, 399996, 399997, 399998, 399999]
     """
-    before: list[Stretch] = []
-    events: list[Stretch] = []
+    before: list[Chunk] = []
+    events: list[Chunk] = []
     first: int | None = None
     rows = size = 0
     stop: BaseException | None = None
@@ -114,10 +114,10 @@ def slices(stretches: Iterator[Stretch], back: int) -> Iterator[Slice]:
             start = min(_time(table, 0) for table in stretch.values())
             if (rows >= EVENTS or size >= BYTES) and start > max(_time(table, -1) for table in events[-1].values()):
                 yield Slice(before, events, first, start - 1)
-                before = list(since([*before, *events], start - back - 1))
+                before = list(drop_before([*before, *events], start - back - 1))
                 events, first, rows, size = [], start, 0, 0
             events.append(stretch)
-            rows += rows_of(stretch)
+            rows += row_count(stretch)
             size += sum(table.nbytes for table in stretch.values())
     except Exception as error:
         stop = error
@@ -179,7 +179,7 @@ class Lane:
     def _push(self, part: Slice) -> None:
         if part.first is not None:
             begin = part.first - self._back - 1
-            for stretch in since(part.before, begin if self._seen is None else max(begin, self._seen + 1)):
+            for stretch in drop_before(part.before, begin if self._seen is None else max(begin, self._seen + 1)):
                 self.cep.push_tables(stretch)
         for stretch in part.events:
             self.cep.push_tables(stretch)
@@ -207,7 +207,7 @@ class Lanes:
         self._last = self._lanes[0]
         self._waiting: collections.deque[Future[Told]] = collections.deque()
 
-    def feed(self, stretches: Iterator[Stretch], end: Callable[[Bridge], None]) -> None:
+    def feed(self, stretches: Iterator[Chunk], end: Callable[[Bridge], None]) -> None:
         """Runs it all, and does `end` to the bridge that has the end of the history.
 
         What cannot be read, or refuses an event, is raised after the results before it were taken.

@@ -1,4 +1,4 @@
-"""Timestamps and tables as events have them: whole milliseconds, and Arrow."""
+"""The timestamps and tables of events: whole milliseconds, and Arrow."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ if TYPE_CHECKING:
 
 
 EARLIEST, LATEST = -(2**53), 2**53
-"""The range of timestamps, in milliseconds around 1970: some 285,000 years to either side."""
+"""The range of timestamps in milliseconds since 1970, about 285,000 years before and after."""
 
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def milliseconds(timestamp: Any) -> int:
-    """A timestamp as whole milliseconds since 1970: a whole number, or a datetime with its time zone.
+    """A timestamp in milliseconds since 1970, from a whole number or a datetime with a time zone.
+
+    Raises SchemaError for anything else, and for a timestamp out of range.
 
     >>> milliseconds(datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC))
     1000
     """
     if isinstance(timestamp, datetime.datetime):
         if timestamp.tzinfo is None:
-            raise SchemaError(f"the timestamp {timestamp} has no time zone: say which, or give milliseconds")
+            raise SchemaError(f"the timestamp {timestamp} has no time zone: add one, or give milliseconds")
         return (timestamp - _EPOCH) // datetime.timedelta(milliseconds=1)
     try:
         ts = operator.index(timestamp)
@@ -42,7 +44,7 @@ def milliseconds(timestamp: Any) -> int:
 
 
 def as_arrow(events: Any) -> Iterator[pa.Table] | None:
-    """Arrow tables of a table, batches, or a pandas or polars frame; None for anything else."""
+    """The Arrow tables of a table, of record batches, or of a pandas or polars frame; None for anything else."""
     module = type(events).__module__.split(".")[0]
     if module not in ("pyarrow", "pandas", "polars"):
         return None

@@ -1,4 +1,4 @@
-"""Columns of a file as a stream takes them: attributes in the types of its schema, timestamps in milliseconds."""
+"""Conversion of a file's columns: attributes to the types of the schema, timestamps to milliseconds."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _TO_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 
 
 class Unfit(ValueError):
-    """Rows that cannot be taken as they are; read one by one, they tell which and why."""
+    """Some value of a column does not fit its type."""
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether an Arrow type holds text, in whichever layout."""
+    """Whether an Arrow type holds text, in any of its layouts."""
     return str(kind) in ("string", "large_string", "string_view")
 
 
-def plain(column: Array) -> Array:
-    """One array of a column's values, dictionaries and other layouts of text undone."""
+def plain_array(column: Array) -> Array:
+    """A column as one array, without dictionary encoding, its text of the type `string`."""
     whole = joined(column)
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)
@@ -39,29 +39,29 @@ def plain(column: Array) -> Array:
 
 
 def to_attribute(column: Array, attribute: Attribute) -> Array:
-    """A column in an attribute's type; raises `Unfit` where a value would be lost or is of another kind.
+    """A column converted to an attribute's type. Raises Unfit if a value would be changed or is of another kind.
 
     >>> to_attribute(pa.array(["2024-01-01T10:00+02:00"]), Attribute("at", "TIMESTAMP"))[0].as_py().hour
     8
     """
-    values, wanted = plain(column), arrow_type(attribute.type)
-    if is_nested(attribute.type) and convertible(values.type, attribute):
+    values, target = plain_array(column), arrow_type(attribute.type)
+    if is_nested(attribute.type) and is_convertible(values.type, attribute):
         try:
             return conformed(values, attribute)
         except TypeMismatch as error:
             raise Unfit(str(error)) from None
     if is_text(values.type) and attribute.type == "TIMESTAMP":
-        return moments(values)
+        return times_of_texts(values)
     if pa.types.is_timestamp(values.type) and attribute.type == "TIMESTAMP":
-        return _cast(_cast(values, pa.timestamp("us", values.type.tz), safe=False), wanted)
-    if not convertible(values.type, attribute):
+        return _cast(_cast(values, pa.timestamp("us", values.type.tz), safe=False), target)
+    if not is_convertible(values.type, attribute):
         raise Unfit(f"it is {values.type}, not {attribute.type}")
     whole_to_double = pa.types.is_integer(values.type) and attribute.type == "DOUBLE"
-    return _cast(values, wanted, safe=not whole_to_double)
+    return _cast(values, target, safe=not whole_to_double)
 
 
-def convertible(kind: pa.DataType, attribute: Attribute) -> bool:
-    """Whether a column of this Arrow type can hold values of the attribute at all: numbers, texts, truths, times."""
+def is_convertible(kind: pa.DataType, attribute: Attribute) -> bool:
+    """Whether a type and an attribute are of the same kind: numbers, texts, booleans, times, or nested."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_null(kind):
@@ -71,19 +71,19 @@ def convertible(kind: pa.DataType, attribute: Attribute) -> bool:
     if is_text(kind):
         return attribute.type in ("VARCHAR", "DATE", "TIMESTAMP")
     families: list[Callable[[pa.DataType], bool]] = [pa.types.is_boolean, _is_number, pa.types.is_temporal]
-    wanted = arrow_type(attribute.type)
-    return any(test(kind) and test(wanted) for test in families)
+    target = arrow_type(attribute.type)
+    return any(test(kind) and test(target) for test in families)
 
 
 def to_times(column: Array) -> Array:
-    """Timestamps as whole milliseconds since 1970: whole numbers are such, times without a zone are UTC.
+    """Timestamps in milliseconds since 1970. Whole numbers are milliseconds, times without a zone are UTC.
 
-    Raises `Unfit` for what is missing, out of range, or no time.
+    Raises Unfit for a value that is missing, out of range, or not a time.
 
     >>> to_times(pa.array(["1970-01-01 00:00:01", "1970-01-01T01:00:02+01:00"])).to_pylist()
     [1000, 2000]
     """
-    times = _milliseconds(plain(column))
+    times = _milliseconds(plain_array(column))
     if times.null_count:
         raise Unfit("the timestamp is missing")
     if len(times):
@@ -109,19 +109,19 @@ def _milliseconds(values: Array) -> Array:
 
 
 def _of_texts(values: Array) -> Array:
-    """Whole numbers, or dates with times; a column may hold both."""
+    """Texts of whole numbers and of dates with times, which one column may mix."""
     try:
         return values.cast(pa.int64())
     except pa.ArrowInvalid:
         pass
     whole = pc.match_substring_regex(values, r"^\s*-?\d{5,}\s*$")
     numbers = _cast(pc.utf8_trim_whitespace(pc.if_else(whole, values, None)), pa.int64())
-    times = _scaled(moments(pc.if_else(whole, None, values)).cast(pa.int64()), 1, 1000)
+    times = _scaled(times_of_texts(pc.if_else(whole, None, values)).cast(pa.int64()), 1, 1000)
     return pc.coalesce(numbers, times)
 
 
-def moments(values: Array) -> Array:
-    """ISO texts as timestamps in UTC; digits beyond the microsecond are left out."""
+def times_of_texts(values: Array) -> Array:
+    """ISO 8601 texts as timestamps in UTC. Digits after the microseconds are ignored."""
     short = pc.replace_substring_regex(pc.utf8_trim_whitespace(values), r"(\.\d{6})\d+", r"\1")
     zoned = pc.match_substring_regex(short, _ZONE)
     try:
@@ -130,12 +130,12 @@ def moments(values: Array) -> Array:
             return local
         universal = pc.if_else(zoned, short, None).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
-        raise Unfit("it is no date with a time, such as 2024-12-31T23:59:59.999Z") from None
+        raise Unfit("it is not a date with a time, such as 2024-12-31T23:59:59.999Z") from None
     return pc.coalesce(local, universal)
 
 
 def _scaled(values: Array, times: int, divisor: int) -> Array:
-    """Rounded down, also before 1970; missing values stay missing."""
+    """The values times `times / divisor`, rounded down. NULL stays NULL."""
     if times == divisor == 1:
         return values
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
@@ -145,9 +145,9 @@ def _scaled(values: Array, times: int, divisor: int) -> Array:
     return pa.array(numbers * times // divisor, pa.int64(), mask=np.asarray(values.is_null()))
 
 
-def _cast(values: Array, wanted: pa.DataType, safe: bool = True) -> Array:
+def _cast(values: Array, target: pa.DataType, safe: bool = True) -> Array:
     try:
-        return values if values.type == wanted else values.cast(wanted, safe=safe)
+        return values if values.type == target else values.cast(target, safe=safe)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise Unfit(str(error).splitlines()[0]) from None
 

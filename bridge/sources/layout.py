@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pyarrow as pa
 
 from bridge.errors import SourceError, nearest
-from bridge.sources.convert import Array, convertible, to_attribute, to_times
+from bridge.sources.convert import Array, is_convertible, to_attribute, to_times
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, is_reserved
 
 NAMES = ("ts", "timestamp", "time", "event_time", "datetime", "date")
@@ -73,18 +73,22 @@ def layout_of(
     note: Note,
     typed: bool = False,
 ) -> Layout:
-    """The layout of a file with these columns, the schema inferred where there is none.
+    """The layout of a file with these columns. Without a schema, the attributes are those of the columns.
 
-    `typed`: the columns' types are the file's own (Parquet, a frame), so each must suit its attribute.
-    Raises SourceError for a timestamp that cannot be found, a missing column, or one of another kind.
+    `typed`: the columns have types of their own (Parquet, a frame), which must be of the attribute's kind.
+    Raises SourceError for an unknown timestamp column, and for a column that is missing or of another kind.
     """
-    time = _named(file, columns, timestamp) if timestamp is not None else _guessed(file, columns, schema, note)
-    wanted = inferred(file, columns, time, note) if schema is None else schema
-    attributes = tuple((attribute, _column_of(file, attribute, columns)) for attribute in wanted)
+    time = (
+        _timestamp_by_name(file, columns, timestamp)
+        if timestamp is not None
+        else _guess_timestamp(file, columns, schema, note)
+    )
+    complete = infer_schema(file, columns, time, note) if schema is None else schema
+    attributes = tuple((attribute, _column_of(file, attribute, columns)) for attribute in complete)
     for attribute, column in attributes if typed else ():
-        if not convertible(columns[column], attribute):
+        if not is_convertible(columns[column], attribute):
             raise SourceError(
-                f"{file}: column {column!r} is {columns[column]}, the stream's schema wants {attribute.type}"
+                f"{file}: column {column!r} is {columns[column]}, but the stream's schema declares {attribute.type}"
             )
     extra = [name for name in columns if name != time and name not in {column for _, column in attributes}]
     if extra and schema is not None:
@@ -92,8 +96,8 @@ def layout_of(
     return Layout(file, time, attributes)
 
 
-def inferred(file: str, columns: Mapping[str, pa.DataType], timestamp: str, note: Note) -> Schema:
-    """The schema of a file's columns but its timestamp; what can be no attribute is left out with a note."""
+def infer_schema(file: str, columns: Mapping[str, pa.DataType], timestamp: str, note: Note) -> Schema:
+    """The schema of a file's columns without the timestamp. A column that cannot be an attribute is left out with a note."""
     attributes = []
     for name, kind in columns.items():
         if name == timestamp:
@@ -104,7 +108,9 @@ def inferred(file: str, columns: Mapping[str, pa.DataType], timestamp: str, note
         else:
             attributes.append(Attribute(name, attribute_type(kind)))
     if not attributes:
-        raise SourceError(f"{file} has no column beside the timestamps {timestamp!r}: an event needs an attribute")
+        raise SourceError(
+            f"{file} has no column but the timestamps {timestamp!r}: an event needs at least one attribute"
+        )
     try:
         return Schema(tuple(attributes))
     except TypeMismatch as error:
@@ -112,7 +118,7 @@ def inferred(file: str, columns: Mapping[str, pa.DataType], timestamp: str, note
 
 
 def attribute_type(kind: pa.DataType) -> str:
-    """The attribute type that holds every value of an Arrow type; raises TypeMismatch where there is none."""
+    """The attribute type for an Arrow type. Raises TypeMismatch if there is none."""
     if pa.types.is_time(kind) or pa.types.is_binary(kind):
         return "VARCHAR"
     return Schema.of(pa.schema([("a", kind)])).attributes[0].type
@@ -128,14 +134,14 @@ def _unusable(name: str, kind: pa.DataType) -> str | None:
     return None
 
 
-def _named(file: str, columns: Mapping[str, pa.DataType], timestamp: str) -> str:
+def _timestamp_by_name(file: str, columns: Mapping[str, pa.DataType], timestamp: str) -> str:
     found = _find(timestamp, columns)
     if found is None:
-        raise SourceError(f"{file} has no column {timestamp!r} with the timestamps{_there(timestamp, columns)}")
+        raise SourceError(f"{file} has no column {timestamp!r} with the timestamps{_hint(timestamp, columns)}")
     return found
 
 
-def _guessed(file: str, columns: Mapping[str, pa.DataType], schema: Schema | None, note: Note) -> str:
+def _guess_timestamp(file: str, columns: Mapping[str, pa.DataType], schema: Schema | None, note: Note) -> str:
     for name in NAMES:
         if found := next((column for column in columns if column.lower() == name), None):
             if found != "ts":
@@ -148,7 +154,7 @@ def _guessed(file: str, columns: Mapping[str, pa.DataType], schema: Schema | Non
     why = f"{' and '.join(map(repr, typed))} are of a timestamp type" if typed else "none is of a timestamp type"
     raise SourceError(
         f"{file}: which column has the timestamps? None is called {', '.join(NAMES)}, and {why}; "
-        f"there are {_listed(columns)}. Name it: --timestamp COLUMN (timestamp= in Python)"
+        f"there are {_names(columns)}. Name it: --timestamp COLUMN (timestamp= in Python)"
     )
 
 
@@ -160,22 +166,22 @@ def _is_time(name: str, kind: pa.DataType, schema: Schema | None) -> bool:
 def _column_of(file: str, attribute: Attribute, columns: Mapping[str, pa.DataType]) -> str:
     found = _find(attribute.name, columns)
     if found is None:
-        raise SourceError(f"{file} has no column {attribute.name!r}{_there(attribute.name, columns)}")
+        raise SourceError(f"{file} has no column {attribute.name!r}{_hint(attribute.name, columns)}")
     return found
 
 
 def _find(name: str, columns: Iterable[str]) -> str | None:
-    """The column of this name: as written, else ignoring case."""
-    there = list(columns)
-    return name if name in there else next((column for column in there if column.lower() == name.lower()), None)
+    """The column of this name, else the first of this name in another case."""
+    names = list(columns)
+    return name if name in names else next((column for column in names if column.lower() == name.lower()), None)
 
 
-def _there(name: str, columns: Iterable[str]) -> str:
-    there = list(columns)
-    hint = nearest(name, there)
-    return f"{hint} There are {_listed(there)}" if "did you mean" in hint else f"; there are {_listed(there)}"
+def _hint(name: str, columns: Iterable[str]) -> str:
+    names = list(columns)
+    similar = nearest(name, names)
+    return f"{similar} There are {_names(names)}" if "did you mean" in similar else f"; there are {_names(names)}"
 
 
-def _listed(columns: Iterable[str]) -> str:
+def _names(columns: Iterable[str]) -> str:
     shown = [repr(column if len(column) <= 40 else column[:37] + "…") for column in columns]
     return ", ".join(shown[:30]) + (f" and {len(shown) - 30} more" if len(shown) > 30 else "")

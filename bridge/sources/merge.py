@@ -1,4 +1,4 @@
-"""Several streams as one sequence of events in the order of time, a stretch at a time."""
+"""Several streams as one sequence of events in the order of time, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 BYTES = 2**26
-"""So many bytes of events are held at most before they go on."""
+"""The largest number of bytes of a chunk, unless a chunk is larger from the start."""
 
-Stretch = dict[str, pa.Table]
-"""Tables by stream; their rows together come before all rows of later stretches."""
+Chunk = dict[str, pa.Table]
+"""Tables by stream. All their rows precede all rows of later chunks."""
 
 
-def until(tables: Iterator[pa.Table], end: int | None) -> Iterator[pa.Table]:
-    """The rows up to and at `end`; nothing is read beyond it."""
+def take_until(tables: Iterator[pa.Table], end: int | None) -> Iterator[pa.Table]:
+    """The rows up to and including the timestamp `end`. Nothing is read beyond it."""
     for table in tables:
         count = table.num_rows if end is None else int(np.searchsorted(_times(table), end, side="right"))
         if count:
@@ -27,102 +27,102 @@ def until(tables: Iterator[pa.Table], end: int | None) -> Iterator[pa.Table]:
             return
 
 
-def since(stretches: Iterable[Stretch], begin: int) -> Iterator[Stretch]:
-    """The rows at and after an instant.
+def drop_before(chunks: Iterable[Chunk], begin: int) -> Iterator[Chunk]:
+    """The rows at and after the timestamp `begin`.
 
-    >>> [stretch["a"]["ts"].to_pylist() for stretch in since([{"a": pa.table({"ts": [1, 4]})}], 2)]
+    >>> [chunk["a"]["ts"].to_pylist() for chunk in drop_before([{"a": pa.table({"ts": [1, 4]})}], 2)]
     [[4]]
     """
-    for stretch in stretches:
-        rest = {name: table.slice(int(np.searchsorted(_times(table), begin))) for name, table in stretch.items()}
+    for chunk in chunks:
+        rest = {name: table.slice(int(np.searchsorted(_times(table), begin))) for name, table in chunk.items()}
         if later := {name: table for name, table in rest.items() if table.num_rows}:
             yield later
 
 
-def gathered(stretches: Iterable[Stretch], streams: Iterable[str], events: int, size: int) -> Iterator[Stretch]:
-    """The same in fewer stretches, each of at most so many events and bytes, unless it was longer as it came.
+def combine(chunks: Iterable[Chunk], streams: Iterable[str], events: int, size: int) -> Iterator[Chunk]:
+    """The same rows in fewer chunks, each of at most `events` rows and `size` bytes unless it was larger before.
 
-    `streams` is the order of rows of equal times. What reading them raises comes after all that precedes it was given.
+    `streams` is the order of rows with equal timestamps. An error of reading is raised after all rows before it were given.
 
     >>> one, two = {"b": pa.table({"ts": [1]})}, {"a": pa.table({"ts": [2]})}
-    >>> for stretch in gathered([one, two, two], "ab", 2, 1_000):
-    ...     print({name: table["ts"].to_pylist() for name, table in stretch.items()})
+    >>> for chunk in combine([one, two, two], "ab", 2, 1_000):
+    ...     print({name: table["ts"].to_pylist() for name, table in chunk.items()})
     {'a': [2], 'b': [1]}
     {'a': [2]}
     """
     order = list(streams)
-    kept: list[Stretch] = []
+    waiting: list[Chunk] = []
     rows = bytes_ = 0
     try:
-        for stretch in stretches:
-            more, larger = rows_of(stretch), sum(table.nbytes for table in stretch.values())
-            if kept and (rows + more > events or bytes_ + larger > size):
-                yield _joined(kept, order)
-                kept, rows, bytes_ = [], 0, 0
-            kept.append(stretch)
+        for chunk in chunks:
+            more, larger = row_count(chunk), sum(table.nbytes for table in chunk.values())
+            if waiting and (rows + more > events or bytes_ + larger > size):
+                yield _concatenated(waiting, order)
+                waiting, rows, bytes_ = [], 0, 0
+            waiting.append(chunk)
             rows, bytes_ = rows + more, bytes_ + larger
     except Exception:
-        if kept:
-            yield _joined(kept, order)
+        if waiting:
+            yield _concatenated(waiting, order)
         raise
-    if kept:
-        yield _joined(kept, order)
+    if waiting:
+        yield _concatenated(waiting, order)
 
 
-def ahead(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
-    """The same, each being read while the one before it is used.
+def prefetch(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The same chunks. Each is read while the one before it is used.
 
-    >>> [rows_of(stretch) for stretch in ahead(iter([{"a": pa.table({"ts": [1]})}]))]
+    >>> [row_count(chunk) for chunk in prefetch(iter([{"a": pa.table({"ts": [1]})}]))]
     [1]
     """
     with ThreadPoolExecutor(1, "reading") as thread:
-        coming = thread.submit(next, stretches, None)
-        while (stretch := coming.result()) is not None:
-            coming = thread.submit(next, stretches, None)
-            yield stretch
+        following = thread.submit(next, chunks, None)
+        while (chunk := following.result()) is not None:
+            following = thread.submit(next, chunks, None)
+            yield chunk
 
 
-def rows_of(stretch: Stretch) -> int:
-    """How many events these are.
+def row_count(chunk: Chunk) -> int:
+    """The number of events in a chunk.
 
-    >>> rows_of({"a": pa.table({"ts": [1, 2]})})
+    >>> row_count({"a": pa.table({"ts": [1, 2]})})
     2
     """
-    return sum(table.num_rows for table in stretch.values())
+    return sum(table.num_rows for table in chunk.values())
 
 
-def _joined(stretches: list[Stretch], order: list[str]) -> Stretch:
-    parts = {name: [found[name] for found in stretches if name in found] for name in order}
+def _concatenated(chunks: list[Chunk], order: list[str]) -> Chunk:
+    parts = {name: [chunk[name] for chunk in chunks if name in chunk] for name in order}
     return {name: pa.concat_tables(tables) for name, tables in parts.items() if tables}
 
 
-def merged(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Stretch]:
-    """Merges streams of tables by `ts`; rows of equal times come in the order of the streams.
+def merge(streams: Mapping[str, Iterator[pa.Table]]) -> Iterator[Chunk]:
+    """Merges streams of tables by `ts`. Rows with equal timestamps are in the order of the streams.
 
-    Holds one table a stream. What a stream raises comes after all that precedes it in time was given.
+    It keeps one table per stream in memory. An error of a stream is raised after all rows before it in time were given.
 
     >>> one, two = pa.table({"ts": [1, 4]}), pa.table({"ts": [2, 3]})
-    >>> for stretch in merged({"a": iter([one]), "b": iter([two])}):
-    ...     print({name: table["ts"].to_pylist() for name, table in stretch.items()})
+    >>> for chunk in merge({"a": iter([one]), "b": iter([two])}):
+    ...     print({name: table["ts"].to_pylist() for name, table in chunk.items()})
     {'a': [1], 'b': [2, 3]}
     {'a': [4]}
     """
     heads = [_Head(name, tables) for name, tables in streams.items()]
     for head in heads:
         head.load()
-    while alive := [head for head in heads if head.times.size]:
-        newest = min(int(head.times[-1]) for head in alive)
-        first = next(place for place, head in enumerate(alive) if head.times[-1] == newest)
-        taken = ((head, head.take(newest, place <= first)) for place, head in enumerate(alive))
-        yield {head.name: table for head, table in taken if table.num_rows}
-        for head in alive:
+    while open_heads := [head for head in heads if head.times.size]:
+        newest = min(int(head.times[-1]) for head in open_heads)
+        first = next(place for place, head in enumerate(open_heads) if head.times[-1] == newest)
+        parts = ((head, head.take(newest, place <= first)) for place, head in enumerate(open_heads))
+        yield {head.name: table for head, table in parts if table.num_rows}
+        for head in open_heads:
             if not head.times.size:
                 head.load()
 
 
 @dataclasses.dataclass
 class _Head:
-    """The table of a stream that is being merged; no times: the stream is at its end."""
+    """The current table of a stream. Without `times` the stream is at its end."""
 
     name: str
     tables: Iterator[pa.Table]
@@ -130,16 +130,16 @@ class _Head:
     times: Any = None
 
     def load(self) -> None:
-        """The next table that has rows."""
+        """Reads the next table that has rows."""
         self.table = next((table for table in self.tables if table.num_rows), None)
         self.times = np.array([], "int64") if self.table is None else _times(self.table)
 
     def take(self, newest: int, equal: bool) -> pa.Table:
-        """The rows before `newest`, or up to it, which are gone from here then."""
+        """Removes and returns the rows before `newest`; with `equal` also those at it."""
         count = int(np.searchsorted(self.times, newest, side="right" if equal else "left"))
-        taken: pa.Table = self.table.slice(0, count)
+        rows: pa.Table = self.table.slice(0, count)
         self.table, self.times = self.table.slice(count), self.times[count:]
-        return taken
+        return rows
 
 
 def _times(table: pa.Table) -> Any:

@@ -155,10 +155,10 @@ def _parsed(line: bytes) -> Any:
     try:
         text = line.decode()
         try:
-            found, end = _SCAN(text, 0)
+            item, end = _SCAN(text, 0)
         except StopIteration:
             return _DECODE(text)
-        return found if end == len(text) or not text[end:].strip(" \t\r\n") else None
+        return item if end == len(text) or not text[end:].strip(" \t\r\n") else None
     except (ValueError, RecursionError):
         return None
 

@@ -1,4 +1,4 @@
-"""Tables of the database from Arrow tables and frames, for queries that read relations (rule O4)."""
+"""Relations (rule O4): tables of the database that are made from Arrow tables, frames and files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NULLS = tuple(csv.ConvertOptions().null_values or ())
 
 
 def create_relation(database: Database, name: str, data: Any) -> None:
-    """A table `name` with the rows of an Arrow table or frame; raises DatabaseError where it is there already."""
+    """Creates the table `name` with the rows of an Arrow table or frame. Raises DatabaseError if it exists already."""
     whole = whole_table(name, data)
     try:
         schema = Schema.of(whole.schema)
@@ -35,7 +35,7 @@ def create_relation(database: Database, name: str, data: Any) -> None:
 
 
 def copy_table(database: Database, name: str, rows: pa.Table) -> None:
-    """The same for the rows of a table of another database, whose columns may have any names."""
+    """Creates the table `name` with the rows of another database's table, whose columns may have any names."""
     kinds = [(field.name, type_of_arrow(field.type)) for field in rows.schema]
     _create_table(database, name, schema_of(kinds), rows)
 
@@ -53,7 +53,7 @@ def _create_table(database: Database, name: str, schema: Schema, whole: pa.Table
 
 
 def whole_table(name: str, data: Any) -> pa.Table:
-    """The rows of an Arrow table or frame, in one; raises SourceError for anything else."""
+    """The rows of an Arrow table or frame as one Arrow table. Raises SourceError for anything else."""
     tables = as_arrow(data)
     if tables is None:
         raise SourceError(f"the relation {name!r} is an Arrow table or a frame, not {type(data).__name__}")
@@ -84,12 +84,12 @@ def read_relation(name: str, path: str) -> pa.Table:
 
 
 def drop_relation(database: Database, name: str) -> None:
-    """Removes such a table."""
+    """Drops the table of a relation."""
     database.execute(f"DROP TABLE {_quoted(database, name)}")
 
 
 def _create(database: Database, name: str, schema: Schema) -> str:
-    """SQLite keeps any name of a type, and the bridge reads its values by that name."""
+    """The CREATE TABLE. SQLite keeps any type's name, and the bridge reads values by it."""
     kinds = [a.type if database.dialect == "sqlite" else database.column_type(a) for a in schema]
     columns = (f"{_quoted(database, a.name)} {kind}" for a, kind in zip(schema, kinds, strict=True))
     return f"CREATE TABLE {_quoted(database, name)} ({', '.join(columns)})"

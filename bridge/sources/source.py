@@ -1,4 +1,4 @@
-"""Opens whatever holds the events of one stream, and reads it as tables in the order of time."""
+"""The source of one stream: opens files, tables, frames or pairs, and reads them as tables in the order of time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bridge.sources.text import Bytes
 from windows.schema import Schema
 
 FORMATS = ("csv", "ndjson", "parquet")
-"""The formats of files, by their endings and by these names."""
+"""The formats of files."""
 
 _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson",
@@ -30,7 +30,11 @@ _ENDINGS = {
 
 
 class Reader(Protocol):
-    """One file or table: its columns with their types, and its rows in blocks."""
+    """A file or table: its columns with their types, and its rows in blocks.
+
+    `typed`: the types are the file's own. `fraction`: the part that has been read, from 0 to 1; None if unknown. `waits`:
+    more rows may still be written while these are read.
+    """
 
     file: str
     typed: bool
@@ -48,9 +52,9 @@ class Reader(Protocol):
 
 
 class Source:
-    """The events of one stream: `schema` declared or inferred, and `tables()` of `ts` and the attributes.
+    """The events of one stream, from one or several files or tables, which are opened one after the other.
 
-    Several files are one stream, in the order given; they are opened one after the other.
+    `schema` is declared, or inferred from the first of them.
     """
 
     def __init__(
@@ -65,18 +69,19 @@ class Source:
 
     @property
     def fraction(self) -> float | None:
-        """The part of the present file that has been read, where that is known."""
+        """The part of the current file that has been read, from 0 to 1; None if unknown."""
         return self._reader.fraction
 
     @property
     def waits(self) -> bool:
-        """Whether some of it may still be to come while it is read: what is there should go on at once, then."""
+        """Whether more events may still arrive while these are read, so that each should be pushed at once."""
         return self._reader.waits
 
     def tables(self, rejects: Rejects | None = None) -> Iterator[pa.Table]:
-        """Tables of at most 100,000 rows, time not going back; bad rows go to `rejects`.
+        """Tables of `ts` and the attributes, in the order of time, of at most ROWS rows.
 
-        Without it, the first bad row raises SourceError after the rows before it were given.
+        Rows that do not fit are written to `rejects`. Without it, the first such row raises SourceError, after the rows
+        before it were given.
         """
         checker = Checker(self.stream, rejects)
         layout = self._layout
@@ -96,7 +101,7 @@ class Source:
         self._reader.close()
 
     def _laid_out(self, schema: Schema | None) -> Layout | None:
-        """None for what has neither columns nor rows."""
+        """The layout of the current file; None if it has neither columns nor rows."""
         reader = self._reader
         if not reader.columns and schema is not None:
             return None
@@ -117,9 +122,9 @@ def open_source(
     note: Note = lambda text: None,
 ) -> Source:
     """Opens the events of one stream: a path (also a pattern such as `logs/*.csv`, or `-`), an Arrow table, a frame,
-    or (payload, timestamp) pairs. `note` is told what was guessed.
+    or (payload, timestamp) pairs. `note` takes messages about guesses.
 
-    Raises SourceError for what is not there, or not what it should be.
+    Raises SourceError for a source that does not exist, cannot be read, or has no such columns.
 
     >>> source = open_source("s", pa.table({"time": [1, 2], "a": [5, 6]}))
     >>> str(source.schema), [table.num_rows for table in source.tables()]
@@ -142,7 +147,7 @@ def open_source(
 
 
 def paths_of(path: str) -> list[str]:
-    """The files a path or a pattern stands for, by name."""
+    """The files of a path or a pattern, sorted by name. Raises SourceError if no file matches."""
     if path == "-" or Path(path).exists() or not glob.has_magic(path):
         return [path]
     found = sorted(glob.glob(path, recursive=True))
@@ -152,7 +157,7 @@ def paths_of(path: str) -> list[str]:
 
 
 def ending_of(path: str) -> str | None:
-    """The format of a file by its ending, None where that is none of ours.
+    """The format of a file by its ending; None for an unknown ending.
 
     >>> ending_of("trades.CSV.gz"), ending_of("sales.trades")
     ('csv', None)

@@ -1,4 +1,4 @@
-"""Parquet files, Arrow tables and frames, and pairs of Python: what has types already."""
+"""Sources with types: Parquet files, Arrow tables and frames, and (payload, timestamp) pairs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from windows.schema import Reader as RowReader
 from windows.schema import Schema, TypeMismatch
 
 ROWS = 100_000
-"""Rows that go on at a time."""
+"""The largest number of rows of a table of events."""
 
 WIDE, MOST = 2**24, 500_000
-"""A Parquet file is read in so many bytes, or rows, at a time."""
+"""A Parquet file is read in batches of at most this many bytes and rows."""
 
 PAIRS = 10_000
-"""Pairs of Python taken at a time."""
+"""The number of pairs that are read at a time."""
 
 
 class ParquetReader:
-    """A Parquet file, read batch after batch and only in the columns wanted."""
+    """A Parquet file. Only the columns of the layout are read, batch by batch."""
 
     typed = True
     waits = False
@@ -39,15 +39,15 @@ class ParquetReader:
     def __init__(self, path: str) -> None:
         self.file = path
         if os.path.exists(path) and os.path.getsize(path) == 0:
-            raise SourceError(f"{path} is empty: this is no Parquet file")
+            raise SourceError(f"{path} is empty: this is not a Parquet file")
         try:
             self._parquet = pq.ParquetFile(path)
         except FileNotFoundError:
             raise SourceError(f"the file {path} does not exist") from None
         except (pa.ArrowException, OSError) as error:
-            raise SourceError(f"{path} is no whole Parquet file: {_first_line(error)}") from None
+            raise SourceError(f"{path} is not a complete Parquet file: {_first_line(error)}") from None
         schema = self._parquet.schema_arrow
-        self.columns = _unique(path, schema.names, schema.types)
+        self.columns = _columns_by_name(path, schema.names, schema.types)
         self._read = 0
 
     @property
@@ -70,7 +70,7 @@ class ParquetReader:
             self._read += batch.num_rows
 
     def _batch(self) -> int:
-        """Rows read at a time: few calls where they are narrow, little memory where they are wide."""
+        """Rows per batch: many narrow ones for few calls, few wide ones for little memory."""
         groups = map(self._parquet.metadata.row_group, range(self._parquet.num_row_groups))
         size = sum(group.total_byte_size for group in groups) // max(1, self._parquet.metadata.num_rows)
         return max(1, min(MOST, WIDE // max(1, size)))
@@ -81,7 +81,7 @@ class ParquetReader:
 
 
 class TableReader:
-    """Arrow tables, one after the other, of one schema."""
+    """Arrow tables of one schema, one after the other."""
 
     typed = True
     waits = False
@@ -90,7 +90,7 @@ class TableReader:
         self.file = name
         first = next(tables, None)
         self._tables = itertools.chain([] if first is None else [first], tables)
-        self.columns = {} if first is None else _unique(name, first.schema.names, first.schema.types)
+        self.columns = {} if first is None else _columns_by_name(name, first.schema.names, first.schema.types)
         self.fraction = None
 
     def blocks(self, layout: Layout) -> Iterator[Block]:
@@ -102,7 +102,7 @@ class TableReader:
             done += table.num_rows
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no file is open."""
 
 
 class TableBlock(Block):
@@ -131,7 +131,7 @@ class TableBlock(Block):
 
 
 class PairsReader:
-    """(payload, timestamp) pairs, checked as `push_event` checks them; without a schema the first payloads give it."""
+    """(payload, timestamp) pairs, checked as by `push_event`. Without a schema it is inferred from the first payloads."""
 
     typed = False
     waits = True
@@ -139,14 +139,14 @@ class PairsReader:
     def __init__(self, name: str, pairs: Iterable[tuple[Any, Any]], schema: Schema | None) -> None:
         self.file = name
         self.fraction = None
-        parts = _parts(iter(pairs))
+        parts = _batches(iter(pairs))
         first = next(parts, [])
         self._parts = itertools.chain([first], parts)
-        self.schema = _schema_of(name, first) if schema is None else schema
+        self.schema = _infer_schema(name, first) if schema is None else schema
         self.columns = {"ts": pa.int64(), **{a.name: arrow_type(a.type) for a in self.schema}}
 
     def blocks(self, layout: Layout) -> Iterator[Block]:
-        """Some thousand pairs at a time."""
+        """The pairs, PAIRS at a time."""
         done = 0
         for part in self._parts:
             if part:
@@ -154,7 +154,7 @@ class PairsReader:
             done += len(part)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no file is open."""
 
 
 class PairsBlock(Block):
@@ -203,22 +203,24 @@ class PairsBlock(Block):
         return repr(self._pairs[number])
 
 
-def _parts(pairs: Iterator[Any]) -> Iterator[list[Any]]:
+def _batches(pairs: Iterator[Any]) -> Iterator[list[Any]]:
     while part := list(itertools.islice(pairs, PAIRS)):
         yield part
 
 
-def _schema_of(name: str, pairs: list[Any]) -> Schema:
-    """The schema of the first payloads, which are mappings then; of the first alone, where they disagree."""
-    for some in (pairs, pairs[:1]):
+def _infer_schema(name: str, pairs: list[Any]) -> Schema:
+    """The schema of the first payloads, which must be mappings; of the first one alone where they disagree."""
+    for sample in (pairs, pairs[:1]):
         with contextlib.suppress(AttributeError, TypeError, ValueError, pa.ArrowException):
-            table = pa.Table.from_pylist([payload for payload, _ in some])
+            table = pa.Table.from_pylist([payload for payload, _ in sample])
             if table.num_columns:
                 return Schema.of({field.name: attribute_type(field.type) for field in table.schema})
-    raise SourceError(f"the schema of {name!r} cannot be seen from its events: give it (CREATE STREAM, or schemas=)")
+    raise SourceError(
+        f"the schema of {name!r} cannot be inferred from its events: declare it with CREATE STREAM or schemas="
+    )
 
 
-def _unique(file: str, names: list[str], types: list[pa.DataType]) -> dict[str, pa.DataType]:
+def _columns_by_name(file: str, names: list[str], types: list[pa.DataType]) -> dict[str, pa.DataType]:
     for name in names:
         if names.count(name) > 1:
             raise SourceError(f"{file}: two columns are called {name!r}")

@@ -16,7 +16,7 @@ import pytest
 
 from bridge.errors import SourceError
 from bridge.sources.csv import end_of_rows, rows_of
-from bridge.sources.merge import merged, until
+from bridge.sources.merge import merge, take_until
 from bridge.sources.rejects import Rejects
 from bridge.sources.relations import read_relation
 from bridge.sources.source import open_source
@@ -171,7 +171,7 @@ def _bad_csv(*lines: str, header: str = "ts,symbol,price") -> bytes:
         ("2,B,1,9", "3: 4 fields instead of the header's 3"),
         (
             "x,B,1",
-            "3: column 1, 'ts': 'x' is not a timestamp (it is no date with a time, such as 2024-12-31T23:59:59.999Z)",
+            "3: column 1, 'ts': 'x' is not a timestamp (it is not a date with a time, such as 2024-12-31T23:59:59.999Z)",
         ),
         (",B,1", "3: column 1, 'ts': '' is not a timestamp (the timestamp is missing)"),
         ("99999999999999999999,B,1", "3: column 1, 'ts': '99999999999999999999' is not a timestamp"),
@@ -419,8 +419,8 @@ def test_columns_that_can_be_no_attribute_are_left_out_with_a_note(tmp_path: Pat
         ("t.csv", b"ts,a,a\n1,2,3\n", "t.csv:1: two columns are called 'a'"),
         ("t.csv", b"1,A\n2,B\n", "which column has the timestamps.*there are '1', 'A'"),
         ("t.ndjson", b"ts,a\n1,2\n", "t.ndjson is not NDJSON"),
-        ("t.parquet", b"", "t.parquet is empty: this is no Parquet file"),
-        ("t.parquet", b"PAR1 and nothing else", "t.parquet is no whole Parquet file"),
+        ("t.parquet", b"", "t.parquet is empty: this is not a Parquet file"),
+        ("t.parquet", b"PAR1 and nothing else", "t.parquet is not a complete Parquet file"),
         ("t.csv.gz", gzip.compress(b"ts,a\n" + b"1,2\n" * 9, mtime=0)[:-9], "t.csv.gz is a damaged gz file"),
     ],
 )
@@ -441,7 +441,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"ts": list(range(1000)), "a": list(range(1000))}), tmp_path / "t.parquet")
     content = (tmp_path / "t.parquet").read_bytes()
-    with pytest.raises(SourceError, match=r"t\.parquet is no whole Parquet file"):
+    with pytest.raises(SourceError, match=r"t\.parquet is not a complete Parquet file"):
         _rows(_write(tmp_path / "t.parquet", content[: len(content) // 2]), Schema.of("a INTEGER"))
 
 
@@ -469,9 +469,9 @@ def test_a_merge_orders_by_time_then_by_stream() -> None:
     one = [pa.table({"ts": [1, 2, 2]}), pa.table({"ts": [2, 5]})]
     two = [pa.table({"ts": [2]}), pa.table({"ts": [2, 3]}), pa.table({"ts": [6]})]
     order = []
-    for stretch in merged({"one": iter(one), "two": iter(two)}):
+    for chunk in merge({"one": iter(one), "two": iter(two)}):
         order += sorted((ts, place, name) for place, name in enumerate(("one", "two"))
-                        for ts in (stretch[name].column(0).to_pylist() if name in stretch else []))  # fmt: skip
+                        for ts in (chunk[name].column(0).to_pylist() if name in chunk else []))  # fmt: skip
     names = [f"{ts}{name[0]}" for ts, _, name in order]
     assert names == ["1o", "2o", "2o", "2o", "2t", "2t", "3t", "5o", "6t"]
 
@@ -482,7 +482,7 @@ def test_until_reads_no_further() -> None:
         yield pa.table({"ts": [2, 3]})
         raise AssertionError("read beyond the end")
 
-    assert [table.column(0).to_pylist() for table in until(tables(), 2)] == [[1, 2], [2]]
+    assert [table.column(0).to_pylist() for table in take_until(tables(), 2)] == [[1, 2], [2]]
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,9 @@ def test_lines_of_json(spark: Any, tmp_path: Path) -> None:
 
 def test_what_is_no_object_is_refused(spark: Any) -> None:
     table = pa.table({"ts": [1], "k": ["a"], "home": ["Rome"], "tags": [["a"]], "m": [None]})
-    with pytest.raises(SourceError, match=r"column 'home' is string, the stream's schema wants STRUCT\(city VARCHAR"):
+    with pytest.raises(
+        SourceError, match=r"column 'home' is string, but the stream's schema declares STRUCT\(city VARCHAR"
+    ):
         bridge.replay({"s": table}, {"q": "SELECT k FROM s"}, "spark", schemas={"s": HOME}, spark=spark)
     other = pa.table({"ts": [1], "home": [{"city": 5}]})
     query = {"q": "SELECT home.city AS c FROM s"}

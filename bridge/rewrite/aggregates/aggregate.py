@@ -201,8 +201,11 @@ def _flow(node: query.Aggregate, below: Flow, variants: Written, kept: Sequence[
         return Selection.of(exp.Subquery(this=select), columns)
 
     written: Variants[Writer[Selection]] = variants.map(lambda writer: writer.map(selection))
+    few = written.of("few")
+    arrivals = few()
+    once = dataclasses.replace(written, **{written.kind("few"): Writer(lambda: arrivals, few.method)})
     timed = below.timed or node.on_change or node.every_change
-    return Flow(names, written.of("few")(), order=order, timed=timed, variants=written, window=below.size or 0)
+    return Flow(names, arrivals, order=order, timed=timed, variants=once, window=below.size or 0)
 
 
 @derived_content.register

@@ -12,12 +12,22 @@ IN_MEMORY = "duckdb://"
 
 
 def connect(database: Any = IN_MEMORY, lateness: Any = 0, clock: str | None = None) -> Bridge:
-    """Opens a bridge on a database: embedded DuckDB in memory, `duckdb:///file`, any SQLAlchemy URL or engine.
+    """Opens a bridge on a database.
 
-    `lateness`: so many milliseconds, or a text such as "2 S", events may come after newer ones; they wait that long to be
-    put in order. `clock="system"`: time passes by the wall clock, which also stamps events without a timestamp; with None
-    events and `advance_time` alone move it. Raises DatabaseError for a database that cannot be opened, and for one in
-    which another bridge is at work.
+    Args:
+        database: A URL: "duckdb://" for embedded DuckDB in memory, "duckdb:///file", or any SQLAlchemy URL; or an SQLAlchemy
+            engine.
+        lateness: Milliseconds, or a text such as "2 S", that events may come after newer ones; they wait that long to be
+            put in order (rule T2).
+        clock: "system": time passes by the wall clock, which also stamps events without a timestamp (rule T4). None: events
+            and `advance_time` alone move time.
+
+    Returns:
+        The bridge; as a context manager it closes itself.
+
+    Raises:
+        DatabaseError: The database cannot be opened, or another bridge is at work in it.
+        SchemaError: `lateness` or `clock` is wrong.
 
     >>> with connect("sqlite://") as cep:
     ...     cep.register_stream("s", "a INTEGER")

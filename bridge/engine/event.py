@@ -1,4 +1,4 @@
-"""What output processors get: one result, or an event that came too late."""
+"""What output processors are called with: a result, or an event that came too late."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 
 class Event(NamedTuple):
-    """One result: its payload by column name, and its timestamp in milliseconds.
+    """A result of a query, as output processors are called with it.
+
+    payload: The values by the names of the query's columns. timestamp: Milliseconds since 1970.
 
     >>> event = Event({"a": 1}, 1000)
     >>> event.payload["a"], event.timestamp
@@ -19,7 +21,10 @@ class Event(NamedTuple):
 
 
 class LateEvent(NamedTuple):
-    """An event that came after time had passed it, as the `late_events` table keeps it too.
+    """An event that came after the watermark had passed it, as late processors are called with it.
+
+    stream: Its stream. payload: Its attributes by name. timestamp: Milliseconds since 1970. watermark: The time, in
+    milliseconds, before which no event is accepted. reason: In words, by how much it is late.
 
     >>> late = LateEvent("s", {"a": 1}, 14, 15, "1 ms before the watermark")
     >>> late.stream, late.timestamp, late.watermark
@@ -34,9 +39,9 @@ class LateEvent(NamedTuple):
 
 
 def maker(names: Sequence[str]) -> Callable[[tuple[Any, ...]], Event]:
-    """A function that makes an `Event` of a row, its timestamp and then the values of these columns.
+    """A function that makes an `Event` of a row: its timestamp, then the values of these columns.
 
-    It is written for these names, as dict(zip(…)) and Event(…) take twice as long, and mostly there are many of one row.
+    It is compiled for these names, as dict(zip(…)) and Event(…) take twice as long per result.
 
     >>> maker(["a", 'b" \\'c'])((1000, 1, 2))
     Event(payload={'a': 1, 'b" \\'c': 2}, timestamp=1000)

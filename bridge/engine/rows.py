@@ -1,4 +1,4 @@
-"""Answers: rows like SQLAlchemy's, and their Arrow, pandas and polars forms."""
+"""The answer of an on-demand query: rows like SQLAlchemy's, and their Arrow, pandas and polars forms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,16 @@ class Row(tuple[Any, ...]):
 
 
 class Rows(Sequence[Row]):
-    """The rows of an answer, in order, with `.columns`."""
+    """The answer of an on-demand query: a sequence of rows, in order.
+
+    columns: The names of its columns. Each row is a tuple whose values are also attributes.
+
+    >>> import bridge
+    >>> with bridge.connect() as cep:
+    ...     rows = cep.query("SELECT 1 AS a, 'x' AS b")
+    >>> rows.columns, rows[0].b, len(rows), [a for a, _ in rows]
+    (('a', 'b'), 'x', 1, [1])
+    """
 
     def __init__(
         self,
@@ -62,7 +71,7 @@ class Rows(Sequence[Row]):
 
     @functools.cached_property
     def _rows(self) -> list[Row]:
-        """Made when they are asked for: an answer may be taken as Arrow alone."""
+        """Made on first use: an answer may be taken as Arrow alone."""
         tuples = self._tuples
         if tuples is None:
             assert self._arrow is not None
@@ -87,7 +96,13 @@ class Rows(Sequence[Row]):
     __hash__ = None  # type: ignore[assignment]
 
     def to_arrow(self) -> pa.Table:
-        """The answer as an Arrow table."""
+        """The answer as an Arrow table.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.query("SELECT 1 AS a, 'x' AS b").to_arrow().to_pylist()
+        [{'a': 1, 'b': 'x'}]
+        """
         if self._arrow is not None:
             return self._arrow
         import pyarrow as pa
@@ -98,18 +113,30 @@ class Rows(Sequence[Row]):
         return pa.Table.from_arrays(arrays, names=list(self.columns))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The answer as a pandas frame (needs pandas)."""
+        """The answer as a pandas frame; raises ImportError without pandas.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.query("SELECT 1 AS a, 'x' AS b").to_pandas().shape
+        (1, 2)
+        """
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """The answer as a polars frame (needs polars)."""
+        """The answer as a polars frame; raises ImportError without polars.
+
+        >>> import bridge
+        >>> with bridge.connect() as cep:
+        ...     cep.query("SELECT 1 AS a, 'x' AS b").to_polars().shape
+        (1, 2)
+        """
         import polars
 
         return polars.from_arrow(self.to_arrow())  # type: ignore[return-value]
 
 
 def arrow_table(fields: Sequence[Field], rows: Any) -> pa.Table:
-    """Results (tuples or already Arrow) as Arrow: `ts`, then the columns in the types that the query gives them."""
+    """Results, tuples or an Arrow table, as an Arrow table: `ts`, then the query's columns in the query's types."""
     import pyarrow as pa
 
     if isinstance(rows, pa.Table):
@@ -123,7 +150,7 @@ def arrow_table(fields: Sequence[Field], rows: Any) -> pa.Table:
 
 
 def arrow_cast(fields: Sequence[Field], decoders: Sequence[Callable[[Any], Any] | None], rows: pa.Table) -> pa.Table:
-    """Results as the database gave them in Arrow, in the types that the query gives them."""
+    """The database's Arrow table with the columns in the query's types."""
     import pyarrow as pa
 
     kinds = [pa.int64(), *(arrow_type(field.type) for field in fields)]
@@ -134,7 +161,7 @@ def arrow_cast(fields: Sequence[Field], decoders: Sequence[Callable[[Any], Any] 
 
 
 def _cast(column: Any, kind: Any, decode: Callable[[Any], Any] | None = None) -> Any:
-    """A column in its type; decimals, and what Arrow would not cast, as the database's values are decoded one by one."""
+    """A column cast to a type; decimals, and what Arrow does not cast, are decoded value by value."""
     import pyarrow as pa
 
     if decode is None or not pa.types.is_decimal(column.type):

@@ -87,6 +87,9 @@ class Definitions(Access):
     def remove_query(self, name: str) -> None:
         """Removes a query with its output processors, or a script with all its outputs.
 
+        Args:
+            name: The name of the query or of the script.
+
         Raises:
             InUse: Another query reads it, or it is an output of a script.
             UnknownName: There is no such query.
@@ -111,6 +114,9 @@ class Definitions(Access):
     @locked
     def remove_stream(self, name: str) -> None:
         """Removes a stream.
+
+        Args:
+            name: Its name.
 
         Raises:
             InUse: A query reads it, or events of it wait in the reorder buffer.

@@ -1,14 +1,29 @@
 """Complex event processing on the database you already have.
 
-    import bridge
+A bridge runs continuous queries over streams of events. A query reads the events as they are pushed and reports results;
+the database computes them, as SQL over ordinary tables. Open a bridge, register a stream, create a query over it, add a
+function that takes the results, and push events:
 
-    cep = bridge.connect()
-    cep.register_stream("trades", {"symbol": "VARCHAR", "price": "DOUBLE"})
-    cep.create_query("mean", "SELECT AVG(price) AS mean FROM trades WINDOW(RANGE 5 S)")
-    cep.add_output_processor("mean", print)
-    cep.push_event("trades", {"symbol": "A", "price": 9.0}, 1000)
+    >>> import bridge
+    >>> cep = bridge.connect()  # DuckDB in memory; SQLite, PostgreSQL and MariaDB by their URLs
+    >>> cep.register_stream("trades", {"symbol": "VARCHAR", "price": "DOUBLE"})
+    >>> cep.create_query("mean", "SELECT AVG(price) AS mean FROM trades WINDOW(RANGE 5 S)")
+    >>> handle = cep.add_output_processor("mean", print)
+    >>> cep.push_event("trades", {"symbol": "A", "price": 9.0}, 1000)  # at 1,000 milliseconds
+    Event(payload={'mean': 9.0}, timestamp=1000)
+    >>> cep.push_event("trades", {"symbol": "B", "price": 11.0}, 2000)
+    Event(payload={'mean': 10.0}, timestamp=2000)
+    >>> cep.close()
 
-`connect` opens a `Bridge`; `bridge.query` has the query objects; `replay` runs queries over history.
+Where to go on:
+
+- `connect` opens a `Bridge`, whose methods register streams, create queries, push events and explain plans.
+- `replay` runs queries over a history: files, tables, frames. `stream` runs them on Spark's Structured Streaming.
+- `file_source` and `file_sink` connect a bridge to files.
+- Queries are SQL, EPL or CPL texts, or query objects: `Stream`, `Window`, `Aggregate`, … (all are in `bridge.query`).
+- Every error is a `BridgeError`; a `QueryError` shows the place in the query.
+
+The same as a command: `cepbridge --help`. The documentation is README.md and docs/ in the source repository.
 """
 
 from __future__ import annotations
@@ -73,31 +88,44 @@ def replay(
     pieces: int | None = None,
     run: str | None = None,
 ) -> Mapping[str, Any]:
-    """Runs queries over history, with the results that pushing it would have had; gives them by query.
+    """Runs queries over a history, and returns the results that pushing it would have had.
 
-    `source` maps each stream to a path or pattern (CSV, NDJSON, Parquet), an Arrow table, a frame or an iterable of
-    (payload, timestamp); or it is an iterable of (stream, payload, timestamp). `queries` maps names to texts of
-    `language` ("sql", "epl" or "cpl") or query objects, or is one script. `timestamp` names the column of the timestamps
-    where it is not guessed (times without a zone are UTC), `schemas` the types where neither query nor file has them,
-    `relations` maps table names to Arrow tables or frames, `stores` names of data stores to their URLs. History is read
-    up to `end`, and time advanced to it. With `out`, a directory, the results go there as Parquet files by query, each
-    complete when it appears; each is read when it is asked for.
+    Args:
+        source: The events, by stream: a path or a pattern of CSV, NDJSON or Parquet files, an Arrow table, a pandas or
+            polars frame, or an iterable of (payload, timestamp) pairs. With `engine="spark"` also a frame or a table of
+            Spark; with `engine="local"` also one iterable of (stream, payload, timestamp) for all streams. Timestamps are
+            milliseconds since 1970, or times, which are UTC if they have no zone. They must not go back; Spark sorts them.
+        queries: The queries, by name, as texts or query objects; or one script.
+        engine: "local" (this machine) or "spark" (needs the extra `cep-bridge[spark]` and Java).
+        language: The language of the texts: "sql", "epl" or "cpl".
+        database: Where the queries run: a URL, a DuckDB connection or an SQLAlchemy engine. On the default database, DuckDB
+            in memory, all cores work on slices of the history if all results look back a bounded time (windows of time,
+            patterns WITHIN) and `into` and `stores` are not given. On Spark, executors run DuckDB, and `database` holds the
+            tables that a script reads and writes.
+        timestamp: The column with the timestamps, for all streams or by stream. By default it is guessed.
+        schemas: Attributes and types by stream, for streams that no query declares and no file describes.
+        relations: Arrow tables or frames by name, which queries join with. Not with `into`.
+        stores: URLs of data stores by name, which CPL scripts read and write.
+        end: The last timestamp to read: milliseconds, or a datetime with a time zone. Time advances to it.
+        out: A directory for the results, as one Parquet file per query (on Spark one directory per query), each complete
+            when it appears.
+        into: An open bridge in which the queries are created and go on running. What waits for later events goes on
+            waiting, and output processors that are added afterwards get what follows, without a gap or a duplicate.
+        spark: The Spark session; by default the active one, or a new one. Only with `engine="spark"`, as are the next two.
+        pieces: The number of pieces that the history is cut into. By default it follows from the size.
+        run: A name for this run. What a script writes to tables and data stores is written once per name.
 
-    On the default database, queries of which every result looks back a bounded while (windows of time, patterns `WITHIN`)
-    run on all cores: slices of the history go through bridges of their own at once, each after the events it looks back at.
+    Returns:
+        The results by query. Locally each is an Arrow table whose first column is `ts`, in milliseconds; with `out` a file
+        is read each time its query is looked up. On Spark each is a frame, which is computed when it is used, or at once
+        where slices of one partition have to be joined.
 
-    With `engine="spark"` the history is computed in pieces on Spark, in the session `spark`, the active one, or a new one
-    (`bridge.spark`). Sources may be frames and tables of Spark, too; the results are frames, computed when they are used
-    (at once where slices of one partition have to be joined) or, with `out`, in directories of Parquet. Executors have a
-    DuckDB each; `database` has the tables that a script reads and writes, and what it writes there, or to data stores, is
-    written once for each name of a `run`. `pieces` is the number of pieces, where it is not to be found out; the local
-    engine has none.
-
-    With `into`, an open bridge, the queries are created there and stay, as if the history had been pushed: what waits for
-    later events goes on waiting. Processors that are added then get what comes after, without a gap or a double. `end` is
-    where history stops and live events begin.
-
-    Raises what `push_events` and `create_query` raise, and SourceError for what cannot be read.
+    Raises:
+        BridgeError: For an unknown engine, and for arguments that the engine does not take.
+        SourceError: For a source or a relation that cannot be read, and for the first event that does not fit or is older
+            than one before it. For one iterable of all streams these are SchemaError and OrderError, as for `push_all`.
+        QueryError: For a query that is wrong, with its place.
+        UnknownName: For a stream of `source` that no query reads.
 
     >>> import pyarrow
     >>> trades = pyarrow.table({"ts": [1, 2], "price": [9.0, 11.0]})
@@ -116,11 +144,11 @@ def replay(
         script = Script.of(queries, language=language)
         return replay_on_spark(source, script, out=directory, into=into, spark=spark, pieces=pieces, run=run, **options)
     if engine != "local":
-        raise BridgeError(f"unknown engine {engine!r}; there are 'local' and 'spark'")
+        raise BridgeError(f"unknown engine {engine!r}; use 'local' or 'spark'")
     if run is not None:
-        raise BridgeError("the local engine writes in the transactions of its pushes: run=… is for engine='spark'")
+        raise BridgeError("run=… needs engine='spark': the local engine writes in the transactions of its pushes")
     if pieces is not None:
-        raise BridgeError("the local engine reads the history in one piece: pieces=… is for engine='spark'")
+        raise BridgeError("pieces=… needs engine='spark': the local engine cuts the history by itself")
     refuse_unnamed(source)
     from bridge.history.replay import replay as replay_here
 
@@ -128,13 +156,24 @@ def replay(
 
 
 def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> dict[str, Any]:
-    """Runs queries over unbounded frames of Spark, the state and its checkpoints in Spark; gives unbounded frames by query.
+    """Runs queries on Spark's Structured Streaming, which keeps their state and its checkpoints.
 
-    An event may come up to `lateness` behind the newest one before; see `bridge.spark.stream`. Raises BridgeError for
-    scripts that have tables or read and write stored data.
+    Args:
+        source: Unbounded frames of Spark, by stream.
+        queries: The queries, by name, as texts or query objects; or one script.
+        lateness: How much older than the newest event before it an event may be: milliseconds, or a text such as "2 S". An
+            event that is still older is ignored. Results are reported when the watermark has passed them.
+        **options: `language`, `pieces` (the number of parts of the state, which must stay the same from start to start),
+            and the arguments `spark`, `timestamp`, `schemas` and `relations` of `replay`.
 
-    >>> frame = spark.readStream.table("trades")  # doctest: +SKIP
-    >>> stream({"trades": frame}, queries, lateness="2 S")["dip"].writeStream  # doctest: +SKIP
+    Returns:
+        Unbounded frames of the results by query, for `writeStream`. The results of one key are in their order.
+
+    Raises:
+        BridgeError: For scripts that change tables, or read or write stored data.
+
+    >>> trades = spark.readStream.table("trades")  # doctest: +SKIP
+    >>> stream({"trades": trades}, queries, lateness="2 S")["dip"].writeStream  # doctest: +SKIP
     """
     from bridge.spark.stream import stream as on_spark
 

@@ -193,7 +193,7 @@ def test_out_writes_a_file_a_query_and_nothing_half_made(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((TRADES, HIGH, "flink"), bridge.BridgeError, "unknown engine 'flink'; there are 'local' and 'spark'"),
+        ((TRADES, HIGH, "flink"), bridge.BridgeError, "unknown engine 'flink'; use 'local' or 'spark'"),
         ((TRADES, HIGH), bridge.SourceError, "a Table alone does not say .*: sources are given as {'stream': source}"),
         (("trades.csv", HIGH), bridge.SourceError, "'trades.csv' alone does not say .* {'stream': source}"),
         (([({"symbol": "A"}, 1)], {"q": "SELECT a FROM s[a INTEGER]"}), bridge.SourceError,
@@ -222,7 +222,7 @@ def test_what_cannot_be_is_refused(arguments: tuple[Any, ...], error: type[Excep
 @pytest.mark.parametrize(
     ("engine", "pieces", "message"),
     [
-        ("local", 4, "one piece: pieces=… is for engine='spark'"),
+        ("local", 4, "pieces=… needs engine='spark'"),
         ("spark", 0, "pieces is a whole number from 1, not 0"),
         ("spark", "4", "pieces is a whole number from 1, not '4'"),
     ],

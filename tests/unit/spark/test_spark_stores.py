@@ -175,7 +175,7 @@ def test_a_stream_of_spark_writes_nothing(spark: Any) -> None:
 
 
 def test_the_local_replay_has_no_runs() -> None:
-    with pytest.raises(bridge.BridgeError, match="run=… is for engine='spark'"):
+    with pytest.raises(bridge.BridgeError, match="run=… needs engine='spark'"):
         bridge.replay({}, "SELECT a FROM s[a: INTEGER]", run="a")
 
 

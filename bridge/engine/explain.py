@@ -16,7 +16,7 @@ from bridge import query
 from bridge.check.paths import shown
 from bridge.engine.catalogue import Catalogue, QueryEntry, ScriptEntry, StreamEntry
 from bridge.engine.layout import laid_out
-from bridge.engine.one_event import known_of, one_event_plan
+from bridge.engine.one_event import facts_of, one_event_plan
 from bridge.engine.results import ResultStatement
 from bridge.errors import QueryError
 from bridge.query.epl_columns import Enumeration
@@ -276,7 +276,7 @@ class _Explanation:
         names = dict.fromkeys(fired(write()))
         inboxes = {each.inbox for each in self.catalogue.streams.values()}
         for stream in bound:
-            known = known_of(stream, inboxes - {stream.inbox}, self.database)
+            known = facts_of(stream, inboxes - {stream.inbox}, self.database)
             names |= dict.fromkeys(fired(write(), known) if known is not None else ())
         if names:
             yield f"-- optimisation rules: {', '.join(names)}"

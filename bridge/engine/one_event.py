@@ -17,7 +17,7 @@ from bridge.engine.catalogue import StreamEntry
 from bridge.engine.results import Results, ResultStatement, ResultStatements
 from bridge.rewrite import Network
 from bridge.rewrite.optimize import optimize
-from bridge.rewrite.optimize.rule import Known, OneRow
+from bridge.rewrite.optimize.rule import Facts, OneRow
 from bridge.rewrite.plan import Insert, Operator, Purge
 from windows.databases import Database
 from windows.schema import Attribute
@@ -112,7 +112,7 @@ def one_event_plan(
     """
     steps = [step for operator in operators for step in operator.steps]
     filled = frozenset(inbox for operator in operators for inbox in operator.inboxes)
-    known = known_of(stream, empty, database)
+    known = facts_of(stream, empty, database)
     if known is None or not all(isinstance(step, (Insert, Purge)) for step in steps):
         return None
     try:
@@ -129,12 +129,12 @@ def one_event_plan(
     return OneEventPlan(written, read, filled, timed)
 
 
-def known_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Known | None:
+def facts_of(stream: StreamEntry, empty: Collection[str], database: Database) -> Facts | None:
     """What is known of a push of one event: its row, and the `empty` inboxes; None where it must go through its inbox."""
     values = _values(stream, database)
     if values is None:
         return None
-    return Known(empty, OneRow(stream.inbox, values, database.inline_event_values, database.eager_constant_folding))
+    return Facts(empty, OneRow(stream.inbox, values, database.inline_event_values, database.eager_constant_folding))
 
 
 def _values(stream: StreamEntry, database: Database) -> dict[str, exp.Expr] | None:
@@ -161,7 +161,7 @@ def _of_one_event(result: ResultStatement) -> exp.Expr:
     return statement
 
 
-def _bound(statement: exp.Expr, known: Known, database: Database) -> BoundStatement | None:
+def _bound(statement: exp.Expr, known: Facts, database: Database) -> BoundStatement | None:
     """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
     if _MARK.search(database.render(statement)):
         raise _Unbound

@@ -1,9 +1,9 @@
-"""Pattern matching of the paper (P1–P7): the automaton's runs are rows, and a step of all runs is one join.
+"""Pattern matching of the paper (P1–P7): the automaton's runs are rows, and one join extends all of them by an event.
 
 The pattern becomes a deterministic automaton over symbols (`nfa`), its transitions a table. One recursive statement
 takes the runs alive and the batch's events through it, at any size of the batch: an event extends a run when it is at
 the next instant, and the symbol's condition, evaluated by the database over the event and the run's variables, holds.
-`growth` writes it.
+`runs` writes it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.matching.members import Members, Together, instant_before, shape
-from bridge.rewrite.matching.runs import Growth
+from bridge.rewrite.matching.members import Members, QueryFamily, instant_before, shape
+from bridge.rewrite.matching.runs import RunStatement
 from bridge.rewrite.matching.sequence import Chain, suits, word_of
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
@@ -45,7 +45,7 @@ def _(node: query.Match, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         family = network.operator(node, lambda made: _begin(made, node, network), title, key=shape(node))
         matching = family.family
-        assert isinstance(matching, Together)
+        assert isinstance(matching, QueryFamily)
         number = matching.join(node)
         operator.result = matching.result(node, number)
         operator.leave = lambda: matching.leave(number)
@@ -73,11 +73,11 @@ def automaton_of(node: query.Match) -> Automaton:
 
 
 @dataclasses.dataclass
-class Matching(Together):
+class Matching(QueryFamily):
     """Writes the tables and steps of a family of Matches, which differ in WITHIN and the constants of DEFINE.
 
     symbols: this push's events with the instant before theirs; instants: the newest instant of each key;
-    steps: the runs that this push made, complete or not; runs: those that may still grow. Each run carries its member's
+    steps: the runs that this push has made, complete or not; runs: those that may be extended. Each run carries its member's
     constants, or is the same for all members until now.
     """
 
@@ -88,39 +88,39 @@ class Matching(Together):
         self.symbols, self.instants = make("symbols", self.node), make("instants", self.node)
         self.steps, self.runs = make("steps", self.node), make("runs", self.node)
         self.order = self.below.order
-        growth = self._growth({1: self.node})
-        self.spells_first, self.columns = growth.spells_first, growth.columns
-        self._make_tables(growth)
+        runs = self._run_statement({1: self.node})
+        self.spells_first, self.columns = runs.spells_first, runs.columns
+        self._make_tables(runs)
 
     def write(self, members: Mapping[int, query.Match]) -> None:
-        """Those of many members are not written before the last has come."""
+        """The steps and purges; the statement of many members is written only when it runs."""
         self.within = max(node.within for node in members.values())
         old = exp.LTE(this=column("ts"), expression=ago(self.within))
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
         self.operator.steps = [
             Insert(self.symbols, self._symbols()),
-            Insert(self.steps, Variants(Writer(lambda: self._growth(members).select()))),
-            Insert(self.runs, self._growing()),
+            Insert(self.steps, Variants(Writer(lambda: self._run_statement(members).select()))),
+            Insert(self.runs, self._extensible()),
             *self._newest_instants(),
         ]
 
-    def _growth(self, nodes: Mapping[int, query.Match]) -> Growth:
+    def _run_statement(self, nodes: Mapping[int, query.Match]) -> RunStatement:
         members = Members.of(nodes, self.operator.constants)
         below = self.below
-        return Growth(
+        return RunStatement(
             self.node, self.automaton, members, self.network, self.symbols, self.runs, below.key, self.order, self.keys
         )
 
     # The symbol table and the instants --------------------------------------------------------------------------------
 
-    def _make_tables(self, growth: Growth) -> None:
+    def _make_tables(self, runs: RunStatement) -> None:
         rows = self._arrivals()
         symbols = rows.select().select(aliased(rows.columns["ts"].copy(), "_before"))
         instants = exp.select(column("ts"), column("_before"), *map(column, self.keys)).from_(table(self.symbols))
         add_table(self.operator, self.symbols, symbols, (("_before",),))
         add_table(self.operator, self.instants, instants)
-        add_table(self.operator, self.steps, growth.shape())
-        add_table(self.operator, self.runs, growth.shape(), (("ts",),))
+        add_table(self.operator, self.steps, runs.shape())
+        add_table(self.operator, self.runs, runs.shape(), (("ts",),))
         self.operator.inboxes += [self.symbols, self.steps]
 
     def _arrivals(self) -> Selection:
@@ -172,8 +172,8 @@ class Matching(Together):
 
     # The runs -----------------------------------------------------------------------------------------------------
 
-    def _growing(self) -> exp.Select:
-        """The runs from whose state the automaton goes on."""
+    def _extensible(self) -> exp.Select:
+        """The runs whose state has a transition."""
         states = sorted({state for state, _, _ in self.automaton.transitions})
         select = exp.select(*map(column, self.columns)).from_(table(self.steps))
         return select.where(exp.In(this=column("_state"), expressions=[number(state) for state in states]))
@@ -194,7 +194,7 @@ class Matching(Together):
         states = [number(state) for state in sorted(self.automaton.accepting)]
         order = (*self.order, *(() if self.spells_first else ("_first_seq",)), "_path", "_letters")
         accepted = exp.In(this=column("_state"), expressions=states)
-        return self.told(node, member, self.steps, order, [accepted])
+        return self.matches_of(node, member, self.steps, order, [accepted])
 
 
 def _by_place(arrivals: exp.Select) -> exp.Select:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import Network, add_table
-from bridge.rewrite.optimize.constants import constants, covering, is_sought, kind_of, signature
+from bridge.rewrite.optimize.constants import constants, covering, is_equated, kind_of, signature
 from bridge.rewrite.plan import Operator
 from windows.sql import aliased, aliased_table, column, column_of, number, table
 
@@ -33,21 +33,22 @@ class Members:
     define: tuple[query.Definition, ...]
     kinds: tuple[str, ...]
     """The types of the constants."""
-    sought: tuple[str, ...]
-    """The columns of those that something is to be equal to."""
+    equated: tuple[str, ...]
+    """The columns of constants that something must be equal to."""
     table: str
-    """That of the constants; nothing where there is one member, and never was another."""
+    """The table of the constants; "" where there is one member, and never was another."""
 
     @classmethod
     def of(cls, nodes: Mapping[int, query.Match], table: str = "") -> Self:
-        """Those of these numbers, one at least."""
+        """The members with these numbers; there is at least one."""
         some = next(iter(nodes.values()))
         kinds = tuple(map(kind_of, _constants_of(some)))
-        sought = tuple(f"_k{place}" for place, constant in enumerate(_constants_of(some), 1) if is_sought(constant))
-        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, sought, table)
+        equated = tuple(f"_k{place}" for place, constant in enumerate(_constants_of(some), 1) if is_equated(constant))
+        return cls(tuple(_row(member, node) for member, node in nodes.items()), _defined(some), kinds, equated, table)
 
     @property
     def alone(self) -> bool:
+        """Whether there is one member, whose constants stand in the statement."""
         return not self.table
 
     @property
@@ -60,15 +61,15 @@ class Members:
         return exp.Values(expressions=[exp.Tuple(expressions=[v.copy() for v in row.values()]) for row in self.rows])
 
     def shape(self) -> exp.Select:
-        """A row, for the types of the columns."""
+        """A SELECT of one row, for the types of the columns."""
         return exp.select(*(aliased(value, name) for name, value in self.of_none().items()))
 
     def joined(self, rows: exp.Select) -> exp.Select:
-        """Rows with the constants of each member."""
+        """The rows joined with the constants of each member."""
         return rows if self.alone else rows.join(aliased_table(self.table, ALIAS), join_type="cross")
 
     def own(self) -> Row:
-        """The constants of the one member, or those of the table."""
+        """The constants of the only member, or the columns of the table of constants."""
         return self.rows[0] if self.alone else self.of_table(ALIAS)
 
     def of_table(self, alias: str) -> Row:
@@ -76,18 +77,18 @@ class Members:
         return {name: column_of(alias, name) for name in self.names}
 
     def of_none(self) -> Row:
-        """What a run has that is the same for all members."""
+        """The columns of a run that is common to all members."""
         unknown = [exp.cast(exp.null(), kind) for kind in ("BIGINT", *self.kinds)]
         return dict(zip(self.names, [exp.cast(number(EVERY), "BIGINT"), *unknown], strict=True))
 
     def differ_in(self, symbol: str) -> bool:
-        """Whether constants decide which events a symbol is, or what it assigns."""
+        """Whether constants decide which events match a symbol, or what it assigns."""
         return any(found.table for expression in expressions(self.define, symbol) for found in _columns(expression))
 
 
 @dataclasses.dataclass
-class Together(abc.ABC):
-    """Writes the tables and steps of an operator that serves all members of a family, by their numbers; `node` is the first."""
+class QueryFamily(abc.ABC):
+    """Writes the tables and steps of an operator that serves all members of a family; `node` is the first member."""
 
     operator: Operator
     node: query.Match
@@ -111,13 +112,13 @@ class Together(abc.ABC):
 
     @abc.abstractmethod
     def write(self, members: Mapping[int, query.Match]) -> None:
-        """The steps and purges, for the members there are now."""
+        """Writes the steps and purges for the present members, by their numbers."""
 
     @abc.abstractmethod
     def result(self, node: query.Match, member: int) -> Flow:
         """P5, P6: a member's matches of this push, in the order of their events."""
 
-    def told(
+    def matches_of(
         self, node: query.Match, member: int, name: str, order: tuple[str, ...], conditions: Sequence[exp.Expr] = ()
     ) -> Flow:
         """A member's rows of a table of matches, of which these conditions hold."""
@@ -151,20 +152,20 @@ class Together(abc.ABC):
         rows = Members.of(members)
         if len(members) > 1 and not self.operator.constants:
             self.operator.constants = self.network.name("constants", self.node)
-            add_table(self.operator, self.operator.constants, rows.shape(), covering(rows.sought, rows.names))
+            add_table(self.operator, self.operator.constants, rows.shape(), covering(rows.equated, rows.names))
         if name := self.operator.constants:
             self.operator.settings = lambda: [exp.delete(table(name)), exp.insert(rows.values(), table(name))]
         self.write(members)
 
 
 def instant_before(here: exp.Expr, row: str, last: str) -> exp.Expr:
-    """P2: the instant before a row's own: that of this push (`here`), else by what is known of the newest one before."""
+    """P2: the instant before a row's own: `here` in this push, else the newest of earlier pushes."""
     known = exp.Case().when(exp.LT(this=column_of(last, "ts"), expression=column_of(row, "ts")), column_of(last, "ts"))
     return exp.Coalesce(this=here, expressions=[known.else_(column_of(last, "_before"))])
 
 
 def shape(node: query.Match) -> tuple[object, ...]:
-    """What the members of a family have in common."""
+    """A key that is equal for the members of a family."""
     defined = tuple(
         (definition.symbol, definition.condition is None, *(name for name, _ in definition.assignments))
         for definition in node.define
@@ -198,7 +199,7 @@ def _row(member: int, node: query.Match) -> Row:
 
 
 def _typed(constant: exp.Literal) -> exp.Expr:
-    """A constant as a value of a type that a column keeps."""
+    """A constant cast to the type of its column."""
     return constant.copy() if constant.is_string else exp.cast(constant.copy(), kind_of(constant))
 
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.check.types import UNKNOWN, family, type_of
 from bridge.rewrite.flow import PLAIN, Flow
-from bridge.rewrite.matching.members import Members, Together, expressions, instant_before
+from bridge.rewrite.matching.members import Members, QueryFamily, expressions, instant_before
 from bridge.rewrite.network import add_table, ago, as_inserted
 from bridge.rewrite.plan import Insert, Purge
 from bridge.rewrite.variants import Variants, Writer
@@ -109,7 +109,7 @@ def _size(expression: exp.Expr, sizes: Mapping[str, int]) -> int:
 
 
 @dataclasses.dataclass
-class Chain(Together):
+class Chain(QueryFamily):
     """Writes the tables and steps of a family of such Matches, which differ in WITHIN and the constants of DEFINE.
 
     matches: what this push made, and (without `_member`) its events of the last instants; events: those of the last
@@ -134,7 +134,7 @@ class Chain(Together):
         self.operator.inboxes.append(self.matches)
 
     def result(self, node: query.Match, member: int) -> Flow:
-        return self.told(node, member, self.matches, (*self.below.order, "_path"))
+        return self.matches_of(node, member, self.matches, (*self.below.order, "_path"))
 
     def write(self, members: Mapping[int, query.Match]) -> None:
         old = exp.LTE(this=column("ts"), expression=ago(max(node.within for node in members.values())))

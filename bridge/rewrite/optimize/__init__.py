@@ -10,14 +10,14 @@ from sqlglot import exp
 from bridge.rewrite.optimize.constants import share_constants
 from bridge.rewrite.optimize.inline import bind_event
 from bridge.rewrite.optimize.prune import drop_empty, prune
-from bridge.rewrite.optimize.rule import NOTHING, Known, Rule
+from bridge.rewrite.optimize.rule import NOTHING, Facts, Rule
 from bridge.rewrite.optimize.side_by_side import side_by_side
 
 RULES: tuple[Rule, ...] = (drop_empty, bind_event, prune)
 MERGES = (share_constants, side_by_side)
 
 
-def optimize(statement: exp.Expr, known: Known = NOTHING) -> exp.Expr | None:
+def optimize(statement: exp.Expr, known: Facts = NOTHING) -> exp.Expr | None:
     """The statement (changed in place) after all rules; None where it reads or writes no row.
 
     >>> import sqlglot
@@ -32,7 +32,7 @@ def optimize(statement: exp.Expr, known: Known = NOTHING) -> exp.Expr | None:
     return statement
 
 
-def fired(statement: exp.Expr, known: Known = NOTHING) -> list[str]:
+def fired(statement: exp.Expr, known: Facts = NOTHING) -> list[str]:
     """The names of the rules that change a statement.
 
     >>> import sqlglot

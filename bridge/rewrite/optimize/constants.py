@@ -80,7 +80,7 @@ def share_constants(statements: Sequence[exp.Expr], name: str) -> Family:
     for column in values:
         names.setdefault((_KINDS[type(column[0])], *column), f"_k{len(names) + 1}")
     called = [names[_KINDS[type(column[0])], *column] for column in values]
-    looked_up = dict.fromkeys(name for name, constant in zip(called, own, strict=True) if is_sought(constant))
+    looked_up = dict.fromkeys(name for name, constant in zip(called, own, strict=True) if is_equated(constant))
     marks = {id(constant): name for name, constant in zip(called, own, strict=True)}
     largest = {id(constant): max(column) for constant, column in zip(own, values, strict=True)}
     _Lift(name, marks, largest).top(statement)
@@ -140,7 +140,7 @@ def covering(sought: Iterable[str], columns: Sequence[str]) -> tuple[tuple[str, 
     return tuple((name, *(other for other in columns if other != name)) for name in sought)
 
 
-def is_sought(constant: exp.Literal) -> bool:
+def is_equated(constant: exp.Literal) -> bool:
     """Whether something is to be equal to it, so that an index finds the rows of which it is."""
     above = constant.parent
     while isinstance(above, (exp.Paren, exp.Neg)):

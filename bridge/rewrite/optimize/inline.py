@@ -13,7 +13,7 @@ from typing import cast
 from sqlglot import exp
 
 from bridge.rewrite.flow import PLAIN
-from bridge.rewrite.optimize.rule import Known
+from bridge.rewrite.optimize.rule import Facts
 from windows.sql import aliased, from_items, number, parenthesized
 
 _ROW_ONLY = {"expressions", "where", "kind", "hint", "operation_modifiers"}
@@ -35,13 +35,13 @@ _CLAUSES = (exp.Query, exp.Where, exp.Join, exp.Having, exp.Group, exp.Ordered)
 """An expression ends here."""
 
 
-def bind_event(statement: exp.Expr, known: Known) -> exp.Expr:
+def bind_event(statement: exp.Expr, known: Facts) -> exp.Expr:
     """The statement with the known row's values wherever its table stood.
 
     >>> import sqlglot
     >>> from bridge.rewrite.optimize.rule import OneRow
     >>> row = OneRow("inbox", {"ts": sqlglot.parse_one("7")}, inline=True, separate=False)
-    >>> print(bind_event(sqlglot.parse_one("SELECT w.a FROM inbox JOIN w ON w.ts > inbox.ts - 5"), Known(row=row)))
+    >>> print(bind_event(sqlglot.parse_one("SELECT w.a FROM inbox JOIN w ON w.ts > inbox.ts - 5"), Facts(row=row)))
     SELECT w.a FROM w WHERE w.ts > 7 - 5
     """
     row = known.row

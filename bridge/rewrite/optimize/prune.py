@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
-from bridge.rewrite.optimize.rule import Known
+from bridge.rewrite.optimize.rule import Facts
 from windows.sql import from_items
 
 
-def prune(statement: exp.Expr, known: Known) -> exp.Expr:
+def prune(statement: exp.Expr, known: Facts) -> exp.Expr:
     """The statement (changed in place), sub-queries in FROM giving only the columns that are read of them.
 
     >>> import sqlglot
-    >>> print(prune(sqlglot.parse_one("SELECT a FROM (SELECT a, b FROM t) AS q WHERE q.c > 1"), Known()))
+    >>> print(prune(sqlglot.parse_one("SELECT a FROM (SELECT a, b FROM t) AS q WHERE q.c > 1"), Facts()))
     SELECT a FROM (SELECT a FROM t) AS q WHERE q.c > 1
     """
     for select in statement.find_all(exp.Select):
@@ -75,12 +75,12 @@ def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
 # Statements over tables that are known to be empty: what can give no row is left out
 
 
-def drop_empty(statement: exp.Expr, known: Known) -> exp.Expr | None:
+def drop_empty(statement: exp.Expr, known: Facts) -> exp.Expr | None:
     """The statement (changed in place) without what joins a table that is known to be empty; None if it has no rows.
 
     >>> import sqlglot
     >>> union = sqlglot.parse_one("SELECT a.x FROM a JOIN w ON a.x = w.x UNION ALL SELECT b.x FROM b JOIN v ON b.x = v.x")
-    >>> print(drop_empty(union, Known(empty={"b"})))
+    >>> print(drop_empty(union, Facts(empty={"b"})))
     SELECT a.x FROM a JOIN w ON a.x = w.x
     """
     if not known.empty or isinstance(statement, exp.Delete):

@@ -23,15 +23,15 @@ class OneRow:
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class Facts:
     """What is known when a statement runs: tables that are `empty`, and the one that holds one row."""
 
     empty: Collection[str] = ()
     row: OneRow | None = None
 
 
-NOTHING = Known()
+NOTHING = Facts()
 """Nothing is known of the push."""
 
-Rule = Callable[[exp.Expr, Known], "exp.Expr | None"]
+Rule = Callable[[exp.Expr, Facts], "exp.Expr | None"]
 """Maps a statement to an equal one, changing it in place; gives None where the statement reads or writes no row."""

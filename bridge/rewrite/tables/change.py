@@ -44,22 +44,22 @@ def _changed(node: ChangeTable, below: Flow, network: Network, operator: Operato
         arrived=database.render(events),
         cause=database.quoted(cause),
         clear=database.render(exp.delete(table(cause))),
-        found=None if node.change.always else database.render(found(node.change, names, source, cause)),
+        matched_rows=None if node.change.always else database.render(matched_rows(node.change, names, source, cause)),
         unmatched=database.render(unmatched(node.change, names, cause)) if node.change.unmatched else None,
         table=database.quoted(state.name),
         update=database.parameterize(_update(names, state.name, state.key), len(names) + len(state.key)),
         delete=database.parameterize(_delete(names, state.name, state.key), len(state.key)),
         known=database.parameterize(_known(state.name, state.key), len(state.key)),
     )
-    told = below
+    reported = below
     if not node.change.always:
         shape = exp.select(*(aliased(bigint_zero(), name) for name in ("ts", "seq", "_expires", "_place")))
         add_table(operator, changed, shape.select(*map(column, names)).from_(table(state.name)))
         operator.inboxes.append(changed)
         columns = ["ts", "seq", "_expires", "_place", *names]
-        told = Flow(names, Selection.of(table(changed), columns), order=("_place",), timed=below.timed)
-        operator.arrivals = told
-    operator.result = told
+        reported = Flow(names, Selection.of(table(changed), columns), order=("_place",), timed=below.timed)
+        operator.arrivals = reported
+    operator.result = reported
     keys = tuple(names.index(name) for name in state.key)
     quoted = None if node.change.always else database.quoted(changed)
     operator.steps.append(Alter(state, node.change, statements, keys, quoted, changed if quoted else ""))
@@ -81,12 +81,12 @@ def add_cause(operator: Operator, cause: str, events: exp.Select) -> None:
     operator.inboxes.append(cause)
 
 
-def found(
+def matched_rows(
     change: Change, names: Sequence[str], rows: Selection, cause: str, identity: Sequence[str] = ()
 ) -> exp.Select:
-    """The rows that the event finds: what is done with each (0: nothing), as they were, and as they are then.
+    """The rows that the event matches: the action on each (0: none), the row before, and the row after.
 
-    As it was a row is its `identity` alone, where there is one; the rows are in the order of that.
+    Of the row before it selects the `identity` alone, where there is one; the rows are in the order of that.
     """
 
     def meant(value: exp.Expr) -> exp.Expr:
@@ -105,7 +105,7 @@ def found(
 
 
 def unmatched(change: Change, names: Sequence[str], cause: str) -> exp.Select:
-    """What is done where there is no row (0: nothing), and the row that is inserted then."""
+    """The action where no row matches (0: none), and the row that is inserted then."""
 
     def meant(value: exp.Expr) -> exp.Expr:
         return _meant(value, change, None)
@@ -186,12 +186,12 @@ Marked = tuple[str, list[int]]
 
 @dataclasses.dataclass(frozen=True)
 class Statements:
-    """The texts: the events, the table of the one at hand, what it finds, what is done, and whether a key is there."""
+    """The texts: the events, the table of the event at hand, the rows it matches, the actions, and whether a key exists."""
 
     arrived: str
     cause: str
     clear: str
-    found: str | None
+    matched_rows: str | None
     unmatched: str | None
     table: str
     update: Marked
@@ -201,43 +201,43 @@ class Statements:
 
 @dataclasses.dataclass
 class Alter:
-    """Changes a table for each event of this push, in order; notes in `told` the rows as they are then."""
+    """Changes a table for each event of this push, in order; inserts the rows as they are then into `changed`, if any."""
 
     state: StateTable
     change: Change
     sql: Statements
     keys: Sequence[int]
-    told: str | None
+    changed: str | None
     table: str
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Take the events of this push."""
-        told: list[Row] = []
+        """Changes the table for the events of this push."""
+        rows: list[Row] = []
         moment, place = None, 0
         for event in database.fetch(self.sql.arrived):
             database.execute(self.sql.clear)
             database.insert(self.sql.cause, len(event), [event])
             moment, place = event[:2], 0 if event[:2] != moment else place
-            for row in self._taken(database):
+            for row in self._apply(database):
                 place += 1
-                told.append((*moment, NEVER, place, *row))
-        if self.told is not None and told:
-            database.insert(self.told, len(told[0]), told)
+                rows.append((*moment, NEVER, place, *row))
+        if self.changed is not None and rows:
+            database.insert(self.changed, len(rows[0]), rows)
 
-    def _taken(self, database: Database) -> list[Row]:
-        """What one event does; gives the rows as they are then."""
-        found = database.fetch(self.sql.found) if self.sql.found is not None else []
-        if found:
-            return [row for one in found for row in self._matched(one, database)]
+    def _apply(self, database: Database) -> list[Row]:
+        """Carries out what one event does; gives the rows as they are then."""
+        matched_rows = database.fetch(self.sql.matched_rows) if self.sql.matched_rows is not None else []
+        if matched_rows:
+            return [row for one in matched_rows for row in self._matched(one, database)]
         given = database.fetch(self.sql.unmatched) if self.sql.unmatched is not None else []
-        return [self._done(self.change.unmatched[which - 1], row, database) for which, *row in given if which]
+        return [self._put(self.change.unmatched[which - 1], row, database) for which, *row in given if which]
 
-    def _matched(self, found: Row, database: Database) -> list[Row]:
-        which, width = found[0], len(self.state.schema.names)
+    def _matched(self, matched_rows: Row, database: Database) -> list[Row]:
+        which, width = matched_rows[0], len(self.state.schema.names)
         if not which:
             return []
         action: Action = self.change.matched[which - 1]
-        old, new = found[1 : 1 + width], found[1 + width :]
+        old, new = matched_rows[1 : 1 + width], matched_rows[1 + width :]
         if action.kind == "delete":
             run_bound(database, self.sql.delete, self._key(old))
             return [old] if self.change.is_deletion else []
@@ -246,9 +246,9 @@ class Alter:
         run_bound(database, self.sql.update, [*new, *self._key(old)])
         return [new]
 
-    def _done(self, action: Action, row: Sequence[Any], database: Database) -> Row:
-        """A row is inserted, or put in the place of the one of its key."""
-        if action.kind == "upsert" and self._is_known(row, database):
+    def _put(self, action: Action, row: Sequence[Any], database: Database) -> Row:
+        """Inserts a row, or replaces the row of its key."""
+        if action.kind == "upsert" and self._exists(row, database):
             run_bound(database, self.sql.update, [*row, *self._key(row)])
             return tuple(row)
         return self._insert(row, database)
@@ -262,26 +262,26 @@ class Alter:
         return [row[place] for place in self.keys]
 
     def _check_new(self, row: Sequence[Any], database: Database) -> None:
-        """A key is of one row, and no part of it NULL; a table without a key has one row."""
+        """Raises DatabaseError for a key that is there or has a NULL; a table without a key has one row."""
         key = self._key(row)
         shown = ", ".join(f"{name} = {value!r}" for name, value in zip(self.state.key, key, strict=True))
         if None in key:
             raise DatabaseError(f"the key of the table {self.state.name!r} cannot be NULL: {shown}")
-        if self._is_known(row, database):
+        if self._exists(row, database):
             there = f"a row with {shown}" if key else "its one row"
             raise DatabaseError(f"the table {self.state.name!r} has {there} already: on … merge says what is done then")
 
-    def _is_known(self, row: Sequence[Any], database: Database) -> bool:
+    def _exists(self, row: Sequence[Any], database: Database) -> bool:
         text, order = self.sql.known
         key = self._key(row)
         return bool(database.fetch_bound(text, [key[place] for place in order]))
 
     def forget(self) -> None:
-        """It remembers nothing."""
+        """Does nothing: the step remembers nothing."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The events, and the statements for each."""
-        asked = [text for text in (self.sql.found, self.sql.unmatched) if text is not None]
+        asked = [text for text in (self.sql.matched_rows, self.sql.unmatched) if text is not None]
         parts = [f"{pretty(self.sql.arrived)};", f"-- for each of these rows, alone in {self.sql.cause}:"]
         return "\n".join([*parts, *(f"{pretty(text)};" for text in asked)])
 

@@ -13,13 +13,13 @@ from bridge.query.epl_state import Change, ChangedWindow
 from bridge.rewrite.flow import INSERTED, OUT, Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.plan import Operator, Purge
-from bridge.rewrite.tables.change import add_cause, arrived, equations, found, unmatched
+from bridge.rewrite.tables.change import add_cause, arrived, equations, matched_rows, unmatched
 from windows.databases import Database
 from windows.sql import aliased, bigint_zero, column, derived_table, number, table
 from windows.times import NEVER
 
 IDENTITY = ("ts", "seq", "_place")
-"""What tells the versions of rows apart, and orders them."""
+"""The columns that identify the versions of rows, and order them."""
 
 
 @rewrite.register
@@ -86,7 +86,7 @@ def _changer(
         arrived=database.render(events),
         cause=database.quoted(cause),
         clear=database.render(exp.delete(table(cause))),
-        found=database.render(found(change, rows.names, within, cause, IDENTITY)),
+        matched_rows=database.render(matched_rows(change, rows.names, within, cause, IDENTITY)),
         unmatched=database.render(unmatched(change, rows.names, cause)) if change.unmatched else None,
     )
 
@@ -102,21 +102,21 @@ _PLACES = 3
 
 @dataclasses.dataclass(frozen=True)
 class Changer:
-    """One kind of change: its events, the table of the one at hand, what that finds, and what it inserts."""
+    """One kind of change: its events, the table of the event at hand, the rows that it matches, and what it inserts."""
 
     change: Change
     arrived: str
     cause: str
     clear: str
-    found: str
+    matched_rows: str
     unmatched: str | None
 
 
 @dataclasses.dataclass
 class Versions:
-    """Changes the rows of a window for each event of this push, in order, and inserts what comes.
+    """Changes the rows of a window for each event of this push, in order, and inserts new ones.
 
-    What an event changes comes before what it inserts; the rows as they are then are in the inbox, too.
+    The changes of an event come before its insertions; the inbox gets the rows as they are then, too.
     """
 
     table: str
@@ -127,7 +127,7 @@ class Versions:
     leave: Marked
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Take the events of this push."""
+        """Changes and extends the window by the events of this push."""
         new: list[Row] = []
         entered: list[Row] = []
         moment, place = None, 0
@@ -161,17 +161,17 @@ class Versions:
             new.clear()
 
     def _changed(self, changer: Changer, event: tuple[int, int, Row], database: Database) -> list[Row]:
-        """What one event does; gives the rows that enter."""
+        """Carries out what one event changes; gives the rows that enter."""
         ts, number, row = event
         database.execute(changer.clear)
         database.insert(changer.cause, len(row) + _PLACES, [(ts, number, 0, *row)])
-        found = database.fetch(changer.found)
-        if not found:
+        matched_rows = database.fetch(changer.matched_rows)
+        if not matched_rows:
             given = database.fetch(changer.unmatched) if changer.unmatched is not None else []
             return [tuple(values) for which, *values in given if which]
         entering = []
         text, order = self.leave
-        for which, *values in found:
+        for which, *values in matched_rows:
             if which:
                 out = [ts, number, 0, *values[:_PLACES]]
                 database.execute_bound(text, [out[place] for place in order])
@@ -180,12 +180,12 @@ class Versions:
         return entering
 
     def forget(self) -> None:
-        """It remembers nothing."""
+        """Does nothing: the step remembers nothing."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The events, and the statements for each."""
         parts = [f"{pretty(self.arrived)};", f"-- these rows enter {self.window}, after what the events change:"]
         for changer in self.changers:
             parts += [f"{pretty(changer.arrived)};", f"-- for each of these rows, alone in {changer.cause}:"]
-            parts += [f"{pretty(text)};" for text in (changer.found, changer.unmatched) if text is not None]
+            parts += [f"{pretty(text)};" for text in (changer.matched_rows, changer.unmatched) if text is not None]
         return "\n".join(parts)

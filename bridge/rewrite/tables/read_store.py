@@ -1,4 +1,4 @@
-"""The step of a ReadSQL that one statement of the bridge's own database cannot do: it asks, row by row or for many."""
+"""The step of a ReadSQL that is not one statement of the bridge's own database: it queries a store, per row or for many."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NO_ANSWER = "the data store did not answer to the end"
 
 
 @dataclasses.dataclass
-class Way:
-    """How values go to a store and come back: of the own database as they are, else by their types."""
+class Conversion:
+    """How values are converted on their way to a store and back; those of the bridge's own database are not converted."""
 
     question: Question
     store: Store | None
@@ -31,7 +31,7 @@ class Way:
     kinds: Sequence[Any] = ()
 
     @classmethod
-    def of(cls, node: ReadSQL, sql: Sql, kinds: Sequence[str], network: Network) -> Way:
+    def of(cls, node: ReadSQL, sql: Sql, kinds: Sequence[str], network: Network) -> Conversion:
         wanted = [name for name, _ in node.typed]
         if node.store is None:
             nothing = [None] * len(kinds)
@@ -67,17 +67,17 @@ class Read:
     """
 
     node: ReadSQL
-    way: Way
+    conversion: Conversion
     table: str
     arrived: str
-    found: str
+    results: str
     waiting: str | None
     width: int
     network: Network
-    kept: dict[Values, tuple[int, list[Values]]] = dataclasses.field(default_factory=dict)
+    cached: dict[Values, tuple[int, list[Values]]] = dataclasses.field(default_factory=dict)
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """What waited stands before all events of the newest time, as what time alone brings does."""
+        """Reads for this push; results for rows that waited stand before all events of the newest time."""
         rows = database.fetch(self.arrived)
         late = sorted(database.fetch(f"SELECT * FROM {self.waiting}"), key=_moment) if self.waiting else []
         if not rows and not late:
@@ -91,64 +91,64 @@ class Read:
         done = [*((row, row[0], row[1]) for row in rows), *((row, now, 0) for row in late)]
         found = [result for row, ts, number in done for result in self._results(row, answers, ts, number)]
         if found:
-            database.insert(self.found, len(found[0]), _placed(found))
+            database.insert(self.results, len(found[0]), _numbered(found))
 
     def give_up(self, database: Database) -> None:
-        """What still waits is a dead letter: nobody will ask for it any more."""
+        """Makes dead letters of the rows that still wait."""
         if self.waiting:
             for row in database.fetch(f"SELECT * FROM {self.waiting}"):
                 self._dead(self._parameters(row), NO_ANSWER)
             database.execute(f"DELETE FROM {self.waiting}")
 
     def forget(self) -> None:
-        """Answers that were kept in a push that failed may be of rows that never were."""
-        self.kept.clear()
+        """Forgets the cached answers: a push that failed may have read rows that never existed."""
+        self.cached.clear()
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """The rows it reads for, and the SQL it asks."""
+        """The rows that it reads for, and its SQL."""
         where = f"the data store {self.node.store}" if self.node.store else "this database"
-        how = "for many rows at once" if self.way.question.at_once else "for each row"
+        how = "for many rows at once" if self.conversion.question.at_once else "for each row"
         return f"-- {where} is asked {how}:\n--   {' '.join(self.node.statement.split())}\n{pretty(self.arrived)};"
 
-    # Asking -------------------------------------------------------------------------------------------------------------
+    # Queries ------------------------------------------------------------------------------------------------------------
 
     def _answers(self, rows: Sequence[Values], now: int, database: Database) -> Answers | None:
         """The answer for each row's values; None where the store does not answer."""
         sets = list(dict.fromkeys(self._parameters(row) for row in rows))
-        fresh = {key: answer for key in sets if (answer := self._kept(key, now)) is not None}
+        fresh = {key: answer for key in sets if (answer := self._cached(key, now)) is not None}
         asked = [key for key in sets if key not in fresh]
         try:
             answers = {**fresh, **self._ask(asked, database)} if asked else fresh
         except Unreachable:
             return None
         if self.node.cache is not None:
-            self.kept = {key: (at, rows_) for key, (at, rows_) in self.kept.items() if now - at < self.node.cache}
-            self.kept.update({key: (now, answers[key]) for key in asked if key in answers})
+            self.cached = {key: (at, rows_) for key, (at, rows_) in self.cached.items() if now - at < self.node.cache}
+            self.cached.update({key: (now, answers[key]) for key in asked if key in answers})
         return answers
 
-    def _kept(self, key: Values, now: int) -> list[Values] | None:
-        at, answer = self.kept.get(key, (None, None))
+    def _cached(self, key: Values, now: int) -> list[Values] | None:
+        at, answer = self.cached.get(key, (None, None))
         return answer if at is not None and self.node.cache is not None and now - at < self.node.cache else None
 
     def _ask(self, sets: list[Values], database: Database) -> Answers:
-        store = self.way.store
+        store = self.conversion.store
         if store is None:
-            return self.way.question.answers(sets, database)
-        by_sent = {tuple(converted(key, self.way.there)): key for key in sets}
+            return self.conversion.question.answers(sets, database)
+        by_sent = {tuple(converted(key, self.conversion.there)): key for key in sets}
         try:
             with store.asked() as there:
-                found = self.way.question.answers(list(by_sent), there)
+                found = self.conversion.question.answers(list(by_sent), there)
         except Refused:
             found = self._ask_each(list(by_sent), store, {by_sent[key]: key for key in by_sent})
         return {by_sent[sent]: answer for sent, answer in found.items()}
 
     def _ask_each(self, sets: list[Values], store: Store, originals: dict[Values, Values]) -> Answers:
-        """One by one, where the store refused them together: what it refuses then has no answer."""
+        """Queries one by one, where the store has refused all together; what it refuses then has no answer."""
         found: Answers = {}
         for key in sets:
             try:
                 with store.asked() as there:
-                    found[key] = self.way.question.answers([key], there)[key]
+                    found[key] = self.conversion.question.answers([key], there)[key]
             except Refused as error:
                 self._dead(key, str(error))
         return found
@@ -170,7 +170,7 @@ class Read:
         results: list[Values] = []
         for read in answer:
             try:
-                results.append((ts, seq, NEVER, row[2], *given, *self.way.back(read)))
+                results.append((ts, seq, NEVER, row[2], *given, *self.conversion.back(read)))
             except TypeMismatch as error:
                 self._dead(self._parameters(row), f"{error}: {read!r}")
         if not answer and self.node.left:
@@ -178,7 +178,7 @@ class Read:
         return results
 
     def _wait(self, rows: Sequence[Values], database: Database, final: bool) -> None:
-        """The rows wait for the store; when nothing will come any more they are dead letters."""
+        """Lets rows wait for the store; when no event will follow they are dead letters."""
         if final:
             self.give_up(database)
             for row in rows:
@@ -200,11 +200,11 @@ def _moment(row: Values) -> Values:
     return tuple(row[:3])
 
 
-def _placed(found: Sequence[Values]) -> list[Values]:
+def _numbered(found: Sequence[Values]) -> list[Values]:
     """The rows with their places among those of one event: the input's order, then that of the answer."""
-    placed, before, place = [], None, 0
+    numbered, before, place = [], None, 0
     for row in found:
         place = place + 1 if row[:2] == before else 1
         before = row[:2]
-        placed.append((*row[:3], place, *row[4:]))
-    return placed
+        numbered.append((*row[:3], place, *row[4:]))
+    return numbered

@@ -31,7 +31,7 @@ def _(node: ReadSQL, network: Network, need: Need) -> Flow:
             operator.notes.append("one statement for all rows")
             operator.result = _joined(node, sql, below, network)
         else:
-            _asked(node, sql, below, network, operator)
+            _read_by_calls(node, sql, below, network, operator)
 
     if not kept:
         network.read_late.add(node)
@@ -126,9 +126,9 @@ def _is_id(parameter: exp.Expr, below: Flow) -> bool:
     return isinstance(parameter, exp.Column) and parameter.name == RESULT_ID and RESULT_ID not in below.names
 
 
-def _asked(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network, operator: Operator) -> None:
+def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network, operator: Operator) -> None:
     """A table gets the rows that a call reads from the store."""
-    from bridge.rewrite.tables.read_store import Read, Way
+    from bridge.rewrite.tables.read_store import Conversion, Read
 
     found, waiting = network.name("read", node), network.name("waiting", node)
     names = _names(node, below)
@@ -143,10 +143,10 @@ def _asked(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network, ope
     operator.steps.append(
         Read(
             node=node,
-            way=Way.of(node, sql, [_kind(p, kinds) for p in node.parameters], network),
+            conversion=Conversion.of(node, sql, [_kind(p, kinds) for p in node.parameters], network),
             table=found,
             arrived=database.render(_rows(node, below)),
-            found=database.quoted(found),
+            results=database.quoted(found),
             waiting=database.quoted(waiting) if node.store is not None else None,
             width=len(below.names),
             network=network,

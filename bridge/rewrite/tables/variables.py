@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from bridge.query.epl_state import CURRENT, SetVariables
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.joins import lookup as early
+from bridge.rewrite.joins import lookup
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.tables.change import EVENT, Marked, add_cause, arrived, equations, run_bound
@@ -22,7 +22,7 @@ from windows.times import NEVER
 @rewrite.register
 def _(node: SetVariables, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        early.make(node, network)
+        lookup.make(node, network)
         for state in node.set:
             network.state_changes.add(state.name, node.input)
         _set(node, network.rewrite(node.input, Need.ARRIVALS), network, operator)
@@ -47,15 +47,15 @@ def _set(node: SetVariables, below: Flow, network: Network, operator: Operator) 
     add_table(operator, changed, shape.select(*values))
     operator.inboxes.append(changed)
     columns = ["ts", "seq", "_expires", "_place", *names]
-    told = Flow(tuple(names), Selection.of(table(changed), columns), order=("_place",), timed=below.timed)
-    operator.arrivals = operator.result = told
+    reported = Flow(tuple(names), Selection.of(table(changed), columns), order=("_place",), timed=below.timed)
+    operator.arrivals = operator.result = reported
     operator.steps.append(
         Assign(
             arrived=database.render(events),
             cause=database.quoted(cause),
             clear=database.render(exp.delete(table(cause))),
             settings=settings,
-            told=database.quoted(changed),
+            changed=database.quoted(changed),
             table=changed,
         )
     )
@@ -84,7 +84,7 @@ def _meant(value: exp.Expr) -> exp.Expr:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One value that is set: its place among those that are told, and the texts that compute and keep it."""
+    """One assignment: the place of its variable in a result, and the texts that compute and store the value."""
 
     place: int
     value: str
@@ -93,18 +93,18 @@ class Setting:
 
 @dataclasses.dataclass
 class Assign:
-    """Sets variables for each event of this push, in order; notes in `told` the values that they have then."""
+    """Sets variables for each event of this push, in order; inserts the values that they have then into `changed`."""
 
     arrived: str
     cause: str
     clear: str
     settings: Sequence[Setting]
-    told: str
+    changed: str
     table: str
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Take the events of this push."""
-        told: list[tuple[Any, ...]] = []
+        """Sets the variables for the events of this push."""
+        rows: list[tuple[Any, ...]] = []
         for place, event in enumerate(database.fetch(self.arrived)):
             database.execute(self.clear)
             database.insert(self.cause, len(event), [event])
@@ -112,12 +112,12 @@ class Assign:
             for one in self.settings:
                 values[one.place] = database.fetch(one.value)[0][0]
                 run_bound(database, one.update, [values[one.place]])
-            told.append((*event[:2], NEVER, place, *(values[place] for place in sorted(values))))
-        if told:
-            database.insert(self.told, len(told[0]), told)
+            rows.append((*event[:2], NEVER, place, *(values[place] for place in sorted(values))))
+        if rows:
+            database.insert(self.changed, len(rows[0]), rows)
 
     def forget(self) -> None:
-        """It remembers nothing."""
+        """Does nothing: the step remembers nothing."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The events, and the values for each."""

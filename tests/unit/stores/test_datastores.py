@@ -34,7 +34,7 @@ class Shaky(SQLite):
         self._try(sql)
         super().execute(sql)
 
-    def bind(self, sql: str, values: Sequence[Any]) -> None:
+    def execute_bound(self, sql: str, values: Sequence[Any]) -> None:
         self._try(sql)
         super().execute_bound(sql, values)
 

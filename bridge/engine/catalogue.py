@@ -22,7 +22,7 @@ from bridge.rewrite import Flow, Source
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.constants import signature
 from bridge.rewrite.plan import Operator
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
@@ -52,7 +52,7 @@ class StreamEntry:
 class ResultQuery:
     """A statement that reads a query's results, written and rendered when it is first needed."""
 
-    write: Writer[exp.Expr]
+    write: StatementWriter[exp.Expr]
     render: Callable[[exp.Expr], str]
     types: tuple[str, ...]
 

@@ -32,7 +32,7 @@ from bridge.rewrite.optimize import fired
 from bridge.rewrite.optimize.side_by_side import is_one
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.settings import Settings
-from bridge.rewrite.variants import Writer
+from bridge.rewrite.variants import StatementWriter
 from nfa.errors import BudgetError
 from nfa.graph import Diagram, Graph, diagram
 from nfa.program import compile_program
@@ -300,7 +300,7 @@ class _Explanation:
             yield from (self._sql(step.statement()) for step in purges)
 
 
-def _by(writer: Writer[Any]) -> str:
+def _by(writer: StatementWriter[Any]) -> str:
     return f": {writer.method}" if writer.method else ""
 
 

@@ -112,16 +112,16 @@ def one_event_plan(
     """
     steps = [step for operator in operators for step in operator.steps]
     filled = frozenset(inbox for operator in operators for inbox in operator.inboxes)
-    known = facts_of(stream, empty, database)
-    if known is None or not all(isinstance(step, (Insert, Purge)) for step in steps):
+    facts = facts_of(stream, empty, database)
+    if facts is None or not all(isinstance(step, (Insert, Purge)) for step in steps):
         return None
     try:
         steps_bound = [
-            _bound(step.statement("one") if isinstance(step, Insert) else step.statement(), known, database)
+            _bound(step.statement("one") if isinstance(step, Insert) else step.statement(), facts, database)
             for step in steps
             if isinstance(step, (Insert, Purge))
         ]
-        results_bound = [(result, _bound(_of_one_event(result), known, database)) for result in results]
+        results_bound = [(result, _bound(_of_one_event(result), facts, database)) for result in results]
     except _Unbound:
         return None
     written = [bound for bound in steps_bound if bound is not None]
@@ -161,11 +161,11 @@ def _of_one_event(result: ResultStatement) -> exp.Expr:
     return statement
 
 
-def _bound(statement: exp.Expr, known: Facts, database: Database) -> BoundStatement | None:
+def _bound(statement: exp.Expr, facts: Facts, database: Database) -> BoundStatement | None:
     """The statement with the event's values wherever its inbox stood; None where it reads or writes no row."""
     if _MARK.search(database.render(statement)):
         raise _Unbound
-    optimized = optimize(statement, known)
+    optimized = optimize(statement, facts)
     return None if optimized is None else _marked(database.render(optimized), database.placeholder)
 
 

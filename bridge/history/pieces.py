@@ -20,7 +20,7 @@ from bridge.engine.catalogue import Catalogue
 from bridge.query.epl_columns import Enumeration
 from bridge.query.nodes import Node
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
-from bridge.rewrite.letters import Letters
+from bridge.rewrite.write_requests import WriteRequests
 from windows.nested import part_of
 from windows.schema import Attribute
 from windows.sql import conjuncts
@@ -163,8 +163,8 @@ class _Analysis:
 
     @reach.register(UpdateSQL)
     @reach.register(IntoTable)
-    @reach.register(Letters)
-    def _(self, node: UpdateSQL | IntoTable | Letters) -> Reach:
+    @reach.register(WriteRequests)
+    def _(self, node: UpdateSQL | IntoTable | WriteRequests) -> Reach:
         return self.reach(node.input)
 
     @reach.register

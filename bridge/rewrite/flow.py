@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from windows.sql import aliased, column, column_of, lexicographically_before, number, parenthesized, qualify_columns
 from windows.times import NEVER
 
@@ -104,7 +104,7 @@ class Flow:
     hidden: tuple[str, ...] = ()
     size: int | None = None
     last: LastRows | None = None
-    variants: Variants[Writer[Selection]] | None = None
+    variants: Variants[StatementWriter[Selection]] | None = None
     window: int = 0
     late: bool = False
 
@@ -152,9 +152,9 @@ class Flow:
         )
 
     @property
-    def written(self) -> Variants[Writer[Selection]]:
+    def written(self) -> Variants[StatementWriter[Selection]]:
         """The ways to write the arrivals, one at least."""
-        return self.variants or Variants(Writer(lambda: self.arrivals))
+        return self.variants or Variants(StatementWriter(lambda: self.arrivals))
 
 
 PLAIN = (

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases import Database
 from windows.sql import derived_table, identifier, table
 
@@ -68,15 +68,15 @@ class Insert:
     """Adds the rows of a SELECT to a table of state; the SELECT may have variants, each written when it is first run."""
 
     table: str
-    select: exp.Expr | Variants[Writer[exp.Expr]]
+    select: exp.Expr | Variants[StatementWriter[exp.Expr]]
     columns: tuple[str, ...] = ()
     """Where it is a table of the user's, the columns that get the SELECT's, in their order."""
 
     @property
-    def variants(self) -> Variants[Writer[exp.Expr]]:
+    def variants(self) -> Variants[StatementWriter[exp.Expr]]:
         """The ways to write the SELECT, one at least."""
         select = self.select
-        return select if isinstance(select, Variants) else Variants(Writer(select.copy))
+        return select if isinstance(select, Variants) else Variants(StatementWriter(select.copy))
 
     def statement(self, push: str = "any") -> exp.Expr:
         """The statement for a push of this kind; see `Variants`."""

@@ -11,10 +11,10 @@ S = TypeVar("S")
 
 
 @dataclasses.dataclass(frozen=True)
-class Writer(Generic[T_co]):
+class StatementWriter(Generic[T_co]):
     """Writes a statement when it is first needed; `method` says in a few words how the statement computes its rows.
 
-    >>> Writer(lambda: "SELECT 1", "a constant").map(str.lower)()
+    >>> StatementWriter(lambda: "SELECT 1", "a constant").map(str.lower)()
     'select 1'
     """
 
@@ -24,9 +24,9 @@ class Writer(Generic[T_co]):
     def __call__(self) -> T_co:
         return self.write()
 
-    def map(self, change: Callable[[T_co], S]) -> Writer[S]:
+    def map(self, change: Callable[[T_co], S]) -> StatementWriter[S]:
         """A writer of what `change` makes of the statement."""
-        return Writer(lambda: change(self.write()), self.method)
+        return StatementWriter(lambda: change(self.write()), self.method)
 
 
 @dataclasses.dataclass(frozen=True)

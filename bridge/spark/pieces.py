@@ -20,7 +20,7 @@ from bridge.errors import BridgeError
 from bridge.history.pieces import Path, fanout
 from bridge.history.script import Script, schema_for, undeclared
 from bridge.query.nodes import MatchRecognize, Node, Stream, walk
-from bridge.rewrite import letters
+from bridge.rewrite import write_requests
 from bridge.sources.arrow import milliseconds
 from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.big_partitions import (
@@ -139,14 +139,14 @@ class Replay:
 
         The whole script is checked first, so that what is wrong with it is told as anywhere else.
         """
-        if not letters.touches(self.script.queries):
+        if not write_requests.touches(self.script.queries):
             return
         with connect() as cep:
             self.script, tables = brought(self.script, self.database, self.given, cep.database)
         self.relations = {**self.given, **tables}
         with self.checked() as cep:
             serial = is_serial(self.script, cep)
-        queries, writers = letters.split(self.script.queries, serial)
+        queries, writers = write_requests.split(self.script.queries, serial)
         self.script, self.writes = dataclasses.replace(self.script, queries=queries), Writes(writers, serial)
 
     def install(self, cep: Bridge) -> None:

@@ -25,9 +25,9 @@ from bridge.engine.session import session_of
 from bridge.errors import QueryError, SourceError
 from bridge.history.results import file_name
 from bridge.query.nodes import Node, Stream, walk
-from bridge.rewrite.letters import PLACE as LETTER_PLACE
-from bridge.rewrite.letters import SEQ, VALUE
 from bridge.rewrite.tables.read_store import Read
+from bridge.rewrite.write_requests import PLACE as LETTER_PLACE
+from bridge.rewrite.write_requests import SEQ, VALUE
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.relations import copy_table

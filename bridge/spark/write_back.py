@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bridge.errors import DatabaseError
 from bridge.query.scripts import IntoTable, UpdateSQL
-from bridge.rewrite.letters import Writer
+from bridge.rewrite.write_requests import WriteNode
 from bridge.sources.relations import create_relation, drop_relation
 from bridge.spark.writes import IN_MEMORY, _opened
 from bridge.stores import statement
@@ -43,9 +43,9 @@ class Target:
 
     def __init__(self, store: Store, run: str) -> None:
         self.store, self.run = store, run
-        self.texts: dict[int, tuple[str, list[int], Writer]] = {}
+        self.texts: dict[int, tuple[str, list[int], WriteNode]] = {}
 
-    def take(self, number: int, writer: Writer, kinds: Mapping[str, str]) -> None:
+    def take(self, number: int, writer: WriteNode, kinds: Mapping[str, str]) -> None:
         """Another writer; `kinds`: the columns of its rows, if it fills a table."""
         there = self.store.database()
         if isinstance(writer, UpdateSQL):

@@ -22,9 +22,9 @@ from bridge.history.pieces import Fanout
 from bridge.history.script import Script
 from bridge.query.nodes import walk
 from bridge.query.scripts import ReadSQL, UpdateSQL
-from bridge.rewrite import letters
+from bridge.rewrite import write_requests
 from bridge.rewrite.conflicts import conflicts
-from bridge.rewrite.letters import Letters, Writer
+from bridge.rewrite.write_requests import WriteNode, WriteRequests
 from bridge.spark.columns import TIME
 from bridge.stores.statement import converted
 from windows.arrow import arrow_type
@@ -48,7 +48,7 @@ def run_name(given: str | None) -> str:
 
 def refuse(script: Script, why: str) -> None:
     """Raises BridgeError where a script reads or writes stored data by SQL."""
-    if letters.touches(script.queries):
+    if write_requests.touches(script.queries):
         raise BridgeError(f"the script reads or writes data stores, {why}")
 
 
@@ -80,11 +80,11 @@ def brought(
     if database in IN_MEMORY:
         return script, {}
     with _opened(database) as home:
-        names = [*letters.own_tables(script.queries, home), *(node.name for node in script.nodes)]
+        names = [*write_requests.own_tables(script.queries, home), *(node.name for node in script.nodes)]
         known = {name.lower() for name in (*script.declared, *script.queries, *given)}
         wanted = [name for name in dict.fromkeys(names) if name.lower() not in known]
         found = {name: rows for name in wanted if (rows := _rows(name, home)) is not None}
-        queries = {n: (letters.in_dialect(node, home, ours), text) for n, (node, text) in script.queries.items()}
+        queries = {n: (write_requests.in_dialect(node, home, ours), text) for n, (node, text) in script.queries.items()}
     return dataclasses.replace(script, queries=queries), found
 
 
@@ -111,7 +111,7 @@ def stores_read(script: Script, stores: Mapping[str, str]) -> dict[str, str]:
 class Writes:
     """What a script writes: the writers, by the queries of their letters. `serial`: events go one by one."""
 
-    writers: Mapping[str, Writer]
+    writers: Mapping[str, WriteNode]
     serial: bool
     kinds: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     """The columns of the rows that each gets, with `ts`, by the same names."""
@@ -126,7 +126,7 @@ class Writes:
         """Notes the columns, of a bridge that has the queries."""
         for name in self.writers:
             node = session_of(cep).catalogue.query_entry(name).resolved.node
-            assert isinstance(node, Letters)
+            assert isinstance(node, WriteRequests)
             self.kinds[name] = {"ts": "BIGINT", **session_of(cep).catalogue.types(node.input)}
 
     def before(self, bounds: Sequence[int] | None, names: Iterable[str], events: Iterable[Events]) -> tuple[int, ...]:
@@ -147,7 +147,7 @@ def is_serial(script: Script, cep: Bridge) -> bool:
     """Whether events go one by one: a query reads what another one writes, or counts what it changes itself."""
     trees = [session_of(cep).catalogue.query_entry(name).resolved.node for name in script.queries]
     updates = [node for tree in trees for node in walk(tree) if isinstance(node, UpdateSQL) and node.store is None]
-    alone = all(letters.counts_by_itself(node, cep.database) for node in updates if node.changed)
+    alone = all(write_requests.counts_by_itself(node, cep.database) for node in updates if node.changed)
     return not alone or bool(conflicts(trees, cep.database))
 
 

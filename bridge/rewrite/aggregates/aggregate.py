@@ -25,7 +25,7 @@ from bridge.rewrite.aggregates.snapshot import at_moments, held, told_anyway
 from bridge.rewrite.flow import FROM, Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
 from bridge.rewrite.plan import Operator
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from bridge.rewrite.windows.expiry import expires_in_push
 from bridge.rewrite.windows.row_count import with_evictions
 from windows.databases.base import NESTED_LOOP, Database
@@ -46,7 +46,7 @@ from windows.times import NEVER
 _JOIN = "join of arrivals and window"
 _MOMENTS = "window frames, over its rows and the moments that change its window"
 
-Written = Variants[Writer[exp.Query]]
+Written = Variants[StatementWriter[exp.Query]]
 """The ways to write an aggregate's statement."""
 
 
@@ -71,7 +71,7 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         variants = _variants(node, below, network)
         if told_anyway(node):
             select = at_moments(operator, node, network)
-            variants = Variants(Writer(lambda: select, "moments at which it is asked for"))
+            variants = Variants(StatementWriter(lambda: select, "moments at which it is asked for"))
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
         operator.result = _flow(node, below, variants, (*jump, FROM) if jump else ())
@@ -88,47 +88,49 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
     if node.every_change or node.on_change:
         return _at_changes(node, below, network)
     if below.jumping:
-        return Variants(Writer(lambda: per_jump(node, below, network), "once per jump of its window"))
+        return Variants(StatementWriter(lambda: per_jump(node, below, network), "once per jump of its window"))
     by_number = network.database.uses_indexes and can_count(node, below)
     if by_number:
         rows = counted(node, below, network)  # now, as it makes an operator
-        single: Writer[exp.Query] = Writer(lambda: rows, "row numbers")
+        single: StatementWriter[exp.Query] = StatementWriter(lambda: rows, "row numbers")
     else:
-        single = Writer(lambda: joined(node, below, network), _JOIN)
+        single = StatementWriter(lambda: joined(node, below, network), _JOIN)
     panes = None if by_number and network.database.index_range_joins else Panes.of(node, below, network)
     nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
     in_order = last_rows(node, below) or (below.size is not None and not below.timed)
     if network.database.computed_frame_bounds and not nth and in_order:
-        by_frames = Writer(lambda: framed(node, below), "window frames, as its rows expire in order")
+        by_frames = StatementWriter(lambda: framed(node, below), "window frames, as its rows expire in order")
         if panes is None or below.last is not None:
             return Variants(by_frames, few=single)
         return _beside_frames(node, below, panes, by_frames, single, network)
     if panes is not None:
         return _of_panes(panes, network.database.fast_sliding_min_max, single)
     if by_number and (found := searched(node, below, network)) is not None:
-        return Variants(Writer(lambda: found, "places in a sorted array"), few=single)
+        return Variants(StatementWriter(lambda: found, "places in a sorted array"), few=single)
     if last_rows(node, below) and network.database.uses_indexes and not network.database.index_range_joins:
-        return Variants(Writer(lambda: joined(node, below, network, by_scan=True), single.method), few=single)
+        return Variants(StatementWriter(lambda: joined(node, below, network, by_scan=True), single.method), few=single)
     return Variants(single)
 
 
 def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written:
     """Told also when rows leave its window: by a join with what is in it then, or by frames."""
     database = network.database
-    join: Writer[exp.Query] = Writer(lambda: joined(node, below, network), _JOIN)
+    join: StatementWriter[exp.Query] = StatementWriter(lambda: joined(node, below, network), _JOIN)
     if node.every_change:
-        join = Writer(lambda: at_changes(node, below, network), "moments that change its window")
+        join = StatementWriter(lambda: at_changes(node, below, network), "moments that change its window")
     found = moments_of(node, below, network)
     if found is None:
         return Variants(join)
     if database.computed_frame_bounds:
         rows = found.in_frames()
         return (
-            Variants(join) if rows is None else Variants(Writer(lambda: found.told(framed(*rows)), _MOMENTS), few=join)
+            Variants(join)
+            if rows is None
+            else Variants(StatementWriter(lambda: found.told(framed(*rows)), _MOMENTS), few=join)
         )
     few = None
     if isinstance(found, OfRows) and database.uses_indexes:
-        few = Writer(lambda: found.sought(network), f"{join.method}, and an index")
+        few = StatementWriter(lambda: found.sought(network), f"{join.method}, and an index")
     panes = Panes.of(found.asked, below, network)
     if panes is None or panes.parts.own:  # what the newest row tells: it may have left
         return Variants(join, few=few)
@@ -136,27 +138,27 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written
         found.in_parts(panes.parts),
         _moves(panes.parts, database.fast_sliding_min_max),
     )
-    by_frames = Writer(lambda: found.told(ranged(of_parts, rows_and_moments, moves, told)), _MOMENTS)
+    by_frames = StatementWriter(lambda: found.told(ranged(of_parts, rows_and_moments, moves, told)), _MOMENTS)
     long = None
     if panes.are_kept and isinstance(found, OfTime):
-        long = Writer(lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
+        long = StatementWriter(lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
     return Variants(by_frames, few=few or join, long=long)
 
 
-def _of_panes(panes: Panes, slides: bool, single: Writer[exp.Query]) -> Written:
+def _of_panes(panes: Panes, slides: bool, single: StatementWriter[exp.Query]) -> Written:
     """What is faster than a join with all rows: of few events where the window is long, and of many.
 
     `slides`: whether MIN and MAX over a frame that moves are as fast as over frames that grow.
     """
     moves = _moves(panes.parts, slides)
-    brief = Writer(
+    brief = StatementWriter(
         lambda: ranged(*panes.shortened(), moves), "window frames over what enters and leaves, and panes of the rest"
     )
     return Variants(
-        Writer(lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window"),
+        StatementWriter(lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window"),
         few=single,
         brief=brief if panes.below.last is None else None,
-        long=Writer(panes.joined, "join of arrivals and panes") if panes.are_kept else None,
+        long=StatementWriter(panes.joined, "join of arrivals and panes") if panes.are_kept else None,
     )
 
 
@@ -173,20 +175,24 @@ def _beside_frames(
     node: query.Aggregate,
     below: Flow,
     panes: Panes,
-    by_frames: Writer[exp.Query],
-    single: Writer[exp.Query],
+    by_frames: StatementWriter[exp.Query],
+    single: StatementWriter[exp.Query],
     network: Network,
 ) -> Written:
     """What is faster than frames over all rows: of a push that is brief, and COUNT(*)."""
     if not (network.database.asof_joins and can_count(node, below)):
-        brief = Writer(lambda: framed(*panes.shortened()), "window frames over what enters and leaves, and one row")
+        brief = StatementWriter(
+            lambda: framed(*panes.shortened()), "window frames over what enters and leaves, and one row"
+        )
         return Variants(by_frames, few=single, brief=brief)
     in_order = as_inserted(node.input, network)
     return Variants(
-        Writer(lambda: sought(node, below, in_order), "their places among the rows"),
+        StatementWriter(lambda: sought(node, below, in_order), "their places among the rows"),
         few=single,
-        brief=Writer(lambda: sought(node, below, in_order, panes), "their places among those that enter and leave"),
-        shared=Writer(lambda: listed(node, below, in_order), "a list of their places among the rows"),
+        brief=StatementWriter(
+            lambda: sought(node, below, in_order, panes), "their places among those that enter and leave"
+        ),
+        shared=StatementWriter(lambda: listed(node, below, in_order), "a list of their places among the rows"),
     )
 
 
@@ -200,10 +206,10 @@ def _flow(node: query.Aggregate, below: Flow, variants: Written, kept: Sequence[
     def selection(select: exp.Query) -> Selection:
         return Selection.of(exp.Subquery(this=select), columns)
 
-    written: Variants[Writer[Selection]] = variants.map(lambda writer: writer.map(selection))
+    written: Variants[StatementWriter[Selection]] = variants.map(lambda writer: writer.map(selection))
     few = written.of("few")
     arrivals = few()
-    once = dataclasses.replace(written, **{written.kind("few"): Writer(lambda: arrivals, few.method)})
+    once = dataclasses.replace(written, **{written.kind("few"): StatementWriter(lambda: arrivals, few.method)})
     timed = below.timed or node.on_change or node.every_change
     return Flow(names, arrivals, order=order, timed=timed, variants=once, window=below.size or 0)
 

@@ -20,7 +20,7 @@ from bridge.rewrite.aggregates.partials import Parts, nothing_of
 from bridge.rewrite.flow import NTH, Flow, Selection
 from bridge.rewrite.network import Network, add_table, ago
 from bridge.rewrite.plan import Operator, PaneInsert, Purge, RowCountProbe
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases.base import NESTED_LOOP
 from windows.sql import (
     aliased,
@@ -323,7 +323,7 @@ def _fold(
 ) -> PaneInsert:
     """Makes panes of the level above of what is in none yet, if that is `count` rows at least and a window may hold it."""
     table_above = cast("exp.Table", levels[place + 1].source).name
-    write = Writer(lambda: _folded(levels, place, count, size, parts, keys))
+    write = StatementWriter(lambda: _folded(levels, place, count, size, parts, keys))
     return PaneInsert(table_above, Variants(write), every=count)
 
 

@@ -17,7 +17,7 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.joins.branch import Branch, By, Outputs, Part, earliest, equal_columns, keys_of, replaced, values_of
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator, Origin
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from windows.databases.base import table_of
 from windows.sql import aliased, bigint_zero, column_of, derived_table, number, qualify_columns
 from windows.times import NEVER
@@ -92,11 +92,11 @@ def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
 
 def _variants(
     branches: Callable[[By], list[Branch]], joined: Callable[[By], Selection], network: Network
-) -> Variants[Writer[Selection]]:
+) -> Variants[StatementWriter[Selection]]:
     """The ways to find the combinations, by the pushes that they are for."""
-    by_time = Writer(lambda: joined(By.TIME), "the times of their rows")
-    by_steps = Writer(lambda: joined(By.STEPS), "steps of time that are equal")
-    by_index = Writer(lambda: joined(By.INDEX), "an index")
+    by_time = StatementWriter(lambda: joined(By.TIME), "the times of their rows")
+    by_steps = StatementWriter(lambda: joined(By.STEPS), "steps of time that are equal")
+    by_index = StatementWriter(lambda: joined(By.INDEX), "an index")
     if not network.database.uses_indexes:
         return Variants(by_steps, few=by_time)
     # Of many events an index takes MariaDB the third power of their number.

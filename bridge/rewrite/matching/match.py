@@ -16,12 +16,12 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.matching.members import Members, QueryFamily, instant_before, shape
+from bridge.rewrite.matching.members import FamilyMembers, QueryFamily, instant_before, shape
 from bridge.rewrite.matching.runs import RunStatement
 from bridge.rewrite.matching.sequence import Chain, suits, word_of
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from nfa.automaton import Automaton, compile_automaton
 from nfa.errors import BudgetError, PatternError
 from windows.sql import (
@@ -99,13 +99,13 @@ class Matching(QueryFamily):
         self.operator.purges = [self._purge_runs(), Purge(self.instants, old)]
         self.operator.steps = [
             Insert(self.symbols, self._symbols()),
-            Insert(self.steps, Variants(Writer(lambda: self._run_statement(members).select()))),
+            Insert(self.steps, Variants(StatementWriter(lambda: self._run_statement(members).select()))),
             Insert(self.runs, self._extensible()),
             *self._newest_instants(),
         ]
 
     def _run_statement(self, nodes: Mapping[int, query.Match]) -> RunStatement:
-        members = Members.of(nodes, self.operator.constants)
+        members = FamilyMembers.of(nodes, self.operator.constants)
         below = self.below
         return RunStatement(
             self.node, self.automaton, members, self.network, self.symbols, self.runs, below.key, self.order, self.keys

@@ -26,7 +26,7 @@ Row = Mapping[str, exp.Expr]
 
 
 @dataclasses.dataclass(frozen=True)
-class Members:
+class FamilyMembers:
     """A row of `_member`, `_within` and the constants `_k1` … of DEFINE for each; `define` has columns in their place."""
 
     rows: tuple[Row, ...]
@@ -149,7 +149,7 @@ class QueryFamily(abc.ABC):
         self.operator.members = members
         if not members:
             return
-        rows = Members.of(members)
+        rows = FamilyMembers.of(members)
         if len(members) > 1 and not self.operator.constants:
             self.operator.constants = self.network.name("constants", self.node)
             add_table(self.operator, self.operator.constants, rows.shape(), covering(rows.equated, rows.names))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.matching.members import ALIAS, EVERY, Members, Row
+from bridge.rewrite.matching.members import ALIAS, EVERY, FamilyMembers, Row
 from bridge.rewrite.network import Network
 from nfa.automaton import Automaton, Transition
 from windows.sql import (
@@ -52,7 +52,7 @@ class RunStatement:
 
     node: query.Match
     automaton: Automaton
-    members: Members
+    members: FamilyMembers
     network: Network
     symbols: str
     runs: str

@@ -17,10 +17,10 @@ from sqlglot import exp
 from bridge import query
 from bridge.check.types import UNKNOWN, family, type_of
 from bridge.rewrite.flow import PLAIN, Flow
-from bridge.rewrite.matching.members import Members, QueryFamily, expressions, instant_before
+from bridge.rewrite.matching.members import FamilyMembers, QueryFamily, expressions, instant_before
 from bridge.rewrite.network import add_table, ago, as_inserted
 from bridge.rewrite.plan import Insert, Purge
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from nfa.automaton import Automaton
 from windows.sql import (
     aliased,
@@ -129,7 +129,7 @@ class Chain(QueryFamily):
             derived_table(self._arrivals(), "a")
         )
         add_table(self.operator, self.events, shape, ((*self.keys, "ts"),))
-        own = Members.of({1: self.node})
+        own = FamilyMembers.of({1: self.node})
         add_table(self.operator, self.matches, self._by_place(own, derived_table(self._rows(), "r")))
         self.operator.inboxes.append(self.matches)
 
@@ -143,15 +143,15 @@ class Chain(QueryFamily):
         kept = exp.select(*map(column, self.columns), column("_before")).from_(table(self.matches))
         kept = kept.where(exp.Is(this=column("_member"), expression=exp.null()))
         self.operator.purges = [Purge(self.events, exp.or_(old, passed.condition))]
-        found: Variants[Writer[exp.Expr]] = Variants(
-            Writer(lambda: self._select(members), "the events in order, joined where several share an instant")
+        found: Variants[StatementWriter[exp.Expr]] = Variants(
+            StatementWriter(lambda: self._select(members), "the events in order, joined where several share an instant")
         )
-        seen: Variants[Writer[exp.Expr]] = Variants(Writer(kept.copy, "those of the last instants"))
+        seen: Variants[StatementWriter[exp.Expr]] = Variants(StatementWriter(kept.copy, "those of the last instants"))
         if not self.below.timed:  # else an event may bring results of several instants
             found = dataclasses.replace(
-                found, one=Writer(lambda: self._select_alone(members), "joins with the instants before it")
+                found, one=StatementWriter(lambda: self._select_alone(members), "joins with the instants before it")
             )
-            seen = dataclasses.replace(seen, one=Writer(self._newest, "that event"))
+            seen = dataclasses.replace(seen, one=StatementWriter(self._newest, "that event"))
         self.operator.steps = [Insert(self.matches, found), Insert(self.events, seen)]
 
     # The events, and how they stand ---------------------------------------------------------------------------------------
@@ -242,8 +242,8 @@ class Chain(QueryFamily):
         """The same of a push with events of one instant: those before it came with earlier pushes."""
         return self._by_instant(self._members_of(nodes), exp.Subquery(this=self._newest()), table(self.events))
 
-    def _members_of(self, nodes: Mapping[int, query.Match]) -> Members:
-        return Members.of(nodes, self.operator.constants if len(nodes) > 1 else "")
+    def _members_of(self, nodes: Mapping[int, query.Match]) -> FamilyMembers:
+        return FamilyMembers.of(nodes, self.operator.constants if len(nodes) > 1 else "")
 
     def _newest(self) -> exp.Select:
         """This push's events, all of one instant, each with the instant before it."""
@@ -256,7 +256,7 @@ class Chain(QueryFamily):
             derived_table(self._arrivals(), "r")
         )
 
-    def _by_place(self, members: Members, rows: exp.Expr) -> exp.Select:
+    def _by_place(self, members: FamilyMembers, rows: exp.Expr) -> exp.Select:
         """Those of events that are alone at their instants, all of this push."""
 
         def at(place: int, name: str) -> exp.Expr:
@@ -266,7 +266,7 @@ class Chain(QueryFamily):
         path = exp.cast(exp.Literal.string(""), "VARCHAR")
         return self._matches(exp.select().from_(rows), members, at, path, column_of("r", "_alone"))
 
-    def _by_instant(self, members: Members, new: exp.Expr, known: exp.Expr, *conditions: exp.Expr) -> exp.Select:
+    def _by_instant(self, members: FamilyMembers, new: exp.Expr, known: exp.Expr, *conditions: exp.Expr) -> exp.Select:
         """Those of other events, the `new` ones: at each instant before any of its events, which are `known`."""
 
         def at(place: int, name: str) -> exp.Expr:
@@ -281,7 +281,9 @@ class Chain(QueryFamily):
         path = sortable_text(at(place, name) for place in range(1, final + 1) for name in self.below.key)
         return self._matches(rows, members, at, path, *conditions)
 
-    def _matches(self, rows: exp.Select, members: Members, at: At, path: exp.Expr, *conditions: exp.Expr) -> exp.Select:
+    def _matches(
+        self, rows: exp.Select, members: FamilyMembers, at: At, path: exp.Expr, *conditions: exp.Expr
+    ) -> exp.Select:
         constants = members.own()
         held, variables = self._read(members, at)
         final = len(self.word)
@@ -298,7 +300,7 @@ class Chain(QueryFamily):
         conditions = (*conditions, young, *held)
         return rows.where(*conditions) if self.is_plain else rows.where(_one_after_the_other(conditions))
 
-    def _read(self, members: Members, at: At) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
+    def _read(self, members: FamilyMembers, at: At) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
         """P3: the symbols' conditions, and the variables after the last, as expressions over the events."""
         constants = members.own()
         kinds = {a.name: self.network.database.column_type(a) for a in self.node.measures}

@@ -17,7 +17,7 @@ RULES: tuple[Rule, ...] = (drop_empty, bind_event, prune)
 MERGES = (share_constants, side_by_side)
 
 
-def optimize(statement: exp.Expr, known: Facts = NOTHING) -> exp.Expr | None:
+def optimize(statement: exp.Expr, facts: Facts = NOTHING) -> exp.Expr | None:
     """The statement (changed in place) after all rules; None where it reads or writes no row.
 
     >>> import sqlglot
@@ -25,14 +25,14 @@ def optimize(statement: exp.Expr, known: Facts = NOTHING) -> exp.Expr | None:
     SELECT a FROM (SELECT a FROM t) AS q
     """
     for rule in RULES:
-        changed = rule(statement, known)
+        changed = rule(statement, facts)
         if changed is None:
             return None
         statement = changed
     return statement
 
 
-def fired(statement: exp.Expr, known: Facts = NOTHING) -> list[str]:
+def fired(statement: exp.Expr, facts: Facts = NOTHING) -> list[str]:
     """The names of the rules that change a statement.
 
     >>> import sqlglot
@@ -43,7 +43,7 @@ def fired(statement: exp.Expr, known: Facts = NOTHING) -> list[str]:
     statement = statement.copy()
     for rule in RULES:
         before = statement.sql()
-        changed = rule(statement, known)
+        changed = rule(statement, facts)
         if changed is None or changed.sql() != before:
             names.append(rule.__name__)
         if changed is None:

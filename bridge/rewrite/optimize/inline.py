@@ -35,7 +35,7 @@ _CLAUSES = (exp.Query, exp.Where, exp.Join, exp.Having, exp.Group, exp.Ordered)
 """An expression ends here."""
 
 
-def bind_event(statement: exp.Expr, known: Facts) -> exp.Expr:
+def bind_event(statement: exp.Expr, facts: Facts) -> exp.Expr:
     """The statement with the known row's values wherever its table stood.
 
     >>> import sqlglot
@@ -44,7 +44,7 @@ def bind_event(statement: exp.Expr, known: Facts) -> exp.Expr:
     >>> print(bind_event(sqlglot.parse_one("SELECT w.a FROM inbox JOIN w ON w.ts > inbox.ts - 5"), Facts(row=row)))
     SELECT w.a FROM w WHERE w.ts > 7 - 5
     """
-    row = known.row
+    row = facts.row
     if row is None:
         return statement
     places = [found for found in statement.find_all(exp.Table) if found.name == row.table and not found.db]

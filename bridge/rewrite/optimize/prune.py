@@ -10,7 +10,7 @@ from bridge.rewrite.optimize.rule import Facts
 from windows.sql import from_items
 
 
-def prune(statement: exp.Expr, known: Facts) -> exp.Expr:
+def prune(statement: exp.Expr, facts: Facts) -> exp.Expr:
     """The statement (changed in place), sub-queries in FROM giving only the columns that are read of them.
 
     >>> import sqlglot
@@ -75,7 +75,7 @@ def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
 # Statements over tables that are known to be empty: what can give no row is left out
 
 
-def drop_empty(statement: exp.Expr, known: Facts) -> exp.Expr | None:
+def drop_empty(statement: exp.Expr, facts: Facts) -> exp.Expr | None:
     """The statement (changed in place) without what joins a table that is known to be empty; None if it has no rows.
 
     >>> import sqlglot
@@ -83,11 +83,11 @@ def drop_empty(statement: exp.Expr, known: Facts) -> exp.Expr | None:
     >>> print(drop_empty(union, Facts(empty={"b"})))
     SELECT a.x FROM a JOIN w ON a.x = w.x
     """
-    if not known.empty or isinstance(statement, exp.Delete):
+    if not facts.empty or isinstance(statement, exp.Delete):
         return statement
     if not isinstance(statement, exp.Insert):
-        return without_empty_tables(statement, known.empty)
-    rows = without_empty_tables(statement.expression, known.empty)
+        return without_empty_tables(statement, facts.empty)
+    rows = without_empty_tables(statement.expression, facts.empty)
     if rows is not None:
         statement.set("expression", rows)
     return statement if rows is not None else None

@@ -18,7 +18,7 @@ from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table
 from bridge.rewrite.plan import Insert, Operator
 from bridge.rewrite.rows.previous import Before, all_but_newest, with_rows_before
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from nfa.pattern import Concatenation, Symbol
 from nfa.skip import After
 from windows.nested import is_list, is_object
@@ -174,7 +174,7 @@ class SequenceOf:
         add_table(operator, told, exp.select(column("seq")).from_(table(found)), (("seq",),))
         add_table(operator, last, newest)
         operator.inboxes += [found, told]
-        written: Variants[Writer[exp.Expr]] = flow.written.map(lambda writer: writer.map(matches))
+        written: Variants[StatementWriter[exp.Expr]] = flow.written.map(lambda writer: writer.map(matches))
         entering = Insert(found, written)
         database, in_order = self.network.database, exp.Ordered(this=column("seq"))
         asked = exp.select(*map(column, (*keys, "_first", "seq"))).from_(table(found)).order_by(in_order)

@@ -12,7 +12,7 @@ from bridge import query
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, arrived, order_columns, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
-from bridge.rewrite.variants import Variants, Writer
+from bridge.rewrite.variants import StatementWriter, Variants
 from windows.sql import aliased, aliased_table, column, column_of, derived_table, null_safe_equal, number, over, table
 
 
@@ -74,7 +74,9 @@ def with_rows_before(
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
     variants = (
-        Variants(Writer(all_in_order, "window functions"), few=Writer(each_sought, "an index")) if by_index else None
+        Variants(StatementWriter(all_in_order, "window functions"), few=StatementWriter(each_sought, "an index"))
+        if by_index
+        else None
     )
     return Flow((*names, *values), all_in_order(), order=below.order, timed=below.timed, variants=variants)
 

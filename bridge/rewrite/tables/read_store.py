@@ -19,7 +19,7 @@ NO_ANSWER = "the data store did not answer to the end"
 
 
 @dataclasses.dataclass
-class Conversion:
+class StoreConversion:
     """How values are converted on their way to a store and back; those of the bridge's own database are not converted."""
 
     question: Question
@@ -31,7 +31,7 @@ class Conversion:
     kinds: Sequence[Any] = ()
 
     @classmethod
-    def of(cls, node: ReadSQL, sql: Sql, kinds: Sequence[str], network: Network) -> Conversion:
+    def of(cls, node: ReadSQL, sql: Sql, kinds: Sequence[str], network: Network) -> StoreConversion:
         wanted = [name for name, _ in node.typed]
         if node.store is None:
             nothing = [None] * len(kinds)
@@ -67,7 +67,7 @@ class Read:
     """
 
     node: ReadSQL
-    conversion: Conversion
+    conversion: StoreConversion
     table: str
     arrived: str
     results: str

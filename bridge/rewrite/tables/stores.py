@@ -128,7 +128,7 @@ def _is_id(parameter: exp.Expr, below: Flow) -> bool:
 
 def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Network, operator: Operator) -> None:
     """A table gets the rows that a call reads from the store."""
-    from bridge.rewrite.tables.read_store import Conversion, Read
+    from bridge.rewrite.tables.read_store import Read, StoreConversion
 
     found, waiting = network.name("read", node), network.name("waiting", node)
     names = _names(node, below)
@@ -143,7 +143,7 @@ def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Netw
     operator.steps.append(
         Read(
             node=node,
-            conversion=Conversion.of(node, sql, [_kind(p, kinds) for p in node.parameters], network),
+            conversion=StoreConversion.of(node, sql, [_kind(p, kinds) for p in node.parameters], network),
             table=found,
             arrived=database.render(_rows(node, below)),
             results=database.quoted(found),

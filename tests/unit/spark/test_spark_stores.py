@@ -15,7 +15,7 @@ import bridge
 from bridge.history.script import Script
 from bridge.query.nodes import Stream
 from bridge.query.scripts import UpdateSQL
-from bridge.rewrite.letters import counts_by_itself
+from bridge.rewrite.write_requests import counts_by_itself
 from bridge.spark import write_back
 from bridge.spark.write_back import Letter, Target
 from bridge.stores.store import Store
@@ -205,7 +205,7 @@ class Failing(SQLite):
 
     fails: Iterator[bool] = itertools.repeat(False)
 
-    def bind(self, sql: str, values: Any) -> None:
+    def execute_bound(self, sql: str, values: Any) -> None:
         if next(self.fails):
             raise Refused("the disk is full", sql)
         super().execute_bound(sql, values)

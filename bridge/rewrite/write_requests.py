@@ -1,7 +1,7 @@
-"""What a script writes, told apart from what it computes: so a history can be computed in pieces, and written in order.
+"""What a script writes, separated from what it computes: a history is computed in pieces and written in order.
 
-`split` takes the UpdateSQL and IntoTable out of a script's queries, and adds for each a query of `Letters`: the values that
-it writes, in the order in which it would.
+`split` takes UpdateSQL and IntoTable out of a script's queries, and adds for each a query of its `WriteRequests`: the
+values that it writes, in the order in which it would write them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from windows.databases import Database
 from windows.sql import column, number
 
 SEQ, PLACE, VALUE = "letter_seq", "letter_place", "value_"
-"""Columns of letters: the number of the event, the row's place among those of one moment, and the values."""
+"""Columns of write requests: the number of the event, the row's place among those of one `seq`, and the values."""
 
 Queries = Mapping[str, tuple[Node, str | None]]
-Writer = UpdateSQL | IntoTable
+WriteNode = UpdateSQL | IntoTable
 
 
 @dataclasses.dataclass(frozen=True)
-class Letters(Node):
-    """For each row of the input SEQ, PLACE and the `values` that are written for it; None: `ts` and all its columns."""
+class WriteRequests(Node):
+    """Per row of the input SEQ, PLACE and the `values` that are written for it; None: `ts` and all its columns."""
 
     input: Node
     values: tuple[exp.Expr, ...] | None
@@ -44,21 +44,21 @@ class Letters(Node):
 
 
 @resolve.register
-def _(node: Letters, names: Names) -> Resolved:
+def _(node: WriteRequests, names: Names) -> Resolved:
     below = streaming(node.input, names)
-    asked = node.values
-    if asked is None:
-        asked = (column("ts"), *(column(field.name) for field in below.visible))
+    written = node.values
+    if written is None:
+        written = (column("ts"), *(column(field.name) for field in below.visible))
     scope = Scope((*below.visible, Field(RESULT_ID, "VARCHAR")))
-    values = tuple(parameter_of(value, below.visible) for value in asked)
+    values = tuple(parameter_of(value, below.visible) for value in written)
     kinds = [type_of(value, scope.type_of) for value in values]
     fields = [Field(f"{VALUE}{place}", kind) for place, kind in enumerate(kinds)]
     system = (Field(SEQ, "BIGINT"), Field(PLACE, "BIGINT"))
-    return Resolved(Letters(below.node, values), (*system, *fields), windowed=False)
+    return Resolved(WriteRequests(below.node, values), (*system, *fields), windowed=False)
 
 
 @rewrite.register
-def _(node: Letters, network: Network, need: Need) -> Flow:
+def _(node: WriteRequests, network: Network, need: Need) -> Flow:
     below = network.rewrite(node.input, Need.ARRIVALS)
     place = column(below.order[0]) if below.order else number(0)
     columns: dict[str, exp.Expr] = {SEQ: column("seq"), PLACE: exp.cast(place, "BIGINT")}
@@ -74,21 +74,21 @@ def touches(queries: Queries) -> bool:
     return any(isinstance(node, (ReadSQL, UpdateSQL, IntoTable)) for node in nodes)
 
 
-def split(queries: Queries, serial: bool) -> tuple[dict[str, tuple[Node, str | None]], dict[str, Writer]]:
-    """The queries without what they write, those of letters among them; and what each of these is the letters of.
+def split(queries: Queries, serial: bool) -> tuple[dict[str, tuple[Node, str | None]], dict[str, WriteNode]]:
+    """The queries without what they write, with queries of write requests; and the node that each of these is for.
 
-    Where events go one by one (`serial`), what is written to the bridge's own database is written there, too: others
-    read it. So is what counts the rows that it changes.
+    Where events are pushed one by one (`serial`), writes to the bridge's own database stay, as other queries read them; so
+    does what counts the rows that it changes.
     """
     found: dict[str, tuple[Node, str | None]] = {}
-    writers: dict[str, Writer] = {}
+    writers: dict[str, WriteNode] = {}
     for name, (node, text) in queries.items():
         for writer in walk(node):
             if not isinstance(writer, (UpdateSQL, IntoTable)) or writer in writers.values():
                 continue  # outputs of a MultiFilter share what is below them
             letters = f"cep_letters_{len(writers)}"
             values = writer.parameters if isinstance(writer, UpdateSQL) else None
-            found[letters] = (Letters(_without(writer.input, serial), values), None)
+            found[letters] = (WriteRequests(_without(writer.input, serial), values), None)
             writers[letters] = writer
         found[name] = (_without(node, serial), text)
     return found, writers
@@ -102,7 +102,7 @@ def _without(node: Node, serial: bool) -> Node:
 
 
 def counts_by_itself(node: UpdateSQL, database: Database) -> bool:
-    """Whether the number of rows that an update changes is the same whatever it has changed before."""
+    """Whether the number of rows that an update changes does not depend on what it changed before."""
     sql = statement.update(node.statement, database, node.position)
     tree = sql.tree
     if isinstance(tree, exp.Insert):
@@ -115,7 +115,7 @@ def counts_by_itself(node: UpdateSQL, database: Database) -> bool:
 
 
 def in_dialect(node: Node, theirs: Database, ours: Database) -> Node:
-    """The tree, its SQL over the bridge's own database in the words of another database."""
+    """The tree with its SQL over the bridge's own database translated from another database's dialect."""
     changed = node.with_inputs(lambda below: in_dialect(below, theirs, ours))
     if not isinstance(changed, (ReadSQL, UpdateSQL)) or changed.store is not None or theirs.dialect == ours.dialect:
         return changed

@@ -17,8 +17,8 @@ from bridge.cli.errors import exit_on_error, note
 from bridge.errors import SourceError
 
 if TYPE_CHECKING:
-    from bridge.history.results import Tables
-    from bridge.history.slices import Lanes
+    from bridge.history.results import ResultTables
+    from bridge.history.slices import Workers
     from bridge.sources.rejects import Rejects
     from bridge.sources.source import Source
 
@@ -62,7 +62,7 @@ def run(
         raise click.UsageError("--format applies to files of results; name their directory with --out")
     with exit_on_error():
         from bridge.engine.connect import IN_MEMORY
-        from bridge.history.replay import installed, open_sources, with_relations
+        from bridge.history.replay import install_queries, open_sources, with_relations
         from bridge.history.script import refuse_unknown
 
         script, relations = options.script_of(queries, language=language), options.relations_of(relation)
@@ -73,10 +73,10 @@ def run(
             paths = options.events_by_stream(events, script, cep)
             sources = open_sources(script, paths, options.timestamps_of(timestamp, paths), input_format, note)
             refuse_unknown(script, cep, sources, "with --relation {}=FILE")
-            is_apart = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
+            is_separate = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
             with _results(out, out_format) as results:
-                lanes = installed(script, cep, sources, results, relations if is_apart else None)
-                _Run(cep, sources, results, _rejects(on_error, out, paths), lanes).go(end)
+                workers = install_queries(script, cep, sources, results, relations if is_separate else None)
+                _Run(cep, sources, results, _rejects(on_error, out, paths), workers).go(end)
 
 
 def _rejects(on_error: str, out: Path | None, paths: dict[str, str]) -> Rejects | None:
@@ -90,10 +90,10 @@ def _rejects(on_error: str, out: Path | None, paths: dict[str, str]) -> Rejects 
     return Rejects(files if out is None else dict.fromkeys(paths, out / "rejects.ndjson"))
 
 
-def _results(out: Path | None, out_format: str | None) -> Tables:
-    from bridge.history.results import Lines, Results
+def _results(out: Path | None, out_format: str | None) -> ResultTables:
+    from bridge.history.results import ResultFiles, ResultLines
 
-    return Lines(_write) if out is None else Results(out, out_format or "parquet")
+    return ResultLines(_write) if out is None else ResultFiles(out, out_format or "parquet")
 
 
 def _write(text: str) -> None:
@@ -108,11 +108,11 @@ class _Run:
         self,
         cep: bridge.Bridge,
         sources: dict[str, Source],
-        results: Tables,
+        results: ResultTables,
         rejects: Rejects | None,
-        lanes: Lanes | None,
+        workers: Workers | None,
     ) -> None:
-        self.cep, self.sources, self.results, self.rejects, self.lanes = cep, sources, results, rejects, lanes
+        self.cep, self.sources, self.results, self.rejects, self.workers = cep, sources, results, rejects, workers
         self.events, self.started = 0, time.monotonic()
 
     def go(self, end: int | None) -> None:
@@ -122,7 +122,7 @@ class _Run:
         stop: BaseException | None = None
         try:
             with _progress(self) as progress:
-                feed(self.cep, self.sources, end, self.rejects, progress, lanes=self.lanes)
+                feed(self.cep, self.sources, end, self.rejects, progress, workers=self.workers)
         except (SourceError, KeyboardInterrupt) as error:
             stop = error
         finally:
@@ -134,13 +134,13 @@ class _Run:
             raise stop
 
     def _summarize(self) -> None:
-        from bridge.history.results import counted
+        from bridge.history.results import quantity
 
         seconds = time.monotonic() - self.started
         results = ", ".join(f"{name} {count:,}" for name, count in self.results.counts.items())
-        click.echo(f"{counted(self.events)}, results: {results}; {seconds:.2f} s", err=True)
+        click.echo(f"{quantity(self.events)}, results: {results}; {seconds:.2f} s", err=True)
         for path, count in self.rejects.counts.items() if self.rejects is not None else ():
-            click.echo(f"{counted(count, 'wrong line')} {'is' if count == 1 else 'are'} in {path}", err=True)
+            click.echo(f"{quantity(count, 'wrong line')} {'is' if count == 1 else 'are'} in {path}", err=True)
 
 
 @contextlib.contextmanager
@@ -153,9 +153,9 @@ def _progress(run: _Run) -> Iterator[Callable[[int], None]]:
     def count(events: int) -> None:
         run.events = events
 
-    from bridge.history.results import Lines
+    from bridge.history.results import ResultLines
 
-    if not sys.stderr.isatty() or (isinstance(run.results, Lines) and sys.stdout.isatty()):
+    if not sys.stderr.isatty() or (isinstance(run.results, ResultLines) and sys.stdout.isatty()):
         yield count
         return
     with _bar() as bar:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bridge.history.results import counted
+from bridge.history.results import quantity
 from bridge.history.script import Script
 
 
@@ -30,7 +30,7 @@ def replay_on_spark(source: Mapping[str, Any], script: Script, out: str, run: st
     replay = Replay(source, script, **arguments)
     lines = write(replay, out, run)
     events, seconds = replay.history.count, time.monotonic() - start
-    click.echo(f"{counted(events)} in {seconds:.1f} s on {replay.cores} cores", err=True)
+    click.echo(f"{quantity(events)} in {seconds:.1f} s on {replay.cores} cores", err=True)
     for line in lines:
         click.echo(
             f"{line.query}: {line.rows:,} results, {line.told}; {line.pieces} pieces, "

@@ -1,4 +1,4 @@
-"""Files as sources and sinks of a live bridge: CSV, NDJSON and Parquet, by their endings."""
+"""Files as sources and sinks of a live bridge: CSV, NDJSON and Parquet."""
 
 from __future__ import annotations
 
@@ -15,11 +15,20 @@ if TYPE_CHECKING:
 
 
 def file_source(path: str | os.PathLike[str], schema: Any = None, timestamp: str | None = None) -> pa.RecordBatchReader:
-    """The events of a file, or of a pattern of files such as `logs/*.csv`, for `push_events`; read as they are pushed.
+    """Opens a file of events for `push_events`, which reads it batch by batch.
 
-    `schema` has the attributes and their types as `register_stream` takes them; without it they are those of the file.
-    `timestamp` names the column of the timestamps where it is not guessed. CSV and NDJSON may be gz-compressed. Raises
-    SourceError for a file that is not there, or not what it should be.
+    Args:
+        path: The path, or a pattern of several files such as `logs/*.csv`. The format is that of the ending (.csv, .ndjson,
+            .parquet), else that of the first bytes; CSV and NDJSON may be gz-compressed.
+        schema: The attributes and their types, as `register_stream` takes them. By default those of the file.
+        timestamp: The column with the timestamps. By default it is guessed by its name or type.
+
+    Returns:
+        Arrow batches of `ts`, in milliseconds, and the attributes.
+
+    Raises:
+        SourceError: For a file that cannot be read or does not have these columns; while the batches are read, also for a
+            row that does not fit.
 
     >>> import bridge, pathlib
     >>> size = pathlib.Path("calls.csv").write_text("ts,caller,seconds\\n1000,ann,5\\n2000,bob,7\\n")
@@ -51,11 +60,17 @@ def _named(table: pa.Table, kinds: pa.Schema) -> pa.Table:
 
 
 def file_sink(path: str | os.PathLike[str]) -> FileSink:
-    """A file for a query's results, as an output processor with `batch=True`: `.csv`, `.ndjson` or `.parquet`.
+    """Opens a file for the results of a query, as an output processor with `batch=True`.
 
-    What is there before is replaced. CSV and NDJSON have each push's results when it is done, Parquet is whole when the
-    sink is closed (it is a context manager, too). Where nothing came, there is no file. Raises SourceError for another
-    ending, or where the file cannot be written.
+    Args:
+        path: The file, whose ending is its format: .csv, .ndjson or .parquet. An existing file is replaced.
+
+    Returns:
+        A function that takes Arrow tables, and a context manager that closes the file. CSV and NDJSON have the results of
+        each push as soon as it is done. Parquet is complete after `close`. Without results there is no file.
+
+    Raises:
+        SourceError: For another ending, and where the file cannot be written.
 
     >>> import bridge, pathlib
     >>> cep = bridge.connect()

@@ -1,7 +1,7 @@
-"""How a query can be computed in pieces: by time, where its results look back a bounded while, or by key.
+"""How a query can be computed in pieces: by time, if its results look back a bounded time, or by key.
 
-Slices of time need no key and know no skew: each begins as much earlier as its results look back. Keys serve what looks
-back without bound, and only where every operator keeps rows of different keys apart.
+A slice of time begins as much earlier as its results look back. Slices need no key, and skew of keys does not matter. Keys
+serve queries that look back without bound, if every operator works on the rows of each key separately.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from windows.sql import conjuncts
 from windows.types import Struct, is_nested, shape
 
 Path = tuple[str, ...]
-"""A column, or a part of an object: `home.city` is `("home", "city")`."""
+"""A column or a part of an object: `home.city` is `("home", "city")`."""
 
 KEYS = 3
-"""So many columns at most make up a key: more would spread rows no better."""
+"""The largest number of columns of a combined key. More would not spread rows better."""
 
 
 class Reach(NamedTuple):
-    """In milliseconds, None being without bound: how far `back` the events are that a result is made of, and how long
-    after its `ts` a row `lasts` in the windows of those that read it.
+    """How far results reach into the past, in milliseconds; None is without bound.
+
+    `back`: the age of the oldest event that a result depends on. `lasts`: how long after its `ts` a result stays in the
+    windows of the queries that read it.
 
     >>> Reach(5, 10).after
     15
@@ -46,98 +48,102 @@ class Reach(NamedTuple):
 
     @property
     def after(self) -> int | None:
-        """How far back a result looks that is made of the rows that last until now."""
+        """The age of the oldest event that matters to a result over all rows that still last."""
         return None if self.back is None or self.lasts is None else self.back + self.lasts
 
 
-class Way(NamedTuple):
-    """A value of each stream below by which rows can be kept apart; `shown`: what is equal to it among the results."""
+class PartitionKey(NamedTuple):
+    """A column of each input stream, by which the rows can be partitioned; `outputs`: the output columns equal to it."""
 
     columns: frozenset[tuple[str, Path]]
-    shown: frozenset[Path]
+    outputs: frozenset[Path]
 
 
 @dataclasses.dataclass(frozen=True)
-class Fanout:
-    """How one query is computed in pieces.
+class Partitioning:
+    """How one query can be computed in pieces.
 
-    `back`: by slices of time that begin so many milliseconds earlier; None where results look back without bound.
-    `keys`: by these values of each stream (lower-case names), which several inputs have in the same order.
-    `why`: the reason, for `explain`, where there is neither. `apart`: `keys`, or what they would be if results of several
-    keys that time alone brings at once needed no order among them.
+    `look_back`: the milliseconds by which each slice of time begins earlier; None if results look back without bound.
+    `keys`: the columns of each stream (in lower case) to partition by, in the same order for all streams.
+    `reason`: why neither is possible, for `explain`. `unordered_keys`: the `keys` that would do if results of several keys
+    with one timestamp needed no order among them.
     """
 
-    back: int | None
+    look_back: int | None
     keys: Mapping[str, tuple[Path, ...]]
-    why: str = ""
-    apart: Mapping[str, tuple[Path, ...]] = dataclasses.field(default_factory=dict)
+    reason: str = ""
+    unordered_keys: Mapping[str, tuple[Path, ...]] = dataclasses.field(default_factory=dict)
 
 
-def reach_back(name: str, catalogue: Catalogue) -> int | None:
-    """How many milliseconds the results of a query look back, as `Fanout.back`, without the rest of that."""
+def look_back(name: str, catalogue: Catalogue) -> int | None:
+    """How far back the results of a query look, in milliseconds, as in `Partitioning`; None is without bound."""
     return _Analysis(catalogue).reach(catalogue.query_entry(name).resolved.node).back
 
 
-def fanout(name: str, catalogue: Catalogue) -> Fanout:
-    """How a continuous query, by its name, can be computed in pieces."""
-    found = _Analysis(catalogue)
+def partitioning(name: str, catalogue: Catalogue) -> Partitioning:
+    """How a continuous query can be computed in pieces."""
+    analysis = _Analysis(catalogue)
     entry = catalogue.query_entry(name)
-    back = found.reach(entry.resolved.node).back
-    keys = _combined(found.ways(entry.resolved.node), entry.sources)
-    if (entry.timed or found.waits(entry.resolved.node)) and not _by_first_row(entry.resolved.node, catalogue):
-        why = "time alone, or the end, brings results of several keys at once, which have an order"
-        return Fanout(back, {}, why, keys)
-    why = "" if keys or back is not None else "it looks back without bound, over rows of all keys together"
-    return Fanout(back, keys, why, keys)
+    back = analysis.reach(entry.resolved.node).back
+    keys = _combined_key(analysis.partition_keys(entry.resolved.node), entry.sources)
+    if (entry.timed or analysis.has_row_pattern(entry.resolved.node)) and not _is_ordered_by_first_row(
+        entry.resolved.node, catalogue
+    ):
+        reason = "results of several keys, reported at one time without an event or at the end, have an order"
+        return Partitioning(back, {}, reason, keys)
+    reason = "" if keys or back is not None else "it looks back without bound, over rows of all keys together"
+    return Partitioning(back, keys, reason, keys)
 
 
-def in_words(keys: Mapping[str, tuple[Path, ...]]) -> str:
-    """How pieces are made by keys, in words.
+def key_description(keys: Mapping[str, tuple[Path, ...]]) -> str:
+    """A text on how rows are partitioned.
 
-    >>> in_words({"trades": (("symbol",), ("home", "city"))})
+    >>> key_description({"trades": (("symbol",), ("home", "city"))})
     'by key: trades by symbol, home.city'
     """
     by = "; ".join(f"{stream} by {', '.join(map('.'.join, paths))}" for stream, paths in keys.items())
     return f"by key: {by}" if keys else "in one piece"
 
 
-def _combined(ways: Iterable[Way], sources: frozenset[str]) -> dict[str, tuple[Path, ...]]:
-    """All ways at once: rows that each keeps apart are kept apart by all together."""
-    chosen: dict[frozenset[tuple[str, Path]], None] = {way.columns: None for way in ways}
-    columns = [dict(way) for way in sorted(chosen, key=sorted)[:KEYS]]
-    return {stream: tuple(way[stream] for way in columns) for stream in sorted(sources)} if columns else {}
+def _combined_key(keys: Iterable[PartitionKey], sources: frozenset[str]) -> dict[str, tuple[Path, ...]]:
+    """The columns of each stream that make up one key of all partition keys, at most KEYS of them."""
+    distinct: dict[frozenset[tuple[str, Path]], None] = {key.columns: None for key in keys}
+    columns = [dict(key) for key in sorted(distinct, key=sorted)[:KEYS]]
+    return {stream: tuple(key[stream] for key in columns) for stream in sorted(sources)} if columns else {}
 
 
-def _by_first_row(node: Node, catalogue: Catalogue) -> bool:
-    """Whether what time alone reports are matches of MATCH_RECOGNIZE, which are in the order of their first rows."""
+def _is_ordered_by_first_row(node: Node, catalogue: Catalogue) -> bool:
+    """Whether all results reported without an event are matches of MATCH_RECOGNIZE, ordered by their first rows."""
     while isinstance(node, (query.Filter, query.Map)):
         node = node.input
     if not isinstance(node, query.MatchRecognize):
         return False
     below = node.input
-    return stateless(below) and not any(
+    return is_stateless(below) and not any(
         isinstance(stream, query.Stream) and stream.name.lower() in catalogue.queries for stream in query.walk(below)
     )
 
 
-def stateless(node: Node) -> bool:
-    """Whether a tree is filters, maps and unions of streams."""
+def is_stateless(node: Node) -> bool:
+    """Whether a tree has only filters, maps and unions over streams."""
     if isinstance(node, query.Stream):
         return True
-    return isinstance(node, (query.Filter, query.Map, query.Union)) and all(map(stateless, node.inputs_of))
+    return isinstance(node, (query.Filter, query.Map, query.Union)) and all(map(is_stateless, node.inputs_of))
 
 
 class _Analysis:
-    """What follows from each operator for reach and ways, of resolved trees."""
+    """The reach and the partition keys of resolved trees, operator by operator."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
 
-    def waits(self, node: Node) -> bool:
-        """Whether matches are below that the end decides."""
+    def has_row_pattern(self, node: Node) -> bool:
+        """Whether a tree, or a query it reads, has MATCH_RECOGNIZE, some of whose matches only the end decides."""
         for below in query.walk(node):
             other = self.catalogue.queries.get(below.name.lower()) if isinstance(below, query.Stream) else None
-            if isinstance(below, query.MatchRecognize) or (other is not None and self.waits(other.resolved.node)):
+            if isinstance(below, query.MatchRecognize) or (
+                other is not None and self.has_row_pattern(other.resolved.node)
+            ):
                 return True
         return False
 
@@ -194,149 +200,161 @@ class _Analysis:
         back = self.reach(node.input).back
         return Reach(None if back is None else back + node.within, node.within)
 
-    # Ways ---------------------------------------------------------------------------------------------------------------
+    # Partition keys -----------------------------------------------------------------------------------------------------
 
     @singledispatchmethod
-    def ways(self, node: Node) -> list[Way]:
+    def partition_keys(self, node: Node) -> list[PartitionKey]:
         return []
 
-    @ways.register
-    def _(self, node: query.Stream) -> list[Way]:
+    @partition_keys.register
+    def _(self, node: query.Stream) -> list[PartitionKey]:
         if other := self.catalogue.queries.get(node.name.lower()):
-            return self.ways(other.resolved.node)
+            return self.partition_keys(other.resolved.node)
         entry = self.catalogue.stream_entry(node.name)
-        paths = (path for attribute in entry.schema for path in scalars(attribute))
-        return [Way(frozenset([(entry.name.lower(), path)]), frozenset([path])) for path in paths]
+        paths = (path for attribute in entry.schema for path in scalar_paths(attribute))
+        return [PartitionKey(frozenset([(entry.name.lower(), path)]), frozenset([path])) for path in paths]
 
-    @ways.register(query.Filter)
-    @ways.register(Enumeration)
-    def _(self, node: query.Filter | Enumeration) -> list[Way]:
-        return self.ways(node.input)
+    @partition_keys.register(query.Filter)
+    @partition_keys.register(Enumeration)
+    @partition_keys.register(ReadSQL)
+    @partition_keys.register(UpdateSQL)
+    @partition_keys.register(IntoTable)
+    def _(self, node: query.Filter | Enumeration | ReadSQL | UpdateSQL | IntoTable) -> list[PartitionKey]:
+        return self.partition_keys(node.input)
 
-    @ways.register(ReadSQL)
-    @ways.register(UpdateSQL)
-    @ways.register(IntoTable)
-    def _(self, node: ReadSQL | UpdateSQL | IntoTable) -> list[Way]:
-        return self.ways(node.input)
+    @partition_keys.register
+    def _(self, node: query.Map) -> list[PartitionKey]:
+        keys = self.partition_keys(node.input)
+        return [PartitionKey(key.columns, _output_paths(node.columns, key)) for key in keys]
 
-    @ways.register
-    def _(self, node: query.Map) -> list[Way]:
-        return [Way(way.columns, _shown(node.columns, way)) for way in self.ways(node.input)]
+    @partition_keys.register
+    def _(self, node: query.Union) -> list[PartitionKey]:
+        inputs = [(self.partition_keys(below), lambda path: path) for below in node.inputs]
+        return _common(inputs, lambda a, b: a == b)
 
-    @ways.register
-    def _(self, node: query.Union) -> list[Way]:
-        return self._together([(self.ways(below), lambda path: path) for below in node.inputs], lambda a, b: a == b)
-
-    @ways.register
-    def _(self, node: query.Window) -> list[Way]:
-        below = self.ways(node.input)
+    @partition_keys.register
+    def _(self, node: query.Window) -> list[PartitionKey]:
+        keys = self.partition_keys(node.input)
         of_all_rows = node.extent.begins_with_query or node.extent.holds_per_key
-        return _kept_apart(below, node.partition_by) if of_all_rows else below
+        return _covered_by(node.partition_by, keys) if of_all_rows else keys
 
-    @ways.register
-    def _(self, node: query.Aggregate) -> list[Way]:
-        apart = _kept_apart(self.ways(node.input), node.group_by)
-        return [Way(way.columns, _shown(node.columns, way)) for way in apart]
+    @partition_keys.register
+    def _(self, node: query.Aggregate) -> list[PartitionKey]:
+        keys = _covered_by(node.group_by, self.partition_keys(node.input))
+        return [PartitionKey(key.columns, _output_paths(node.columns, key)) for key in keys]
 
-    @ways.register(query.Match)
-    def _(self, node: query.Match) -> list[Way]:
-        return [Way(way.columns, frozenset()) for way in _kept_apart(self.ways(node.input), node.partition_by)]
+    @partition_keys.register(query.Match)
+    def _(self, node: query.Match) -> list[PartitionKey]:
+        keys = _covered_by(node.partition_by, self.partition_keys(node.input))
+        return [PartitionKey(key.columns, frozenset()) for key in keys]
 
-    @ways.register(query.MatchRecognize)
-    def _(self, node: query.MatchRecognize) -> list[Way]:
-        keys = {key.name for key in node.pattern.partition_by}
-        apart = _kept_apart(self.ways(node.input), node.pattern.partition_by)
-        return [Way(way.columns, frozenset(path for path in way.shown if path[0] in keys)) for way in apart]
+    @partition_keys.register(query.MatchRecognize)
+    def _(self, node: query.MatchRecognize) -> list[PartitionKey]:
+        names = {column.name for column in node.pattern.partition_by}
+        keys = _covered_by(node.pattern.partition_by, self.partition_keys(node.input))
+        return [PartitionKey(key.columns, frozenset(path for path in key.outputs if path[0] in names)) for key in keys]
 
-    @ways.register
-    def _(self, node: query.EagerMatch) -> list[Way]:
-        return [Way(way.columns, frozenset()) for way in _kept_apart(self.ways(node.input), node.pattern.partition_by)]
+    @partition_keys.register
+    def _(self, node: query.EagerMatch) -> list[PartitionKey]:
+        keys = _covered_by(node.pattern.partition_by, self.partition_keys(node.input))
+        return [PartitionKey(key.columns, frozenset()) for key in keys]
 
-    @ways.register
-    def _(self, node: query.TemporalMatch) -> list[Way]:
-        """In a context; else events of all keys make one pattern."""
-        found = []
-        for keys in zip(*(event.keys for event in node.events), strict=True):
-            parts = zip(node.events, keys, strict=True)
-            inputs = [(_kept_apart(self.ways(event.input), [key]), _part_of(_path(key))) for event, key in parts]
-            found += [Way(way.columns, frozenset()) for way in self._together(inputs, lambda a, b: a == b)]
-        return found
+    @partition_keys.register
+    def _(self, node: query.TemporalMatch) -> list[PartitionKey]:
+        """Only in a context by keys: without one, events of all keys make up one pattern."""
+        common = []
+        for columns in zip(*(event.keys for event in node.events), strict=True):
+            inputs = [
+                (_covered_by([column], self.partition_keys(event.input)), _relative_to(_path(column)))
+                for event, column in zip(node.events, columns, strict=True)
+            ]
+            common += _common(inputs, lambda a, b: a == b)
+        return [PartitionKey(key.columns, frozenset()) for key in common]
 
-    @ways.register
-    def _(self, node: query.Correlate) -> list[Way]:
+    @partition_keys.register
+    def _(self, node: query.Correlate) -> list[PartitionKey]:
         fields = resolve(node, self.catalogue).fields
         names = {field.origin: field.name for field in fields if field.origin}
         equal = _equalities(node.condition)
 
-        def shown_of(alias: str) -> Callable[[Path], Path]:
+        def output_of(alias: str) -> Callable[[Path], Path]:
             return lambda path: (names[alias, path[0]], *path[1:]) if (alias, path[0]) in names else ()
 
-        streamed = [(alias, below) for alias, below in node.inputs if not isinstance(below, query.Relation)]
-        inputs = [(self.ways(below), shown_of(alias)) for alias, below in streamed]
-        return self._together(inputs, lambda a, b: a == b or b in equal.get(a, ()))
-
-    def _together(
-        self,
-        inputs: Sequence[tuple[list[Way], Callable[[Path], Path]]],
-        equal: Callable[[Path, Path], bool],
-    ) -> list[Way]:
-        """The ways of several inputs that agree: their columns are equal wherever their rows meet."""
-        found = []
-        for ways in itertools.product(*(ways for ways, _ in inputs)):
-            columns = frozenset[tuple[str, Path]]().union(*(way.columns for way in ways))
-            one_a_stream = len({stream for stream, _ in columns}) == len(columns)
-            shown = [{call(path) for path in way.shown} - {()} for way, (_, call) in zip(ways, inputs, strict=True)]
-            meets = {a for a in shown[0] if all(any(equal(a, b) for b in others) for others in shown[1:])}
-            if one_a_stream and meets:
-                everywhere = {b for paths in shown for b in paths if any(equal(a, b) for a in meets)}
-                found.append(Way(columns, frozenset(everywhere)))
-        return found
+        streams = [(alias, below) for alias, below in node.inputs if not isinstance(below, query.Relation)]
+        inputs = [(self.partition_keys(below), output_of(alias)) for alias, below in streams]
+        return _common(inputs, lambda a, b: a == b or b in equal.get(a, ()))
 
 
-def scalars(attribute: Attribute) -> Iterator[Path]:
-    """An attribute, or the parts of an object, that have no parts themselves.
+def _common(
+    inputs: Sequence[tuple[list[PartitionKey], Callable[[Path], Path]]], equal: Callable[[Path, Path], bool]
+) -> list[PartitionKey]:
+    """The partition keys of all inputs together: one key of each, where these are equal wherever rows are joined.
 
-    >>> list(scalars(Attribute("home", "STRUCT(city VARCHAR, geo STRUCT(lat DOUBLE), tags VARCHAR[])")))
+    With its keys, each input has a function from an output column of its own to one of the operator; () is none.
+    """
+    common = []
+    for keys in itertools.product(*(keys for keys, _ in inputs)):
+        columns = frozenset[tuple[str, Path]]().union(*(key.columns for key in keys))
+        is_unique = len({stream for stream, _ in columns}) == len(columns)
+        outputs = [{rename(path) for path in key.outputs} - {()} for key, (_, rename) in zip(keys, inputs, strict=True)]
+        matching = {a for a in outputs[0] if all(any(equal(a, b) for b in others) for others in outputs[1:])}
+        if is_unique and matching:
+            everywhere = {b for paths in outputs for b in paths if any(equal(a, b) for a in matching)}
+            common.append(PartitionKey(columns, frozenset(everywhere)))
+    return common
+
+
+def scalar_paths(attribute: Attribute) -> Iterator[Path]:
+    """The attribute, or those parts of an object that have no parts themselves; lists and maps have no path.
+
+    >>> list(scalar_paths(Attribute("home", "STRUCT(city VARCHAR, geo STRUCT(lat DOUBLE), tags VARCHAR[])")))
     [('home', 'city'), ('home', 'geo', 'lat')]
     """
-    found = shape(attribute.type)
-    if isinstance(found, Struct):
-        yield from ((attribute.name, *path) for name, kind in found.fields for path in scalars(Attribute(name, kind)))
+    kind = shape(attribute.type)
+    if isinstance(kind, Struct):
+        yield from (
+            (attribute.name, *path) for name, part in kind.fields for path in scalar_paths(Attribute(name, part))
+        )
     elif not is_nested(attribute.type):
         yield (attribute.name,)
 
 
 def _path(node: exp.Expr) -> Path:
-    """What a column, or a part of one, is called; what is neither has no path."""
+    """The path of a column or a part of one; () for any other expression."""
     if isinstance(node, exp.Column):
         return (node.name,)
-    found = part_of(node)
-    if found is None or not isinstance(found.base, exp.Column):
+    part = part_of(node)
+    if part is None or not isinstance(part.base, exp.Column):
         return ()
-    steps = tuple(step for step in found.steps if isinstance(step, str))
-    return (found.base.name, *steps) if len(steps) == len(found.steps) else ()
+    steps = tuple(step for step in part.steps if isinstance(step, str))
+    return (part.base.name, *steps) if len(steps) == len(part.steps) else ()
 
 
-def _part_of(key: Path) -> Callable[[Path], Path]:
-    """Names a key, or a part of it, alike for all that have such a key."""
+def _relative_to(key: Path) -> Callable[[Path], Path]:
+    """A function from a path at or below `key` to the rest of it, below a common name; () for any other path."""
     return lambda path: ("key", *path[len(key) :]) if path[: len(key)] == key else ()
 
 
-def _kept_apart(ways: list[Way], keys: Iterable[exp.Expr]) -> list[Way]:
-    """The ways by which an operator that works per key keeps rows apart: by a key, or by a part of one."""
-    known = {_path(key) for key in keys} - {()}
-    return [way for way in ways if any(path[: len(key)] == key for path in way.shown for key in known)]
+def _covered_by(columns: Iterable[exp.Expr], keys: list[PartitionKey]) -> list[PartitionKey]:
+    """The partition keys that are one of these columns, or a part of one."""
+    paths = {_path(column) for column in columns} - {()}
+    return [key for key in keys if any(output[: len(path)] == path for output in key.outputs for path in paths)]
 
 
-def _shown(columns: Iterable[exp.Expr], way: Way) -> frozenset[Path]:
-    named = [(column.alias, _path(column.this)) for column in columns]
+def _output_paths(columns: Iterable[exp.Expr], key: PartitionKey) -> frozenset[Path]:
+    """The outputs of a partition key among the output columns of an operator."""
+    sources = [(column.alias, _path(column.this)) for column in columns]
     return frozenset(
-        (alias, *path[len(of) :]) for alias, of in named if of for path in way.shown if path[: len(of)] == of
+        (alias, *path[len(source) :])
+        for alias, source in sources
+        if source
+        for path in key.outputs
+        if path[: len(source)] == source
     )
 
 
 def _equalities(condition: exp.Expr | None) -> dict[Path, set[Path]]:
-    """The columns and parts that are equal wherever the condition holds, each with all it is equal to."""
+    """The paths that are equal wherever a condition holds: each with all paths that it is equal to."""
     classes: dict[Path, set[Path]] = {}
     for part in [] if condition is None else conjuncts(condition):
         left, right = (_path(part.this), _path(part.expression)) if isinstance(part, exp.EQ) else ((), ())
@@ -347,5 +365,6 @@ def _equalities(condition: exp.Expr | None) -> dict[Path, set[Path]]:
 
 
 def _longest(lengths: Iterable[int | None]) -> int | None:
-    listed = list(lengths)
-    return None if None in listed else max((length for length in listed if length is not None), default=0)
+    """The maximum; None, without bound, if one of them is."""
+    known = list(lengths)
+    return None if None in known else max((length for length in known if length is not None), default=0)

@@ -1,4 +1,4 @@
-"""Replay: history in, results out, with the very queries that run live."""
+"""Replay on this machine: pushes a history through a bridge, and collects the results."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from bridge.engine.connect import IN_MEMORY, connect
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError, SourceError
 from bridge.history.script import (
-    Described,
+    HasSchema,
     Script,
-    described_sources,
+    inferred_schemas,
     refuse_unknown,
     schema_for,
-    undeclared,
+    sources_of,
 )
 from bridge.sources.arrow import milliseconds
 
 if TYPE_CHECKING:
-    from bridge.history.results import Results, Tables
-    from bridge.history.slices import Lanes
+    from bridge.history.results import ResultTables
+    from bridge.history.slices import Workers
     from bridge.sources.merge import Chunk
     from bridge.sources.rejects import Rejects
     from bridge.sources.source import Source
@@ -44,59 +44,64 @@ def replay(
     out: str | os.PathLike[str] | None,
     into: Bridge | None,
 ) -> Mapping[str, Any]:
-    """The local engine of `bridge.replay`, which says what the arguments mean."""
-    from bridge.history.results import Results, Tables
+    """`bridge.replay` with `engine="local"`; see there for the arguments."""
+    from bridge.history.results import ResultFiles, ResultTables
 
     script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
-    results: Results | Tables = Tables() if out is None else Results(Path(out), "parquet")
+    results = ResultTables() if out is None else ResultFiles(Path(out), "parquet")
     with contextlib.ExitStack() as stack:
         if into is None:
             cep = stack.enter_context(connect(database))
             stack.enter_context(with_relations(cep, relations or {}))
         elif relations:
-            raise BridgeError("the bridge that history goes into has tables of its own: create the relations there")
+            raise BridgeError("relations= does not go with into=: create the tables in the database of that bridge")
         else:
             cep = into
         for name, target in (stores or {}).items():
             cep.register_datastore(name, target)
         stack.enter_context(results)
         stack.callback(results.detach, cep)
-        take_until = None if end is None else milliseconds(end)
+        last = None if end is None else milliseconds(end)
         if not isinstance(source, Mapping):
-            _push(cep, script, source, results, take_until, into is None)
+            _push(cep, script, source, results, last, into is None)
         else:
             sources = open_sources(script, source, timestamp)
             refuse_unknown(script, cep, sources)
-            apart = relations or {} if into is None and database == IN_MEMORY and not stores else None
-            lanes = installed(script, cep, sources, results, apart)
-            feed(cep, sources, take_until, final=into is None, lanes=lanes)
+            is_separate = into is None and database == IN_MEMORY and not stores
+            workers = install_queries(script, cep, sources, results, relations or {} if is_separate else None)
+            feed(cep, sources, last, final=into is None, workers=workers)
     return results.tables
 
 
-def _push(cep: Bridge, script: Script, source: Any, results: Any, end: int | None, final: bool) -> None:
+def _push(cep: Bridge, script: Script, source: Any, results: ResultTables, end: int | None, final: bool) -> None:
+    """Pushes one iterable of (stream, payload, timestamp)."""
     refuse_unknown(script, cep, ())
     script.install(cep, {})
     results.begin(cep, script.queries)
     results.attach(cep, script.queries)
-    cep.push_all(_before(source, end))
+    cep.push_all(_until(source, end))
     _finish(cep, end, final)
 
 
-def installed(
-    script: Script, cep: Bridge, sources: Mapping[str, Described], results: Tables, relations: Mapping[str, Any] | None
-) -> Lanes | None:
-    """Creates the queries and has their results taken; gives what replays them on all cores, where that can be.
+def install_queries(
+    script: Script,
+    cep: Bridge,
+    sources: Mapping[str, HasSchema],
+    results: ResultTables,
+    relations: Mapping[str, Any] | None,
+) -> Workers | None:
+    """Creates the queries and attaches `results` to them. Returns workers if all cores can compute them.
 
-    It cannot without `relations`, which are all that the bridge's database had before: the database is others', too, then.
+    `relations` are all tables that the bridge's database had before. None: it may have others, and there are no workers.
     """
-    inferred = undeclared(script, sources)
+    inferred = inferred_schemas(script, sources)
     script.install(cep, inferred)
     results.begin(cep, script.queries)
     if relations is not None:
-        from bridge.history.slices import lanes
+        from bridge.history.slices import workers_for
 
-        if (found := lanes(cep, script, inferred, relations, results.take)) is not None:
-            return found
+        if (workers := workers_for(cep, script, inferred, relations, results.take)) is not None:
+            return workers
     results.attach(cep, script.queries)
     return None
 
@@ -108,12 +113,12 @@ def open_sources(
     format: str | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Source]:
-    """Opens the events of each stream; raises UnknownName for a stream that no query reads."""
+    """Opens the source of each stream. Raises UnknownName for a stream that no query reads."""
     from bridge.sources.source import open_source
 
-    described = described_sources(script, sources, timestamp)
     return {
-        stream: open_source(stream, what, schema, column, format, note) for stream, what, schema, column in described
+        stream: open_source(stream, source, schema, column, format, note)
+        for stream, source, schema, column in sources_of(script, sources, timestamp)
     }
 
 
@@ -124,36 +129,36 @@ def feed(
     rejects: Rejects | None = None,
     progress: Callable[[int], None] = lambda events: None,
     final: bool = True,
-    lanes: Lanes | None = None,
+    workers: Workers | None = None,
 ) -> None:
-    """Pushes all sources, merged by time, equal times in their order, up to `end`, into `cep` or into `lanes` of it.
+    """Pushes the events of all sources up to the timestamp `end` into `cep`, or into the bridges of `workers`.
 
-    Unless it is `final`, more may come later.
-
-    `progress` is told the number of events so far. A SourceError comes after all that precedes the bad row in time is in.
+    Events are merged by time; those with equal timestamps are in the order of `sources`. `progress` is called with the number
+    of events so far. Unless `final`, more events may follow later. A SourceError is raised after all events before the wrong
+    row in time were pushed.
     """
     from bridge.sources.merge import BYTES, combine, merge, prefetch, take_until
 
-    stretches = merge({name: take_until(s.tables(rejects), end) for name, s in sources.items()})
+    chunks = merge({name: take_until(source.tables(rejects), end) for name, source in sources.items()})
     if not any(source.waits for source in sources.values()):
-        stretches = prefetch(combine(stretches, sources, session_of(cep).sizes.arrow, BYTES))
-    if lanes is not None:
-        with lanes:
-            lanes.feed(_told(stretches, progress), lambda last: _finish(last, end, final))
+        chunks = prefetch(combine(chunks, sources, session_of(cep).sizes.arrow, BYTES))
+    if workers is not None:
+        with workers:
+            workers.feed(_with_progress(chunks, progress), lambda last: _finish(last, end, final))
         return
-    for stretch in _told(stretches, progress):
-        cep.push_tables(stretch)
+    for chunk in _with_progress(chunks, progress):
+        cep.push_tables(chunk)
     _finish(cep, end, final)
 
 
-def _told(stretches: Iterator[Chunk], progress: Callable[[int], None]) -> Iterator[Chunk]:
-    """The same; `progress` is told of each when the next one is wanted."""
+def _with_progress(chunks: Iterator[Chunk], progress: Callable[[int], None]) -> Iterator[Chunk]:
+    """The same chunks. When the next one is asked for, `progress` is called with the number of events before it."""
     from bridge.sources.merge import row_count
 
     count = 0
-    for stretch in stretches:
-        yield stretch
-        count += row_count(stretch)
+    for chunk in chunks:
+        yield chunk
+        count += row_count(chunk)
         progress(count)
 
 
@@ -162,30 +167,31 @@ def _finish(cep: Bridge, end: int | None, final: bool) -> None:
         cep.advance_time(end)
     if final:
         cep.finish()
-        _warn_of_letters(cep)
+        _warn_of_dead_letters(cep)
 
 
-def _warn_of_letters(cep: Bridge) -> None:
-    """What did not reach a data store in the end, which a database in memory forgets."""
-    from bridge.history.results import counted
+def _warn_of_dead_letters(cep: Bridge) -> None:
+    """Warns of rows that did not reach their data store; a database in memory forgets them."""
+    from bridge.history.results import quantity
     from bridge.stores.outbox import ATTEMPTS
 
     waiting, dead = min(cep.deliver() for _ in range(ATTEMPTS)), cep.dead_letters()
     if waiting:
-        warnings.warn(f"{counted(waiting, 'row')} did not reach data stores", stacklevel=2)
+        warnings.warn(f"{quantity(waiting, 'row')} did not reach data stores", stacklevel=2)
     if dead:
         first = f"{dead[0].store}: {dead[0].reason}"
-        warnings.warn(f"{counted(len(dead), 'row')} not taken by data stores; the first: {first}", stacklevel=2)
+        warnings.warn(f"{quantity(len(dead), 'row')} not taken by data stores; the first: {first}", stacklevel=2)
 
 
-def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:
+def _until(events: Iterable[Any], end: int | None) -> Iterator[Any]:
+    """The events up to the timestamp `end`."""
     for event in events:
         try:
             _, _, timestamp = event
         except (TypeError, ValueError):
             raise SourceError(
-                f"an event of several streams is (stream, payload, timestamp), not {event!r}; "
-                "events of one are given as {'stream': events}"
+                f"an event is (stream, payload, timestamp), not {event!r}; "
+                "write {'stream': events} for the (payload, timestamp) pairs of one stream"
             ) from None
         if end is not None and milliseconds(timestamp) > end:
             return
@@ -194,15 +200,15 @@ def _before(events: Iterable[Any], end: int | None) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def with_relations(cep: Bridge, relations: Mapping[str, Any]) -> Iterator[None]:
-    """The tables stand in the database as long as the replay runs."""
+    """Creates a table for each relation in the database of the bridge, and drops it afterwards."""
     from bridge.sources.relations import create_relation, drop_relation
 
-    made: list[str] = []
+    created: list[str] = []
     try:
         for name, data in relations.items():
             create_relation(cep.database, name, data)
-            made.append(name)
+            created.append(name)
         yield
     finally:
-        for name in made:
+        for name in created:
             drop_relation(cep.database, name)

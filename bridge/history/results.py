@@ -1,7 +1,7 @@
-"""Results on their way out: Arrow tables by query, files by query, or NDJSON lines.
+"""The results of queries: as Arrow tables, as files, or as lines of NDJSON.
 
-In NDJSON, and only there: `ts` is milliseconds, dates and timestamps are ISO texts, decimals are texts with all their
-digits, and NaN and the infinities, which JSON has not, are null.
+In NDJSON `ts` is milliseconds, dates and timestamps are ISO 8601 texts, decimals are texts with all digits, and NaN and the
+infinities, which JSON does not have, are null.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from windows.arrow import values_of
 FORMATS = ("ndjson", "csv", "parquet")
 
 TIME = "ts"
-"""The first column of results, whole milliseconds."""
+"""The first column of results, in milliseconds."""
 
 
 def file_name(name: str, format: str) -> str:
-    """What a query's results are called; letters that no file name should have stand as `_`.
+    """The name of the file with a query's results. Characters that are not safe in file names become `_`.
 
     >>> file_name("dip/1", "parquet")
     'dip_1.parquet'
     """
-    return "".join(letter if letter.isalnum() or letter in "._- " else "_" for letter in name) + f".{format}"
+    return "".join(c if c.isalnum() or c in "._- " else "_" for c in name) + f".{format}"
 
 
-class Tables:
-    """Keeps the results of each query as Arrow; `counts` has their numbers."""
+class ResultTables:
+    """The results of each query as Arrow tables. `counts` has the number of results per query."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -50,45 +50,45 @@ class Tables:
         self._handles: list[Processor] = []
 
     def attach(self, cep: Bridge, queries: Iterable[str]) -> None:
-        """Takes the results of these queries from now on."""
+        """Adds itself as an output processor of these queries."""
         for name in queries:
             self._handles.append(cep.add_output_processor(name, functools.partial(self.take, name), batch=True))
 
     def begin(self, cep: Bridge, queries: Iterable[str]) -> None:
-        """Before any results of these queries are taken."""
+        """Starts a table without rows for each of these queries."""
         for name in queries:
             self.counts[name] = 0
             self.start(name, arrow_table(session_of(cep).catalogue.query_entry(name).fields, []))
 
     def detach(self, cep: Bridge) -> None:
-        """Takes no more results."""
+        """Removes itself from the queries."""
         for handle in self._handles:
             cep.remove_output_processor(handle)
         self._handles.clear()
 
     def start(self, name: str, empty: pa.Table) -> None:
-        """Called once a query, with a table of its columns."""
+        """Called once per query, with an empty table of its columns."""
         self._parts[name] = [empty]
 
     def add(self, name: str, table: pa.Table) -> None:
-        """Called with the results of each push."""
+        """Called with the results of each push, per query."""
         self._parts[name].append(table)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """All results of each query."""
-        return {name: _joined(parts) for name, parts in self._parts.items()}
+        """The results by query."""
+        return {name: _concatenated(parts) for name, parts in self._parts.items()}
 
     def close(self, keep: bool = True) -> None:
-        """Ends it; without `keep`, nothing stays."""
+        """Ends the results; without `keep` they are removed."""
 
     @property
     def total(self) -> int:
-        """The number of all results."""
+        """The number of results of all queries."""
         return sum(self.counts.values())
 
     def take(self, name: str, table: pa.Table) -> None:
-        """The next results of a query."""
+        """Takes the next results of a query."""
         self.counts[name] += table.num_rows
         self.add(name, table)
 
@@ -99,24 +99,24 @@ class Tables:
         self.close(keep=kind is None)
 
 
-class Lines(Tables):
-    """Writes results as NDJSON to one place as they come: `query`, `ts` and the columns."""
+class ResultLines(ResultTables):
+    """Writes results as lines of NDJSON with the keys `query`, `ts` and the columns, as soon as they are reported."""
 
     def __init__(self, write: Callable[[str], Any]) -> None:
         super().__init__()
         self._write = write
 
     def start(self, name: str, empty: pa.Table) -> None:
-        """Nothing is written before the first result."""
+        """Writes nothing."""
 
     def add(self, name: str, table: pa.Table) -> None:
         self._write(ndjson(table, {"query": name}))
 
 
-class Results(Tables):
-    """Writes one file a query into a directory, in `format`; each appears under its name when it is complete.
+class ResultFiles(ResultTables):
+    """Writes one file per query into a directory, in `format`. Each appears under its name when it is complete.
 
-    >>> Results(Path("results"), "parquet").path("dip").name
+    >>> ResultFiles(Path("results"), "parquet").path("dip").name
     'dip.parquet'
     """
 
@@ -142,7 +142,7 @@ class Results(Tables):
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        return Files({name: self.path(name) for name in self._writers})
+        return ParquetTables({name: self.path(name) for name in self._writers})
 
     def close(self, keep: bool = True) -> None:
         if self._closed:
@@ -156,10 +156,10 @@ class Results(Tables):
                 _partial(self.path(name)).unlink(missing_ok=True)
 
 
-class Files(Mapping[str, pa.Table]):
-    """Parquet files by query, each read whenever it is asked for.
+class ParquetTables(Mapping[str, pa.Table]):
+    """The tables of Parquet files, by query. A file is read each time its query is looked up.
 
-    >>> Files({"dip": Path("dip.parquet")})
+    >>> ParquetTables({"dip": Path("dip.parquet")})
     Files(dip=dip.parquet)
     """
 
@@ -180,7 +180,7 @@ class Files(Mapping[str, pa.Table]):
 
 
 class _Writer:
-    """A file of results in the types of the first of them."""
+    """A file of results, in the types of the first results."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path, self.schema = path, schema
@@ -191,13 +191,15 @@ class _Writer:
             self._open = True
             kinds = zip(self.schema.names, self.schema.types, table.schema.types, strict=True)
             self.schema = pa.schema(
-                [(name, found if pa.types.is_null(known) else known) for name, known, found in kinds]
+                [(name, kind if pa.types.is_null(declared) else declared) for name, declared, kind in kinds]
             )
             self.open()
         try:
             self.append(table.cast(self.schema))
         except pa.ArrowException as error:
-            raise BridgeError(f"{self.path.stem}: a result does not fit the type of the ones before: {error}") from None
+            raise BridgeError(
+                f"{self.path.stem}: a result does not fit the types of the results before it: {error}"
+            ) from None
 
     def close(self) -> None:
         if not self._open:
@@ -214,7 +216,7 @@ class _Writer:
 class _Parquet(_Writer):
     def open(self) -> None:
         others = [name for name in self.schema.names if name != TIME]
-        steps = {TIME: "DELTA_BINARY_PACKED"}  # a third of the time of a dictionary, and nearly no room
+        steps = {TIME: "DELTA_BINARY_PACKED"}  # a third of the time of a dictionary, and almost no space
         self._file = pq.ParquetWriter(
             self.path,
             self.schema,
@@ -261,17 +263,17 @@ _WRITERS: dict[str, type[_Writer]] = {"parquet": _Parquet, "csv": _Csv, "ndjson"
 
 
 class FileSink:
-    """What `bridge.file_sink` gives: called with Arrow tables of results, it writes them to one file."""
+    """A file of results, which is called with Arrow tables. `bridge.file_sink` creates it."""
 
     def __init__(self, path: str) -> None:
         self._path, self._format = Path(path), Path(path).suffix.removeprefix(".").lower()
         if self._format not in FORMATS:
-            raise SourceError(f"a file of results ends in .csv, .ndjson or .parquet: {path!r} does not")
+            raise SourceError(f"the name of a file of results ends in .csv, .ndjson or .parquet, unlike {path!r}")
         self._writer: _Writer | None = None
-        self._begun = self._closed = False
+        self._has_written = self._closed = False
 
     def __call__(self, table: pa.Table) -> None:
-        """Writes the results of a push."""
+        """Writes the results of a push. Raises BridgeError after `close`, SourceError where the file cannot be written."""
         if self._closed:
             raise BridgeError(f"{self._path} is closed: it takes no more results")
         try:
@@ -280,13 +282,13 @@ class FileSink:
                 self._writer = _WRITERS[self._format](place, table.schema)
             self._writer.write(table)
         except OSError as error:
-            if not self._begun:
+            if not self._has_written:
                 self._writer = None
             raise SourceError(f"results cannot be written to {self._path}: {error.strerror or error}") from None
-        self._begun = True
+        self._has_written = True
 
     def close(self) -> None:
-        """Ends the file. Closing twice does nothing."""
+        """Completes the file. A second call does nothing."""
         if self._writer is not None and not self._closed:
             self._writer.close()
             if self._format == "parquet":
@@ -301,7 +303,7 @@ class FileSink:
 
 
 def ndjson(table: pa.Table, first: dict[str, str]) -> str:
-    """The rows of a table as JSON objects, one a line, each beginning with `first`.
+    """The rows of a table as lines of NDJSON, each beginning with the keys and values of `first`.
 
     >>> print(ndjson(pa.table({"ts": [1], "a": [float("nan")]}), {"query": "q"}), end="")
     {"query": "q", "ts": 1, "a": null}
@@ -309,11 +311,11 @@ def ndjson(table: pa.Table, first: dict[str, str]) -> str:
     keys = [json.dumps(name, ensure_ascii=False).replace("%", "%%") + ": %s" for name in table.column_names]
     fixed = [f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}".replace("%", "%%") for k, v in first.items()]
     template = "{" + ", ".join([*fixed, *keys]) + "}\n"
-    return "".join([template % row for row in zip(*map(_texts, table.columns), strict=True)])
+    return "".join([template % row for row in zip(*map(_json_values, table.columns), strict=True)])
 
 
-def _texts(column: Any) -> list[str]:
-    """Each value of a column as JSON."""
+def _json_values(column: Any) -> list[str]:
+    """The values of a column as JSON texts."""
     kind = column.type
     if pa.types.is_floating(kind):
         column = pc.if_else(pc.is_finite(column), column, None)
@@ -323,17 +325,17 @@ def _texts(column: Any) -> list[str]:
     elif pa.types.is_string(kind):
         write = functools.partial(json.dumps, ensure_ascii=False)
     elif not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        write = _other
+        write = _json_text
     return ["null" if value is None else write(value) for value in values_of(column)]
 
 
-def _other(value: Any) -> str:
+def _json_text(value: Any) -> str:
     text = value.isoformat() if hasattr(value, "isoformat") else value
     return json.dumps(text, ensure_ascii=False, default=str)
 
 
-def _joined(parts: list[pa.Table]) -> pa.Table:
-    """All parts in one type: where some have a wider one, the wider."""
+def _concatenated(parts: list[pa.Table]) -> pa.Table:
+    """The parts as one table. A column has the widest type among the parts."""
     with contextlib.suppress(pa.ArrowException):
         return pa.concat_tables(parts, promote_options="permissive")
     return pa.concat_tables([parts[0].slice(0, 0).cast(parts[-1].schema), *parts[1:]], promote_options="permissive")
@@ -343,9 +345,10 @@ def _partial(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
-def counted(number: int, what: str = "event") -> str:
-    """
-    >>> counted(1), counted(1200), counted(2, "wrong line")
+def quantity(number: int, what: str = "event") -> str:
+    """A number with what it counts, in singular or plural.
+
+    >>> quantity(1), quantity(1200), quantity(2, "wrong line")
     ('1 event', '1,200 events', '2 wrong lines')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"

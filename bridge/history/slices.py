@@ -1,7 +1,7 @@
-"""A replay on all cores: slices of time go through bridges of their own at once, and their results come in order.
+"""A replay on all cores: bridges of their own compute slices of time at once, and the results are put in order.
 
-A result that looks back a bounded while is the same in every history with the same events in that while. So a slice is
-pushed after the events that its results look back at, and only what it tells of its own time counts (`bridge.history.pieces`).
+A result that looks back a bounded time depends only on the events of that time. So each slice is pushed after the events
+that its results look back at, and only the results of its own time count (`bridge.history.pieces`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bridge.engine.bridge import Bridge
 from bridge.engine.session import session_of
-from bridge.history.pieces import reach_back
+from bridge.history.pieces import look_back
 from bridge.query.nodes import walk
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.sources.merge import BYTES, Chunk, drop_before, row_count
@@ -31,19 +31,21 @@ if TYPE_CHECKING:
     from bridge.history.script import Script
 
 EVENTS = 400_000
-"""A slice ends when it has so many events, or `BYTES` of them."""
+"""A slice ends when it has this many events, or `BYTES` of them."""
 
-AHEAD = 2
-"""So many slices wait for a bridge before another one is made: of cheap queries reading is the most, and one is enough."""
+QUEUE = 2
+"""A new worker starts when every other one has this many slices. For cheap queries, where reading takes longest, one
+worker is enough."""
 
 COPIED = 2**26
-"""Relations of so many bytes at most are copied for each bridge."""
+"""Relations of at most this many bytes are copied for each worker."""
 
 
 class Slice(NamedTuple):
-    """The events of a while, `first` and `until` included, after those that their results look back at.
+    """The `events` from the timestamp `first` to `until`, both included, and those `before` that their results look back at.
 
-    `until` is None where the reading ended; `last`: nothing comes after it.
+    `first` is None for the first slice. `until` is None for the slice at which reading ended; it is the `last` one unless
+    an error ended it.
     """
 
     before: list[Chunk]
@@ -53,55 +55,58 @@ class Slice(NamedTuple):
     last: bool = False
 
     def overlaps(self) -> bool:
-        """Whether it is better begun where the slice before it ended: it looks back at many events."""
+        """Whether it looks back at so many events that it should go on where the slice before it ended."""
         return 2 * sum(map(row_count, self.before)) > sum(map(row_count, self.events))
 
 
-def look_back(cep: Bridge, script: Script) -> int | None:
-    """How many milliseconds the results of all queries look back; None where one does without bound, or writes."""
+def script_look_back(cep: Bridge, script: Script) -> int | None:
+    """How far back the results of all queries look, in milliseconds; None is without bound, or if a query writes."""
     if script.tables or script.graphs or not script.queries:
         return None
     catalogue = session_of(cep).catalogue
     nodes = [below for name in script.queries for below in walk(catalogue.query_entry(name).resolved.node)]
     if any(isinstance(node, (IntoTable, ReadSQL, UpdateSQL)) for node in nodes):
         return None
-    backs = [reach_back(name, catalogue) for name in script.queries]
+    backs = [look_back(name, catalogue) for name in script.queries]
     return None if None in backs else max(back for back in backs if back is not None)
 
 
-def lanes(
+def workers_for(
     cep: Bridge,
     script: Script,
     inferred: Mapping[str, Schema],
     relations: Mapping[str, Any],
     take: Callable[[str, pa.Table], None],
-) -> Lanes | None:
-    """What replays a script that is installed on a database in memory; None where it has to be in one piece."""
-    back = look_back(cep, script) if cores() > 1 else None
+) -> Workers | None:
+    """Workers for a script that is installed in `cep`, a bridge in memory; None if it has to be computed in one piece.
+
+    `inferred` are the schemas of streams that the script does not declare. `take(query, table)` receives the results.
+    """
+    back = script_look_back(cep, script) if cores() > 1 else None
     if back is None or sum(whole_table(name, data).nbytes for name, data in relations.items()) > COPIED:
         return None
 
-    own = copy.deepcopy(script)  # what the first bridge still renders is not shared with a thread
+    own = copy.deepcopy(script)  # threads must not share trees that the first bridge still renders
 
-    def twin() -> Bridge:
+    def new_bridge() -> Bridge:
         other = Bridge(open_database())
         for name, data in relations.items():
             create_relation(other.database, name, data)
         copy.deepcopy(own).install(other, inferred)
         return other
 
-    return Lanes(cep, script.queries, back, twin, take)
+    return Workers(cep, script.queries, back, new_bridge, take)
 
 
-def slices(stretches: Iterator[Chunk], back: int) -> Iterator[Slice]:
-    """The history cut between instants; what reading it raises comes after the slice that precedes it.
+def slices(chunks: Iterator[Chunk], back: int) -> Iterator[Slice]:
+    """The history in slices, cut between two timestamps. An error of reading is raised after the slice before it.
 
-    >>> def stretch(*times):
+    >>> def chunk(*times):
     ...     return {"s": pa.table({"ts": times})}
-    >>> found = list(slices(iter([stretch(*range(EVENTS)), stretch(EVENTS + 5, EVENTS + 6)]), back=10))
-    >>> [(each.first, each.until, each.last) for each in found]
+    >>> cut = list(slices(iter([chunk(*range(EVENTS)), chunk(EVENTS + 5, EVENTS + 6)]), back=10))
+    >>> [(each.first, each.until, each.last) for each in cut]
     [(None, 400004, False), (400005, None, True)]
-    >>> found[1].before[0]["s"]["ts"].to_pylist()
+    >>> cut[1].before[0]["s"]["ts"].to_pylist()
     [399994, 399995, 399996, 399997, 399998, 399999]
     """
     before: list[Chunk] = []
@@ -110,15 +115,15 @@ def slices(stretches: Iterator[Chunk], back: int) -> Iterator[Slice]:
     rows = size = 0
     stop: BaseException | None = None
     try:
-        for stretch in stretches:
-            start = min(_time(table, 0) for table in stretch.values())
+        for chunk in chunks:
+            start = min(_time(table, 0) for table in chunk.values())
             if (rows >= EVENTS or size >= BYTES) and start > max(_time(table, -1) for table in events[-1].values()):
                 yield Slice(before, events, first, start - 1)
                 before = list(drop_before([*before, *events], start - back - 1))
                 events, first, rows, size = [], start, 0, 0
-            events.append(stretch)
-            rows += row_count(stretch)
-            size += sum(table.nbytes for table in stretch.values())
+            events.append(chunk)
+            rows += row_count(chunk)
+            size += sum(table.nbytes for table in chunk.values())
     except Exception as error:
         stop = error
     yield Slice(before, events, first, None, last=stop is None)
@@ -126,44 +131,46 @@ def slices(stretches: Iterator[Chunk], back: int) -> Iterator[Slice]:
         raise stop
 
 
-class Told(NamedTuple):
-    """What a slice tells: its results by query, and the error that stopped it."""
+class SliceResult(NamedTuple):
+    """The results of a slice by query, and the error that stopped it."""
 
     results: dict[str, list[pa.Table]]
     stop: Exception | None
 
 
-class Lane:
-    """A bridge that gets some of the slices, one after the other, in a thread of its own."""
+class Worker:
+    """A bridge with a thread of its own, which computes one slice after the other."""
 
     def __init__(self, cep: Bridge, queries: Iterable[str], back: int) -> None:
         self.cep = cep
         self._back = back
         self._thread = ThreadPoolExecutor(1, "replay")
-        self._begun: list[Future[Told]] = []
-        self._seen: int | None = None
-        """All events up to this instant that its next results could look back at are in."""
-        self._found: dict[str, list[pa.Table]] = {name: [] for name in queries}
-        self._handles = [cep.add_output_processor(name, self._found[name].append, batch=True) for name in self._found]
+        self._tasks: list[Future[SliceResult]] = []
+        self._pushed_until: int | None = None
+        """All events up to this timestamp are in the bridge, as far as later results look back at them."""
+        self._results: dict[str, list[pa.Table]] = {name: [] for name in queries}
+        self._handles = [
+            cep.add_output_processor(name, tables.append, batch=True) for name, tables in self._results.items()
+        ]
 
-    def begin(self, part: Slice, end: Callable[[Bridge], None]) -> Future[Told]:
-        """Starts with a slice, when it is through with the one before; `end` is done after the last."""
-        self._begun = [told for told in self._begun if not told.done()]
-        self._begun.append(self._thread.submit(self._run, part, end))
-        return self._begun[-1]
+    def submit(self, part: Slice, end: Callable[[Bridge], None]) -> Future[SliceResult]:
+        """Queues a slice; `end` is called with the bridge after the last one."""
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks.append(self._thread.submit(self._run, part, end))
+        return self._tasks[-1]
 
     @property
-    def waiting(self) -> int:
-        """How many slices it has begun with and is not through with."""
-        return sum(not told.done() for told in self._begun)
+    def queued(self) -> int:
+        """The number of slices that are not finished."""
+        return sum(not task.done() for task in self._tasks)
 
     def close(self) -> None:
-        """Ends the thread, when it is through with what it has begun."""
+        """Ends the thread after the slice that it computes."""
         self._thread.shutdown(cancel_futures=True)
         for handle in self._handles:
             self.cep.remove_output_processor(handle)
 
-    def _run(self, part: Slice, end: Callable[[Bridge], None]) -> Told:
+    def _run(self, part: Slice, end: Callable[[Bridge], None]) -> SliceResult:
         stop: Exception | None = None
         try:
             self._push(part)
@@ -171,27 +178,29 @@ class Lane:
                 end(self.cep)
         except Exception as error:
             stop = error
-        told = {name: [_within(part, table) for table in tables] for name, tables in self._found.items()}
-        for tables in self._found.values():
+        results = {name: [_within(part, table) for table in tables] for name, tables in self._results.items()}
+        for tables in self._results.values():
             tables.clear()
-        return Told(told, stop)
+        return SliceResult(results, stop)
 
     def _push(self, part: Slice) -> None:
         if part.first is not None:
             begin = part.first - self._back - 1
-            for stretch in drop_before(part.before, begin if self._seen is None else max(begin, self._seen + 1)):
-                self.cep.push_tables(stretch)
-        for stretch in part.events:
-            self.cep.push_tables(stretch)
+            if self._pushed_until is not None:
+                begin = max(begin, self._pushed_until + 1)
+            for chunk in drop_before(part.before, begin):
+                self.cep.push_tables(chunk)
+        for chunk in part.events:
+            self.cep.push_tables(chunk)
         if part.until is not None and self.cep.now != part.until:
             self.cep.advance_time(part.until)
-        self._seen = part.until
+        self._pushed_until = part.until
 
 
-class Lanes:
-    """Bridges with the same queries, at most as many as there are cores: `cep`, and what `twin` makes when it is needed.
+class Workers:
+    """Workers with the same queries, at most one per core: the first has the bridge `cep`, the others `new_bridge()`.
 
-    Of results, `take(query, table)` is told in their order; `back` is what `look_back` says.
+    `take(query, table)` receives the results in their order. `back` is that of `script_look_back`.
     """
 
     def __init__(
@@ -199,71 +208,71 @@ class Lanes:
         cep: Bridge,
         queries: Iterable[str],
         back: int,
-        twin: Callable[[], Bridge],
+        new_bridge: Callable[[], Bridge],
         take: Callable[[str, pa.Table], None],
     ) -> None:
-        self._queries, self._back, self._twin, self._take = list(queries), back, twin, take
-        self._lanes = [Lane(cep, self._queries, back)]
-        self._last = self._lanes[0]
-        self._waiting: collections.deque[Future[Told]] = collections.deque()
+        self._queries, self._back, self._new_bridge, self._take = list(queries), back, new_bridge, take
+        self._workers = [Worker(cep, self._queries, back)]
+        self._latest = self._workers[0]
+        self._pending: collections.deque[Future[SliceResult]] = collections.deque()
 
-    def feed(self, stretches: Iterator[Chunk], end: Callable[[Bridge], None]) -> None:
-        """Runs it all, and does `end` to the bridge that has the end of the history.
+    def feed(self, chunks: Iterator[Chunk], end: Callable[[Bridge], None]) -> None:
+        """Computes the whole history, and calls `end` with the bridge that has the end of it.
 
-        What cannot be read, or refuses an event, is raised after the results before it were taken.
+        An error of reading or of a push is raised after the results before it were taken.
         """
         try:
-            for part in slices(stretches, self._back):
-                self._waiting.append(self._lane(part).begin(part, end))
-                if len(self._waiting) > cores():
-                    self._settle()
+            for part in slices(chunks, self._back):
+                self._pending.append(self._worker_for(part).submit(part, end))
+                if len(self._pending) > cores():
+                    self._take_next()
         finally:
-            while self._waiting:
-                self._settle()
+            while self._pending:
+                self._take_next()
 
-    def _settle(self) -> None:
-        """Has the results of the next slice taken; nothing that follows is, where not all of it was."""
-        told = self._waiting[0].result()
+    def _take_next(self) -> None:
+        """Takes the results of the next slice; after an error, those of the following slices are dropped."""
+        result = self._pending[0].result()
         try:
-            for name, tables in told.results.items():
+            for name, tables in result.results.items():
                 for table in tables:
                     self._take(name, table)
-            if told.stop is not None:
-                raise told.stop
+            if result.stop is not None:
+                raise result.stop
         except BaseException:
-            self._waiting.clear()
+            self._pending.clear()
             raise
-        self._waiting.popleft()
+        self._pending.popleft()
 
-    def _lane(self, part: Slice) -> Lane:
-        """What a slice goes to: the one that has least to do, which may be a new one."""
+    def _worker_for(self, part: Slice) -> Worker:
+        """The worker with the fewest slices, which may be a new one."""
         if part.first is None or part.overlaps():
-            return self._last
-        found = min(self._lanes, key=lambda lane: (lane.waiting, lane is not self._last))
-        if found.waiting >= AHEAD and len(self._lanes) < cores():
+            return self._latest
+        worker = min(self._workers, key=lambda each: (each.queued, each is not self._latest))
+        if worker.queued >= QUEUE and len(self._workers) < cores():
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of its queries was warned before
-                found = Lane(self._twin(), self._queries, self._back)
-            self._lanes.append(found)
-        self._last = found
-        return found
+                warnings.simplefilter("ignore")  # the first bridge has warned of the same queries
+                worker = Worker(self._new_bridge(), self._queries, self._back)
+            self._workers.append(worker)
+        self._latest = worker
+        return worker
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for lane in self._lanes:
-            lane.close()
-        for lane in self._lanes[1:]:
-            lane.cep.close()
+        for worker in self._workers:
+            worker.close()
+        for worker in self._workers[1:]:
+            worker.cep.close()
 
 
 def _within(part: Slice, table: pa.Table) -> pa.Table:
-    """The results of a slice's own time: others are of events that it only looks back at."""
+    """The results of a slice's own time, without those of the events that it only looks back at."""
     times = table.column(0).to_numpy()
-    kept = np.ones(len(times), np.bool_) if part.first is None else times >= part.first
-    kept &= True if part.until is None else times <= part.until
-    return table if kept.all() else table.filter(pa.array(kept))
+    own = np.ones(len(times), np.bool_) if part.first is None else times >= part.first
+    own &= True if part.until is None else times <= part.until
+    return table if own.all() else table.filter(pa.array(own))
 
 
 def _time(table: pa.Table, row: int) -> int:

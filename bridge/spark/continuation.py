@@ -33,7 +33,7 @@ def go_live(replay: Replay, cep: Bridge) -> None:
     Raises BridgeError for a bridge that has seen later events, or that keeps events back for others to come before.
     """
     if replay.relations:
-        raise BridgeError("the bridge that history goes into has tables of its own: create the relations there")
+        raise BridgeError("relations= does not go with into=: create the tables in the database of that bridge")
     if session_of(cep).reorders:
         raise BridgeError(
             "history cannot go into a bridge with lateness: its newest events would wait, and be told twice"
@@ -50,7 +50,7 @@ def go_live(replay: Replay, cep: Bridge) -> None:
 
 def _newest(replay: Replay) -> Iterator[dict[str, pa.Table]]:
     """The events that later results may look back at, by stream, in stretches of time."""
-    backs = [way.back for way in replay.fanouts.values()]
+    backs = [each.look_back for each in replay.partitionings.values()]
     bounded = [back for back in backs if back is not None]
     history = replay.timed
     since = history.first if len(bounded) < len(backs) else history.last - max(bounded, default=0) - 1

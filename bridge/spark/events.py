@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.errors import SourceError
-from bridge.history.script import Script, described_sources
+from bridge.history.script import Script, sources_of
 from bridge.sources.arrow import EARLIEST, as_arrow
 from bridge.sources.layout import Layout, layout_of
 from bridge.sources.source import ending_of, open_source, paths_of
@@ -52,7 +52,7 @@ def open_events(
     spark: SparkSession, script: Script, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
 ) -> list[Events]:
     """The events of each stream, in the order of the mapping; nothing is read yet but what tells the columns."""
-    return [_opened(spark, *described) for described in described_sources(script, sources, timestamp)]
+    return [_opened(spark, *described) for described in sources_of(script, sources, timestamp)]
 
 
 def _opened(spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None) -> Events:

@@ -7,7 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge import query
-from bridge.history.pieces import stateless
+from bridge.history.pieces import is_stateless
 from bridge.query.nodes import Node
 from bridge.query.row_pattern import PerMatch
 from bridge.spark.columns import FIRST, MOMENT
@@ -28,7 +28,7 @@ def with_first_row(node: Node) -> Node | None:
             return None
         hidden = FIRST if _is_a_row_a_match(below) else (*FIRST, *MOMENT)
         return dataclasses.replace(node, input=below, columns=(*node.columns, *map(_as, hidden)))
-    if not isinstance(node, query.MatchRecognize) or not stateless(node.input):
+    if not isinstance(node, query.MatchRecognize) or not is_stateless(node.input):
         return None
     first = [
         exp.Alias(this=exp.First(this=column(of)), alias=exp.to_identifier(name, quoted=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from bridge.history.pieces import Path, in_words
+from bridge.history.pieces import Path, key_description
 from bridge.spark.big_partitions import NO_STRANDS, Strands
 
 
@@ -24,8 +24,8 @@ class Group:
         if self.back is not None:
             return f"slices of time, each looking back {self.back} ms"
         if self.strands.found:
-            return f"{f'{in_words(self.keys)}; ' if self.strands.rest else ''}{self.strands.told}"
-        return in_words(self.keys)
+            return f"{f'{key_description(self.keys)}; ' if self.strands.rest else ''}{self.strands.told}"
+        return key_description(self.keys)
 
 
 def in_one_pass(groups: Iterable[Group]) -> list[Group]:

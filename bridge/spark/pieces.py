@@ -1,6 +1,6 @@
 """Replay on Spark: the history in pieces, each through the bridge itself on an executor, results in one order.
 
-A piece is a slice of time, or all rows of some keys (`fanout`); `task` is what is done with it.
+A piece is a slice of time, or all rows of some keys (`partitioning`); `task` is what is done with it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from bridge.engine.bridge import Bridge
 from bridge.engine.connect import connect
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError
-from bridge.history.pieces import Path, fanout
-from bridge.history.script import Script, schema_for, undeclared
+from bridge.history.pieces import Path, partitioning
+from bridge.history.script import Script, inferred_schemas, schema_for
 from bridge.query.nodes import MatchRecognize, Node, Stream, walk
 from bridge.rewrite import write_requests
 from bridge.sources.arrow import milliseconds
@@ -111,8 +111,9 @@ class Replay:
         self.relations, self.writes = self.given, NO_WRITES
         self._separate_writes()
         with self.checked() as cep:
-            self.fanouts = {
-                name: self.writes.way(name, fanout(name, session_of(cep).catalogue)) for name in self.script.queries
+            catalogue = session_of(cep).catalogue
+            self.partitionings = {
+                name: self.writes.restricted(name, partitioning(name, catalogue)) for name in self.script.queries
             }
             self.writes.learn(cep)
             self.schemas = {name: result_schema(cep, name) for name in self.script.queries}
@@ -151,7 +152,7 @@ class Replay:
 
     def install(self, cep: Bridge) -> None:
         """Registers the streams in a bridge and creates the queries there."""
-        self.script.install(cep, undeclared(self.script, {events.stream: events for events in self.events}))
+        self.script.install(cep, inferred_schemas(self.script, {events.stream: events for events in self.events}))
 
     def _until_end(self, events: Events) -> Events:
         if self.end is None:
@@ -193,14 +194,14 @@ class Replay:
         found: dict[tuple[Any, ...], list[str]] = {}
         backs: dict[tuple[Any, ...], int] = {}
         for name in names:
-            way = self.fanouts[name]
-            keys = self.usable(way.keys)
-            sliced = way.back is not None and (not keys or self._slices(way.back) > 1 or self.history.count == 0)
+            back = self.partitionings[name].look_back
+            keys = self.usable(self.partitionings[name].keys)
+            sliced = back is not None and (not keys or self._slices(back) > 1 or self.history.count == 0)
             strands = NO_STRANDS if sliced else self._strands(name, keys)
             key = ("time",) if sliced else (strands, *sorted(keys.items()))
             found.setdefault(key, []).append(name)
-            if sliced and way.back is not None:
-                backs[key] = max(backs.get(key, 0), way.back)
+            if sliced and back is not None:
+                backs[key] = max(backs.get(key, 0), back)
         return in_one_pass(
             Group(tuple(names), backs.get(key), dict(key[1:]), key[0] if key not in backs else NO_STRANDS)
             for key, names in found.items()
@@ -273,12 +274,12 @@ class Replay:
         return "\n".join(f"-- {line}" for line in lines) + f"\n{told.getvalue().strip()}"
 
     def _why(self, name: str, group: Group) -> Iterator[str]:
-        way, asked = self.fanouts[name], self._bounded([name]).get(name)
+        reason, asked = self.partitionings[name].reason, self._bounded([name]).get(name)
         if group.strands.found:
             yield group.strands.why
         elif group.back is None and not group.keys:
-            if way.why:
-                yield way.why
+            if reason:
+                yield reason
             if asked is not None and (why := why_whole(asked, self.streams, {})):
                 yield why
             elif asked is None and any(isinstance(node, MatchRecognize) for node in walk(self._nodes[name])):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.errors import BridgeError
-from bridge.history.pieces import in_words
+from bridge.history.pieces import key_description
 from bridge.history.script import Script
 from bridge.sources.arrow import EARLIEST
 from bridge.spark.columns import FILE_BITS, PIECE, PLACE, STREAM_BITS, TIME, spark_schema
@@ -58,14 +58,14 @@ def stream(
 def _streamed(replay: Replay, name: str, lateness: Any, pieces: int | None) -> DataFrame:
     from pyspark.sql.streaming.state import GroupStateTimeout
 
-    keys = replay.usable(replay.fanouts[name].apart)
+    keys = replay.usable(replay.partitionings[name].unordered_keys)
     count = (pieces or replay.cores) if keys else 1
     task, events = replay.unbounded(name, keys, count)
     late = 0 if lateness == 0 else duration(lateness)
     # Spark leaves out what is at the watermark, a bridge what is before it
     packed = events.mapInArrow(_pack, PACKED).withWatermark("at", f"{late + 1} milliseconds")
     results = packed.groupBy("piece").applyInPandasWithState(
-        Piece(task, name, f"pieces={count}, {in_words(keys)}").run,
+        Piece(task, name, f"pieces={count}, {key_description(keys)}").run,
         "rows binary",
         STATE,
         "append",

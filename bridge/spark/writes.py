@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError, QueryError
-from bridge.history.pieces import Fanout
+from bridge.history.pieces import Partitioning
 from bridge.history.script import Script
 from bridge.query.nodes import walk
 from bridge.query.scripts import ReadSQL, UpdateSQL
@@ -116,10 +116,10 @@ class Writes:
     kinds: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     """The columns of the rows that each gets, with `ts`, by the same names."""
 
-    def way(self, name: str, found: Fanout) -> Fanout:
+    def restricted(self, name: str, found: Partitioning) -> Partitioning:
         """How a query can be cut: letters by time alone, as their events are numbered through."""
         if self.serial:
-            return Fanout(None, {}, "one event reads what those before it wrote")
+            return Partitioning(None, {}, "one event reads what those before it wrote")
         return dataclasses.replace(found, keys={}) if name in self.writers else found
 
     def learn(self, cep: Bridge) -> None:

@@ -69,11 +69,11 @@ def pieces(seed: int) -> int:
     schemas = dict.fromkeys(epl_histories.STREAMS, epl_histories.SCHEMA)
     history = History(Case(schemas, queries, tuple((stream, row[1:], row[0]) for stream, row in events)))
     whole, way = history.whole()["q0"], history.ways["q0"]
-    if way.back is not None:
-        assert history.sliced("q0", way.back, random.Random(seed)) == whole, text
+    if way.look_back is not None:
+        assert history.sliced("q0", way.look_back, random.Random(seed)) == whole, text
     if way.keys:
         assert history.keyed("q0", way.keys) == whole, (text, way.keys)
-    return (way.back is not None) + bool(way.keys)
+    return (way.look_back is not None) + bool(way.keys)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -101,7 +101,7 @@ def together(several: Iterable[Asked]) -> Asked:
 
 def grouped(several: Iterable[Asked], size: int) -> Iterator[list[Asked]]:
     """So many in each, those together that look back alike: slices begin as much earlier as any of theirs wants."""
-    found = sorted(several, key=lambda one: (one.back is None, one.back or 0))
+    found = sorted(several, key=lambda one: (one.look_back is None, one.look_back or 0))
     yield from (found[at : at + size] for at in range(0, len(found), size))
 
 
@@ -129,7 +129,7 @@ def _renamed(case: Case, own: str) -> Case:
 
 def _of_case(case: Case) -> Asked:
     history = History(case)
-    backs = [way.back for way in history.ways.values()]
+    backs = [way.look_back for way in history.ways.values()]
     order = list(history.schemas)
     events = sorted(history.case.events, key=lambda event: (event[2], order.index(event[0])))
     schemas = {name: case.schemas[name] for name in order}

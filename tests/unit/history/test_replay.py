@@ -15,7 +15,7 @@ import pytest
 
 import bridge
 from bridge.cli.demo import SCRIPT, exchange
-from bridge.history.results import Tables
+from bridge.history.results import ResultTables
 from bridge.history.script import Script
 from tests.random.test_differential import prepare, same_rows
 from tests.support.generate import Case, random_case
@@ -111,12 +111,12 @@ def test_pairs_that_are_still_to_come_hold_nothing_up() -> None:
             seen.append(len(told))
             yield {"a": ts}, ts
 
-    def take(self: Tables, name: str, rows: pa.Table) -> None:
+    def take(self: ResultTables, name: str, rows: pa.Table) -> None:
         told.extend(rows["ts"].to_pylist())
 
     with (
         mock.patch("bridge.sources.tables.PAIRS", 3),
-        mock.patch.object(Tables, "take", take),
+        mock.patch.object(ResultTables, "take", take),
         bridge.connect() as cep,
     ):
         bridge.replay({"s": pairs()}, {"n": "SELECT a FROM s"}, into=cep)
@@ -194,10 +194,10 @@ def test_out_writes_a_file_a_query_and_nothing_half_made(tmp_path: Path) -> None
     ("arguments", "error", "message"),
     [
         ((TRADES, HIGH, "flink"), bridge.BridgeError, "unknown engine 'flink'; use 'local' or 'spark'"),
-        ((TRADES, HIGH), bridge.SourceError, "a Table alone does not say .*: sources are given as {'stream': source}"),
-        (("trades.csv", HIGH), bridge.SourceError, "'trades.csv' alone does not say .* {'stream': source}"),
+        ((TRADES, HIGH), bridge.SourceError, "a Table is given without its stream: write {'stream': source}"),
+        (("trades.csv", HIGH), bridge.SourceError, "'trades.csv' is given without its stream: write {'stream': source}"),
         (([({"symbol": "A"}, 1)], {"q": "SELECT a FROM s[a INTEGER]"}), bridge.SourceError,
-         "events of one are given as {'stream': events}"),
+         "write {'stream': events} for the"),
         (({"trades": TRADES}, {"q": "SELECT t.price FROM trades t, firms f WHERE t.symbol = f.code"}), bridge.QueryError,
          r"(?s)unknown stream or table 'firms'; a table is given as relations={'firms': table} \(line 1, column 31.*\^"),
         (({"trades": TRADES}, {"q": "SELECT price FROM trades UNION ALL SELECT price FROM trade"}), bridge.QueryError,
@@ -306,5 +306,8 @@ def _columns(table: pa.Table) -> list[list[Any]]:
 
 
 def test_relations_are_those_of_the_bridge_that_history_goes_into() -> None:
-    with bridge.connect() as cep, pytest.raises(bridge.BridgeError, match="tables of its own"):
+    with (
+        bridge.connect() as cep,
+        pytest.raises(bridge.BridgeError, match="create the tables in the database of that bridge"),
+    ):
         bridge.replay([], {"q": "SELECT a FROM s[a INTEGER]"}, into=cep, relations={"r": pa.table({"a": [1]})})

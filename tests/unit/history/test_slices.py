@@ -19,7 +19,7 @@ import bridge
 from bridge.cli import main
 from bridge.errors import DatabaseError
 from bridge.history import slices as parallel
-from bridge.history.results import Tables
+from bridge.history.results import ResultTables
 from bridge.spark.task import needed
 from tests.random.test_differential import LONG, same_rows
 from tests.support.generate import random_case
@@ -35,7 +35,7 @@ def cut(cores: int, rows: int) -> Iterator[None]:
     """So many bridges, and so many events a slice, of which half are read, and taken, at a time."""
     half = max(1, rows // 2)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.multiple(parallel, cores=lambda: cores, EVENTS=rows, AHEAD=0))
+        stack.enter_context(mock.patch.multiple(parallel, cores=lambda: cores, EVENTS=rows, QUEUE=0))
         stack.enter_context(mock.patch.multiple(DuckDB, chunk_size=half, arrow_chunk_size=half))
         for module in ("source", "tables"):
             stack.enter_context(mock.patch(f"bridge.sources.{module}.ROWS", half))
@@ -45,26 +45,26 @@ def cut(cores: int, rows: int) -> Iterator[None]:
 def differs(seed: int) -> int:
     """Compares the queries of a case that can be cut; how many bridges took part."""
     history = History(random_case(seed))
-    bounded = [name for name, way in history.ways.items() if way.back is not None]
+    bounded = [name for name, way in history.ways.items() if way.look_back is not None]
     if not bounded:
         return 0
     case = dataclasses.replace(history.case, queries=dict(needed(history.case.queries.items(), bounded)))
     history = History(case)
     whole = history.whole()
-    lanes: list[parallel.Lanes] = []
-    made = parallel.Lanes.__enter__
+    workers: list[parallel.Workers] = []
+    made = parallel.Workers.__enter__
 
-    def entered(self: parallel.Lanes) -> parallel.Lanes:
-        lanes.append(self)
+    def entered(self: parallel.Workers) -> parallel.Workers:
+        workers.append(self)
         return made(self)
 
     rng = Random(seed)
     turns = mock.patch.object(parallel.Slice, "overlaps", lambda self: rng.random() < 0.2)
-    with cut(3, rng.choice([2, 3, SHORT])), turns, mock.patch.object(parallel.Lanes, "__enter__", entered):
+    with cut(3, rng.choice([2, 3, SHORT])), turns, mock.patch.object(parallel.Workers, "__enter__", entered):
         found = history.whole()
     for name, rows in whole.items():
         assert same_rows(rows, found[name]), (seed, name)
-    return len(lanes[0]._lanes) if lanes else 0
+    return len(workers[0]._workers) if workers else 0
 
 
 def test_slices_give_the_rows_of_the_whole():
@@ -113,7 +113,7 @@ def test_an_interruption_leaves_no_gap():
     with (
         cut(3, SHORT),
         pytest.raises(KeyboardInterrupt),
-        mock.patch.object(Tables, "take", lambda self, *of: take(*of)),
+        mock.patch.object(ResultTables, "take", lambda self, *of: take(*of)),
     ):
         bridge.replay({"s": table}, {"n": "SELECT a FROM s"})
     assert kept == list(range(len(kept)))
@@ -122,7 +122,7 @@ def test_an_interruption_leaves_no_gap():
 def test_what_stands_in_a_database_of_ones_own_goes_through_one_bridge():
     """Its state is there afterwards."""
     table = pa.table({"ts": range(60), "a": range(60)})
-    with cut(3, SHORT), mock.patch.object(parallel.Lanes, "feed", side_effect=AssertionError):
+    with cut(3, SHORT), mock.patch.object(parallel.Workers, "feed", side_effect=AssertionError):
         with bridge.connect() as cep:
             found = bridge.replay({"s": table}, {"n": "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 5 MS)"}, into=cep)
             assert cep.now == 59

@@ -13,7 +13,7 @@ import pytest
 
 import bridge
 from bridge.errors import SourceError
-from bridge.history.pieces import fanout
+from bridge.history.pieces import partitioning
 from bridge.spark.pieces import Replay
 from tests.unit.engine import test_nested as nested
 from tests.unit.frontends import test_epl_types as types
@@ -131,7 +131,7 @@ def test_the_keys_are_parts(name: str, keys: dict[str, Any]) -> None:
     with bridge.connect() as cep:
         cep.register_stream("s", HOME)
         cep.create_query("q", BY_PARTS[name])
-        assert fanout("q", cep._catalogue).keys == keys
+        assert partitioning("q", cep._catalogue).keys == keys
 
 
 def test_a_place_in_a_list_is_no_key(spark: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 import bridge
 from bridge import query as q
 from bridge.engine.rows import arrow_table
-from bridge.history.pieces import Fanout, fanout
+from bridge.history.pieces import Partitioning, partitioning
 from bridge.history.script import Script
 from bridge.sources.layout import layout_of
 from bridge.sources.relations import create_relation
@@ -45,8 +45,8 @@ def differs(seed: int) -> None:
     history = History(case)
     whole = history.whole()
     for name, way in history.ways.items():
-        if way.back is not None:
-            assert same_rows(whole[name], history.sliced(name, way.back, Random(seed))), (seed, name, "slices")
+        if way.look_back is not None:
+            assert same_rows(whole[name], history.sliced(name, way.look_back, Random(seed))), (seed, name, "slices")
         if way.keys:
             assert same_rows(whole[name], history.keyed(name, way.keys)), (seed, name, "keys", way.keys)
 
@@ -69,7 +69,7 @@ class History:
             for name, node in case.queries.items():
                 cep.create_query(name, node)
             entries = {name: cep._catalogue.query_entry(name) for name in case.queries}
-            self.ways: dict[str, Fanout] = {name: fanout(name, cep._catalogue) for name in case.queries}
+            self.ways: dict[str, Partitioning] = {name: partitioning(name, cep._catalogue) for name in case.queries}
             self.nodes = {name: entry.resolved.node for name, entry in entries.items()}
             self.shapes = {name: arrow_table(entry.fields, []).schema for name, entry in entries.items()}
 
@@ -165,8 +165,8 @@ def test_what_looks_back_without_bound_and_mixes_keys_is_one_piece():
     with bridge.connect() as cep:
         cep.register_stream("s", "k INTEGER, a INTEGER")
         cep.create_query("last", q.Aggregate(q.Window(q.Stream("s"), "ROWS 5"), ["SUM(a) AS n"]))
-        found = fanout("last", cep._catalogue)
-    assert found.back is None and not found.keys and "without bound" in found.why
+        found = partitioning("last", cep._catalogue)
+    assert found.look_back is None and not found.keys and "without bound" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -180,4 +180,4 @@ def test_matches_whose_first_rows_are_not_known_are_one_piece(above: str):
         cep.register_stream("s", "k INTEGER, a INTEGER")
         cep.create_query("some", "SELECT k, a FROM s WHERE a > 1")
         cep.create_query("m", above.format(mr=mr))
-        assert not fanout("m", cep._catalogue).keys
+        assert not partitioning("m", cep._catalogue).keys

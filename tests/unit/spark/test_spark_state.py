@@ -46,7 +46,7 @@ def differs(seed: int) -> None:
     lateness = Random(seed).choice([0, 3, 20])
     steps = arrivals(history, lateness, Random(seed))
     for name, rows in live(history, steps, lateness).items():
-        for keys in {(): None, tuple(sorted(history.ways[name].apart.items())): None}:
+        for keys in {(): None, tuple(sorted(history.ways[name].unordered_keys.items())): None}:
             found = streamed(history, name, dict(keys), steps, lateness)
             assert same_rows(sorted(rows, key=str), sorted(found, key=str)), (seed, name, keys)
 
@@ -112,7 +112,7 @@ def test_what_an_operator_knows_goes_on(name: str) -> None:
     steps = [whole.slice(at, 4) for at in range(0, len(whole), 4)]
     rows = live(history, steps, 2)["q"]
     assert rows
-    assert sorted(streamed(history, "q", history.ways["q"].apart, steps, 2), key=str) == sorted(rows, key=str)
+    assert sorted(streamed(history, "q", history.ways["q"].unordered_keys, steps, 2), key=str) == sorted(rows, key=str)
 
 
 def test_the_state_of_other_queries_is_refused() -> None:

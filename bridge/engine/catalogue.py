@@ -18,7 +18,7 @@ from bridge.frontends.epl.declarations import Declarations
 from bridge.query.epl_state import StateTable
 from bridge.query.nodes import Node
 from bridge.query.scripts import Script
-from bridge.rewrite import Flow, Source
+from bridge.rewrite import Flow, NamedSource
 from bridge.rewrite.optimize import optimize
 from bridge.rewrite.optimize.constants import signature
 from bridge.rewrite.plan import Operator
@@ -237,16 +237,18 @@ class Catalogue:
         """The types of a resolved node's columns."""
         return {field.name: field.type for field in resolve(node, self).fields}
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> NamedSource:
         """What a resolved name stands for in the network."""
         if entry := self.streams.get(name.lower()):
             key = frozenset([entry.name.lower()])
-            return Source(tuple(entry.schema.names), inbox=entry.inbox, sources=key)
+            return NamedSource(tuple(entry.schema.names), inbox=entry.inbox, sources=key)
         if found := self.queries.get(name.lower()):
             names = tuple(field.name for field in found.fields)
-            return Source(names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed)
+            return NamedSource(
+                names, node=found.resolved.node, epoch=found.epoch, sources=found.sources, timed=found.timed
+            )
         schema = self.database.relation(name)
-        return Source(tuple(schema.names) if schema else ())
+        return NamedSource(tuple(schema.names) if schema else ())
 
     def readers(self, name: str) -> list[str]:
         """The queries whose tree names this stream or query."""

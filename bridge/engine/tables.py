@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bridge.rewrite.network import CLOCK
-from bridge.rewrite.plan import Insert, Operator, RowCountProbe, Step, Table, indexing
+from bridge.rewrite.plan import Insert, Operator, PlannedTable, RowCountProbe, Step, indexing
 from windows.databases import Database
 from windows.schema import Schema
 from windows.sql import identifier, table
@@ -53,7 +53,7 @@ class Tables:
         settings = ", ".join(f"{self.quoted(name)} = {value}" for name, value in values.items())
         self._database.execute(f"UPDATE {self.quoted(CLOCK)} SET {settings}")
 
-    def make(self, made: Table) -> None:
+    def make(self, made: PlannedTable) -> None:
         """Makes a table of a plan, with its indexes."""
         self._execute(made.create())
         self.names.append(made.name)
@@ -68,7 +68,7 @@ class Tables:
         self._execute(exp.Drop(tables=[table(name)], kind="TABLE", exists=True))
         self.names.remove(name)
 
-    def missing(self, operator: Operator) -> dict[str, Table]:
+    def missing(self, operator: Operator) -> dict[str, PlannedTable]:
         """The tables of an operator that are made only when it has become long, and are not yet."""
         return {made.name: made for made in operator.tables if made.is_late and made.name not in self.names}
 

@@ -8,7 +8,7 @@ from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.joins import correlate as correlate
 from bridge.rewrite.joins import lookup as lookup
 from bridge.rewrite.matching import match as match
-from bridge.rewrite.network import Network, Source
+from bridge.rewrite.network import NamedSource, Network
 from bridge.rewrite.patterns import eager_match as eager_match
 from bridge.rewrite.patterns import match_recognize as match_recognize
 from bridge.rewrite.patterns import temporal_match as temporal_match
@@ -21,4 +21,4 @@ from bridge.rewrite.tables import changed_window as changed_window
 from bridge.rewrite.tables import stores as stores
 from bridge.rewrite.tables import variables as variables
 
-__all__ = ["Flow", "Need", "Network", "Source"]
+__all__ = ["Flow", "NamedSource", "Need", "Network"]

@@ -1,4 +1,4 @@
-"""The pieces the rewriting is made of: selections that need no sub-query for a filter or a map, and flows of rows."""
+"""Selections, to which a filter or a map adds no sub-query, and flows: the rows that an operator emits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from windows.sql import aliased, column, column_of, lexicographically_before, nu
 from windows.times import NEVER
 
 TIMES = ("ts", "seq", "_expires")
-"""Columns of every flow besides its order: time and number of the row, and when it leaves the window."""
+"""Columns of every flow besides its order: time and number of the row, and its expiry from the window."""
 
 
 class Need(enum.IntEnum):
-    """How much of an operator is wanted: what it gives, its arrivals in a table, or also its window's content."""
+    """What a reader needs of an operator: its result as a SELECT, its arrivals in a table, or its window's content, too."""
 
     RESULT = 0
     ARRIVALS = 1
@@ -27,7 +27,7 @@ class Need(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """`SELECT columns FROM source WHERE conditions`, in parts; a filter or map changes the parts, adding no sub-query."""
+    """`SELECT columns FROM source WHERE conditions`, in parts; a filter or map changes the parts."""
 
     source: exp.Expr
     columns: Mapping[str, exp.Expr]
@@ -39,7 +39,7 @@ class Selection:
         return cls(source, {name: column(name) for name in names})
 
     def value(self, expression: exp.Expr, alias: str | None = None) -> exp.Expr:
-        """An expression over this selection's columns, as one over its source's (which may be called `alias`)."""
+        """An expression over this selection's columns as one over its source's columns, qualified by `alias`."""
 
         def substituted(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
@@ -53,11 +53,11 @@ class Selection:
         return dataclasses.replace(self, conditions=(*self.conditions, self.value(condition)))
 
     def project(self, columns: Mapping[str, exp.Expr]) -> Selection:
-        """The same rows with other columns, given over this selection's."""
+        """The same rows with other columns, which are expressions over this selection's."""
         return dataclasses.replace(self, columns={name: self.value(value) for name, value in columns.items()})
 
     def item(self, alias: str) -> exp.Expr:
-        """The source as a FROM item called `alias`."""
+        """The source as an item of FROM with this alias."""
         return exp.alias_(self.source.copy(), alias, table=True, quoted=True)
 
     def conditions_of(self, alias: str) -> list[exp.Expr]:
@@ -72,25 +72,25 @@ class Selection:
 
 
 class LastRows(NamedTuple):
-    """What a ROWS window holds: the last `size` rows, of each value of `keys` by itself. Its table has the rows `kept`."""
+    """What a ROWS window holds: the last `size` rows per value of `keys`. `rows` selects them from its table."""
 
     size: int
     keys: tuple[exp.Expr, ...]
-    kept: Selection
+    rows: Selection
 
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """What an operator hands on.
+    """The rows that an operator emits.
 
-    `order` names the columns that order rows of one (ts, seq) (none: there is one row at most). `counted` content has
-    `OUT`: which row pushed a row out of a ROWS window. `timed` rows may come with time alone and
-    then have seq 0, which stands before every event of that ts. `jumping` arrivals are a window's whole content;
-    `jump` names the columns that tell apart the jumps of one (ts, seq).
-    `late`: what an event changes here comes after all that it is told to has seen it.
-    `size` is the one time for which every row is valid, where there is one. `last`: of a window of so many rows, by the
-    values of these expressions, whose content has `NTH`. `variants`: the ways to write the arrivals of a result that is
-    not in a table, where there are several; `brief` and `long` ones compare a push with the `window` (milliseconds).
+    `arrivals` are the rows of the present push, `content` those of the window. `order` names the columns that order rows
+    of one (ts, seq); without them there is one row at most. Content that is `counted` has the columns `OUT`: the row that
+    evicted a row from a ROWS window. `timed` rows may come as time passes; they have seq 0, which stands before every
+    event of that ts. `jumping` arrivals are a window's whole content; `jump` names the columns that identify the jumps of
+    one (ts, seq). `late`: readers of an event see this content as it was before the event. `size`: the milliseconds for
+    which every row is valid, where that is one number. `last`: the ROWS window, whose content has `NTH`. `variants`: the
+    ways to write the arrivals of a result that is not in a table; `brief` and `long` ones compare a push with the
+    `window` (milliseconds).
     """
 
     names: tuple[str, ...]
@@ -110,7 +110,7 @@ class Flow:
 
     @property
     def system(self) -> tuple[str, ...]:
-        """The bridge's own columns of the arrivals."""
+        """The columns of the arrivals that are not attributes."""
         return (*TIMES, *self.order)
 
     @property
@@ -120,7 +120,7 @@ class Flow:
 
     @property
     def is_last_rows(self) -> bool:
-        """Whether what it holds is a window's last rows, which their numbers alone order."""
+        """Whether its content is the last rows of a window, ordered by their numbers alone."""
         numbered = self.last is not None and self.content is not None and NTH in self.content.columns
         return numbered and not (self.timed or self.order or self.jumping or self.late)
 
@@ -161,19 +161,19 @@ PLAIN = (
     exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
     exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Between, exp.Add, exp.Sub, exp.Neg,
 )  # fmt: skip
-"""What no value fails on."""
+"""Expressions that fail for no value."""
 
 OUT = ("_out_ts", "_out", "_out_place")
-"""Columns of `counted` content: ts, seq and place of the row that pushed this one out."""
+"""Columns of `counted` content: ts, seq and place of the row that evicted this one."""
 
 NTH = "_nth"
 """Column of the content of a ROWS window: the row's number among those of its key."""
 
 AT_LEAST = "at_least"
-"""Marks a number in whose place a greater one does as well: more rows are read than are asked for."""
+"""Marks a number that may be replaced by a greater one: more rows are read, the results are the same."""
 
 INSERTED = 1_000_000_000
-"""The place from which on rows of a window that events change are those that an event inserts, after what it changes."""
+"""The first place of rows that an event inserts into a window that events change; rows that it changes have lower ones."""
 
 FROM = "_from"
 """Column of a result over a whole jump: the first place of the jump's rows."""
@@ -182,9 +182,9 @@ _SYSTEM = {*TIMES, "_place", *OUT, NTH}
 
 
 def not_later(row: str, than: str, order: tuple[str, ...], timed: bool, strictly: bool = False) -> exp.Expr:
-    """Whether the row of alias `row` stands before the one of alias `than`, or is the same one.
+    """Whether the row of alias `row` stands before the row of alias `than`, or is the same row.
 
-    The first condition alone bounds the rows by one column, which is what a join or an index can use.
+    The first condition bounds the rows by one column, which a join or an index can use.
     """
     columns = ("ts", "seq", *order) if timed else ("seq", *order)
     *others, final = columns
@@ -207,11 +207,11 @@ def valid(
     bounded: bool = False,
     spared: exp.Expr | None = None,
 ) -> list[exp.Expr]:
-    """Whether a row of the window (alias `row`) is still in it when the row `at` has arrived.
+    """Whether a row of the window (alias `row`) has not expired when the row `at` has arrived.
 
-    `order`: what tells the rows of one event apart, where `at` is a row of the same flow. `bounded` adds that the row
-    is not newer than `at` by time, too: an index on time then finds just the rows of a sliding window. Rows that are
-    `spared` stay though other rows push them out; theirs is the same instant.
+    `order`: the columns that order the rows of one event, where `at` is a row of the same flow. `bounded` adds that the
+    row is not newer than `at`, so that an index on time finds only the rows of a sliding window. Rows for which `spared`
+    holds stay though rows of the same instant evict them.
     """
     conditions: list[exp.Expr] = [exp.LT(this=column_of(at, "ts"), expression=column_of(row, "_expires"))]
     if flow.size is not None and flow.size != NEVER:
@@ -230,10 +230,12 @@ def valid(
     return conditions
 
 
-def seen(row: str, at: str, flow: Flow, timed: bool, strictly: bool = False, bounded: bool = False) -> list[exp.Expr]:
-    """Whether a row of another window (alias `row`) has come when the row `at` arrives, and is in it still.
+def arrived_and_valid(
+    row: str, at: str, flow: Flow, timed: bool, strictly: bool = False, bounded: bool = False
+) -> list[exp.Expr]:
+    """Whether a row of another window (alias `row`) has arrived before the row `at`, and has not expired.
 
-    Rows of its own event have come, too, but `strictly`; of a window that is `late` it sees what was before the event.
+    Rows of the same event count unless `strictly`; a `late` window is seen as it was before the event.
     """
     if not flow.late:
         return [not_later(row, at, (), timed, strictly), *valid(row, at, flow, timed=timed, bounded=bounded)]

@@ -20,7 +20,7 @@ from bridge.query.nodes import Node
 from bridge.query.scripts import ReadSQL
 from bridge.rewrite.derived_window import leaving_with, purge_expired_results
 from bridge.rewrite.flow import TIMES, Flow, Need, Selection
-from bridge.rewrite.plan import Insert, Operator, Purge, Table
+from bridge.rewrite.plan import Insert, Operator, PlannedTable, Purge
 from bridge.rewrite.settings import Settings
 from bridge.rewrite.state_changes import StateChanges
 from bridge.rewrite.variants import Variants
@@ -41,7 +41,7 @@ CLOCK = "cep_clock"
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class NamedSource:
     """What a name in FROM stands for in the network: a stream's inbox, or another query's tree."""
 
     names: tuple[str, ...]
@@ -52,14 +52,14 @@ class Source:
     timed: bool = False
 
 
-class Sources(Protocol):
+class NetworkNames(Protocol):
     """What names stand for: streams and queries, data stores (None: the bridge's own database), columns' types."""
 
     outbox: Outbox
     stores: Stores
     tables: dict[str, StateTable]
 
-    def source(self, name: str) -> Source: ...
+    def source(self, name: str) -> NamedSource: ...
     def store(self, name: str | None) -> Database: ...
     def types(self, node: Node) -> dict[str, str]: ...
 
@@ -69,7 +69,7 @@ class Network:
     what came before them, so a query's results do not depend on which other queries exist. `reader` is the epoch of the
     query at hand, which reads others' results from then on; `epoch` is that of the tree at hand, perhaps another's."""
 
-    def __init__(self, database: Database, names: Sources, settings: Settings = DEFAULTS) -> None:
+    def __init__(self, database: Database, names: NetworkNames, settings: Settings = DEFAULTS) -> None:
         self.database = database
         self.settings = settings
         self.source = names.source
@@ -336,7 +336,7 @@ def as_inserted(node: Node, network: Network) -> bool:
 def add_table(
     operator: Operator, name: str, like: exp.Query, indexes: tuple[tuple[str, ...], ...] = (), is_late: bool = False
 ) -> None:
-    operator.tables.append(Table(name, like, indexes, is_late))
+    operator.tables.append(PlannedTable(name, like, indexes, is_late))
 
 
 def indexed_by(time: str, rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:

@@ -19,14 +19,14 @@ from windows.sql import derived_table, identifier, table
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
-    """A table of state: its columns come with the SELECT that would fill it, so the database knows their types best."""
+class PlannedTable:
+    """A table of state, created with the columns of a SELECT that would fill it: the database knows their types best."""
 
     name: str
     like: exp.Query
     indexes: tuple[tuple[str, ...], ...] = ()
     is_late: bool = False
-    """Whether it is made only when its operator has become long."""
+    """Whether it is created only when the window of its operator has become long."""
 
     def create(self) -> exp.Expr:
         """`CREATE TABLE name AS SELECT …` without a row."""
@@ -58,7 +58,7 @@ def indexing(name: str, indexes: Sequence[Sequence[str]]) -> list[exp.Expr]:
 
 
 def _shaped(name: str) -> exp.Expr:
-    """A column of a new table. What is computed has no type in SQLite, and an index over it serves no comparison."""
+    """A column of a new table. A computed column has no type in SQLite, where an index over it serves no comparison."""
     column = exp.column(name, quoted=True)
     return exp.alias_(exp.cast(column, "BIGINT"), name, quoted=True) if name == "_expires" else column
 
@@ -86,37 +86,37 @@ class Insert:
 
 @dataclasses.dataclass(frozen=True)
 class PaneInsert(Insert):
-    """Adds what is kept together of rows that have come: housekeeping, too, after so many events."""
+    """Adds panes, the aggregates of rows that have arrived: housekeeping, every `every` events."""
 
     every: int = 1
 
     def is_due(self, before: int, now: int) -> bool:
-        """Whether it is to be done when so many events have come, and it was done when as many had as `before`."""
+        """Whether it is due after `now` events, if it was run last after `before` events."""
         return now // self.every > before // self.every
 
 
 @dataclasses.dataclass(frozen=True)
 class RowCountProbe:
-    """Whether a table has more rows than so many."""
+    """Whether a table has more than `rows` rows."""
 
     table: str
     rows: int
 
     def statement(self) -> exp.Expr:
-        """One row, or none. It reads no more rows than it must."""
+        """A SELECT of one row or none, which reads no more rows than it must."""
         return exp.select(exp.Literal.number(1)).from_(table(self.table)).limit(1).offset(self.rows)
 
 
 @dataclasses.dataclass(frozen=True)
 class Purge:
-    """Removes rows that can take part in nothing any more: housekeeping, right at any time."""
+    """Removes rows that can take part in no later result: housekeeping, correct at any time."""
 
     table: str
     condition: exp.Expr
 
     @classmethod
     def beyond(cls, name: str, key: Sequence[str], place: exp.Expr, count: int) -> Self:
-        """The rows of a table, told apart by `key`, whose place (a window function) is above so many."""
+        """Removes the rows of a table, identified by `key`, whose `place` (a window function) is above `count`."""
         row = [exp.column(column, quoted=True) for column in key]
         ranked = exp.select(*row, exp.alias_(place, "_n", quoted=True)).from_(table(name))
         above = exp.GT(this=exp.column("_n", quoted=True), expression=exp.Literal.number(count))
@@ -129,18 +129,18 @@ class Purge:
 
 
 class Call(Protocol):
-    """A step that is no statement: it reads tables, and writes one."""
+    """A step that is not one statement: it reads tables, and writes one."""
 
     table: str
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Take this push; `now` and `seq` are its newest. `final`: nothing will come any more."""
+        """Runs for this push, whose newest event has time `now` and number `seq`. `final`: no event will follow."""
 
     def forget(self) -> None:
-        """What it remembers beside its tables is no longer so."""
+        """Forgets what it remembers beside its tables, after a rollback."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """What it does, and the statements it runs."""
+        """A script of the statements that it runs, with comments; `pretty` lays out SQL."""
 
 
 Step = Insert | Purge
@@ -149,23 +149,24 @@ Origin = tuple[Flow, dict[str, str]]
 
 @dataclasses.dataclass
 class Operator:
-    """What one distinct (sub-)query does at each push: its tables and its steps in order.
+    """One distinct (sub-)query: its tables, and its steps of each push in order.
 
-    `inboxes` are emptied at the next push. `sources`: the streams whose events concern it; `timed`: time alone does too.
-    `origins` gives the contents that its results come from whose rows leave when others come, with pairs of their columns
-    and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5). `derived`: the
-    inbox of its results (None) and their windows (the epoch of the readers), there as long as somebody reads them.
-    `longest`: the longest of the windows whose rows its table keeps, in milliseconds. `members`: the trees that it serves
-    together, by their numbers, and `family` what writes its steps for them; `leave`: what to do when this operator is not
-    needed any more. `pane_inserts`: what builds panes of the rows of a table while that is long, which `row_count` tells.
-    `constants` is the table of the members' constants, once there are several, and `settings` writes what sets it anew
-    before the next push. `probes`: statements that the database reads once, so that what only it knows is wrong at once.
+    `inboxes` are emptied at the next push. `sources`: the streams whose events it reads; `timed`: it runs as time passes,
+    too. `origins` gives the contents that its results come from and whose rows other rows evict, with pairs of their
+    columns and the results' (among `keys`); a result leaves its derived window with the first of these rows (W5).
+    `derived`: the inbox of its results (None) and their windows (the epoch of the readers), which exist while they are
+    read. `longest`: the longest of the windows whose rows its table holds, in milliseconds. `members`: the trees that it
+    serves, by their numbers, and `family` what writes its steps for them; `leave` is called when it is not needed any
+    more. `pane_inserts` build panes of the rows of a table while that is long, which `row_count` finds out.
+    `constants` is the table of the members' constants, once there are several, and `settings` writes the statements that
+    fill it anew before the next push. `probes`: statements that run once, so that what only the database knows to be wrong
+    is refused at creation.
     """
 
     title: str
     sources: frozenset[str]
     timed: bool
-    tables: list[Table] = dataclasses.field(default_factory=list)
+    tables: list[PlannedTable] = dataclasses.field(default_factory=list)
     steps: list[Insert | Purge | Call] = dataclasses.field(default_factory=list)
     purges: list[Purge] = dataclasses.field(default_factory=list)
     pane_inserts: list[PaneInsert] = dataclasses.field(default_factory=list)
@@ -187,9 +188,9 @@ class Operator:
     notes: list[str] = dataclasses.field(default_factory=list)
     probes: list[exp.Query] = dataclasses.field(default_factory=list)
 
-    def forget_derived(self, kept: set[str]) -> list[str]:
-        """Gives up the inbox and windows of its results that are not among `kept`; their names."""
-        gone = [name for name in self.derived if name not in kept]
+    def forget_derived(self, names: set[str]) -> list[str]:
+        """Gives up the inbox and the windows of its results that are not among `names`; gives their names."""
+        gone = [name for name in self.derived if name not in names]
         for name in gone:
             reader = self.derived.pop(name)
             if reader is None:
@@ -203,5 +204,5 @@ class Operator:
         return gone
 
     def concerned(self, streams: frozenset[str]) -> bool:
-        """Whether a push into these streams (or time alone) means work."""
+        """Whether it runs at a push into these streams."""
         return self.timed or not self.sources.isdisjoint(streams)

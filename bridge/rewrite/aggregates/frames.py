@@ -142,7 +142,7 @@ def last_rows(node: query.Aggregate, below: Flow) -> bool:
 def by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:
     """All that is kept of last rows, and whether a row `w` of it is not older than what `t` of its group sees."""
     assert below.content is not None and below.last is not None
-    kept = below.last.kept
+    kept = below.last.rows
     groups = [below.content.value(key) for key in node.group_by]
     alike = [
         null_safe_equal(kept.value(key, "o"), column_of("t", f"_key{groups.index(key)}")) for key in below.last.keys

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.flow import INSERTED, OUT, Flow, Selection, not_later, seen, valid
+from bridge.rewrite.flow import INSERTED, OUT, Flow, Selection, arrived_and_valid, not_later, valid
 from bridge.rewrite.joins.equations import split
 from bridge.rewrite.windows.row_count import oldest_seq
 from windows.sql import (
@@ -56,7 +56,7 @@ class Part:
         if self.flow is None or arriving or self.flow.content is None:
             return self.source
         content, last = self.flow.content, self.flow.last
-        return dataclasses.replace(content, source=last.kept.source) if sought and last is not None else content
+        return dataclasses.replace(content, source=last.rows.source) if sought and last is not None else content
 
     def step(self, rows: Selection, alias: str | None) -> exp.Expr:
         """The number of the step of time that a row is of.
@@ -118,7 +118,7 @@ class Branch:
                 for mine, its in equal_columns(self.asked, self.outputs)
                 if self.outputs[mine.name][0] == part.alias and mine.meta.get("type") == its.meta.get("type")
             }
-            keys, kept = flow.last.keys, flow.last.kept
+            keys, kept = flow.last.keys, flow.last.rows
             if all(key in equal for key in keys):
                 found[part.alias] = [(kept.value(key, "o"), equal[key]) for key in keys]
         return found
@@ -201,7 +201,7 @@ class Branch:
         assert self.trigger.flow is not None
         timed, driven = flow.timed or self._timed, self.node.driving is not None
         if flow.late and not self.trigger.flow.late:
-            asked = seen("w", "t", flow, timed)
+            asked = arrived_and_valid("w", "t", flow, timed)
             if driven:
                 asked = [not_later("w", "t", (), timed), _not_inserted(timed), *valid("w", "t", flow, timed=timed)]
             return [self._bound(condition, part) for condition in asked]

@@ -154,7 +154,7 @@ def _sought(branch: Branch) -> Iterator[tuple[str, tuple[str, str]]]:
             continue
         held, kept, order = flow.content.columns[attribute], flow.content.source, "ts"
         if flow.last is not None and flow.is_last_rows:
-            kept, order = flow.last.kept.source, "seq"
+            kept, order = flow.last.rows.source, "seq"
         elif flow.size in (None, 1):
             continue
         if isinstance(held, exp.Column) and isinstance(kept, exp.Table):

@@ -9,7 +9,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError
 from bridge.query.epl_state import CURRENT, EARLY, SetVariables, with_variable
-from bridge.rewrite.flow import Flow, Need, Selection, seen
+from bridge.rewrite.flow import Flow, Need, Selection, arrived_and_valid
 from bridge.rewrite.joins.correlate import related
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
@@ -72,7 +72,7 @@ def _found(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) -> 
 
     inside: list[exp.Expr] = []
     if isinstance(inner, Flow):
-        inside = seen("w", "t", inner, below.timed or inner.timed)
+        inside = arrived_and_valid("w", "t", inner, below.timed or inner.timed)
     conditions = [*(_of_content(condition, content) for condition in inside), *content.conditions_of("w")]
     if node.condition is not None:
         conditions.append(parenthesized(meant(node.condition)))

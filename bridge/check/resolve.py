@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from sqlglot import exp
 
 from bridge import query
+from bridge.check.aggregates import check_offsets, is_own_aggregate, refuse_missing, with_own_aggregates
 from bridge.check.scope import Field, Scope, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
 from bridge.check.types import UNKNOWN, check_types, family, place, refuse_nested, type_of
 from bridge.errors import QueryError, nearest, source_words
@@ -142,7 +143,8 @@ def _(node: query.Filter, names: Names) -> Resolved:
 
 @resolve.register
 def _(node: query.Map, names: Names) -> Resolved:
-    if any(_is_aggregate(below, names) for item in node.columns for below in item.find_all(exp.Anonymous)):
+    database = names.store(None)
+    if any(is_own_aggregate(below, database) for item in node.columns for below in item.find_all(exp.Anonymous)):
         return resolve(query.Aggregate(node.input, node.columns), names)
     below = streaming(node.input, names)
     scope = Scope(below.fields)
@@ -171,7 +173,8 @@ def _(node: query.Union, names: Names) -> Resolved:
 
 @resolve.register
 def _(node: query.Aggregate, names: Names) -> Resolved:
-    node = _of_the_database(node, names)
+    database = names.store(None)
+    node = _with_own_aggregates(node, database)
     below = streaming(node.input, names)
     if not below.windowed:
         raise QueryError(_no_window("an aggregate", below.node), position=_first_place(node.columns))
@@ -184,7 +187,7 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
         having = condition_of(without_aliases(node.having, raw, scope), scope, "HAVING", aggregates=True)
     for expression in (*(item.this for item in columns), *([having] if having else [])):
         _check_grouped(expression, groups)
-        _check_offsets(expression)
+        check_offsets(expression)
     if node.on_change and not below.expiring:
         raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
     if node.every_change and not _is_known_to_change(query.without_filters(below.node)):
@@ -198,23 +201,11 @@ def _(node: query.Aggregate, names: Names) -> Resolved:
     return Resolved(resolved, fields_of(columns, scope), windowed)
 
 
-def _of_the_database(node: query.Aggregate, names: Names) -> query.Aggregate:
-    """With what only the database knows as an aggregate said to be one."""
-
-    def said(inner: exp.Expr) -> exp.Expr:
-        if isinstance(inner, exp.Anonymous) and _is_aggregate(inner, names):
-            return exp.AnonymousAggFunc(
-                this=inner.name, expressions=[each.transform(said) for each in inner.expressions]
-            )
-        return inner
-
-    columns = tuple(column.transform(said) for column in node.columns)
-    having = None if node.having is None else node.having.transform(said)
+def _with_own_aggregates(node: query.Aggregate, database: Database) -> query.Aggregate:
+    columns = tuple(with_own_aggregates(column, database) for column in node.columns)
+    having = None if node.having is None else with_own_aggregates(node.having, database)
+    refuse_missing([*columns, *([] if having is None else [having])], database)
     return dataclasses.replace(node, columns=columns, having=having)
-
-
-def _is_aggregate(function: exp.Expr, names: Names) -> bool:
-    return names.store(None).is_aggregate(function.name)
 
 
 def _is_known_to_end(node: Node) -> bool:
@@ -282,6 +273,8 @@ def _(node: query.SubqueryColumn, names: Names) -> Resolved:
     condition = None if node.condition is None else condition_of(node.condition, both, "WHERE")
     value = None if node.value is None else scalar(node.value, both, aggregates=True)
     operand = None if node.operand is None else scalar(node.operand, Scope(below.fields))
+    if value is not None:
+        refuse_missing([value], names.store(None))
     kind = "BOOLEAN" if value is None or operand is not None else type_of(value, both.type_of)
     if value is not None and operand is not None:
         check_types(exp.EQ(this=node.operand, expression=node.value), both.type_of)
@@ -412,18 +405,6 @@ def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
         raise QueryError(f"{expression.name!r} is neither in GROUP BY nor in an aggregate", position=place(expression))
     for child in expression.iter_expressions():
         _check_grouped(child, groups)
-
-
-def _check_offsets(expression: exp.Expr) -> None:
-    """`LAST(v, 2)` looks so many rows away, a constant."""
-    for nth in expression.find_all(exp.NthValue):
-        if nth.args.get("from_first") is not False:
-            raise QueryError("NTH_VALUE is not supported: FIRST(v, 1) and LAST(v, 1) are", position=place(nth.this))
-    for call in expression.find_all(exp.First, exp.Last):
-        away = call.args.get("expression")
-        if away is not None and not (isinstance(away, exp.Literal) and away.name.isdigit() and not away.is_string):
-            message = f"{call.sql_name()} wants a whole number of rows: {call.sql_name()}({call.this.sql()}, 2)"
-            raise QueryError(message, position=place(call.this))
 
 
 def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:

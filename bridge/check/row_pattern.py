@@ -11,6 +11,7 @@ from typing import Any, cast
 from sqlglot import exp
 
 from bridge import query
+from bridge.check.aggregates import refuse_missing
 from bridge.check.objects import with_objects
 from bridge.check.paths import with_parts
 from bridge.check.resolve import Names, Resolved, resolve, streaming
@@ -39,6 +40,7 @@ def _(node: query.MatchRecognize, names: Names) -> Resolved:
         raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
     _warn_of_growth(clause)
     check_scalars(clause, lambda c: types[c.name])
+    refuse_missing(_expressions(clause), names.store(None))
     measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures]
     keys = [Field(key.name, types[key.name]) for key in clause.partition_by]
     rest: list[Field] = []
@@ -63,6 +65,7 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
     pattern = with_paths(spelled(node.pattern, list(types)), types)
     check_scalars(pattern, lambda c: types[c.name])
+    refuse_missing(_expressions(pattern), names.store(None))
     measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
     check_measures(measures, pattern)
     source = below.node
@@ -199,6 +202,10 @@ def check_scalars(clause: RowPattern, column_type: TypeOf) -> None:
             )
     for measure in clause.measures:
         check_types(plain(measure.this), column_type)
+
+
+def _expressions(clause: RowPattern) -> list[exp.Expr]:
+    return [*(condition for _, condition in clause.define), *clause.measures]
 
 
 def check_measures(fields: Sequence[Field], clause: RowPattern) -> None:

@@ -9,6 +9,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from bridge.check.paths import is_part, kind_of, shown
 from bridge.errors import QueryError
+from windows.aggregates import ARGUMENT, NUMBERS, SCALARS, Aggregate, aggregate_of, first_argument
 from windows.nested import is_list, is_object
 from windows.schema import TypeMismatch, canonical_type, decimal_size
 from windows.types import is_nested
@@ -23,10 +24,10 @@ _FAMILIES = {
     "SMALLINT": "number", "INTEGER": "number", "BIGINT": "number", "DOUBLE": "number", "VARCHAR": "text",
     "BOOLEAN": "boolean", "DATE": "time", "TIMESTAMP": "time",
 }  # fmt: skip
-_SAME_TYPE = (exp.First, exp.Last, exp.NthValue, exp.Min, exp.Max, exp.Paren, exp.Neg, exp.Abs, exp.Distinct)
+_SAME_TYPE = (exp.Paren, exp.Neg, exp.Abs, exp.Distinct)
 _NESTED = (exp.DataType.Type.STRUCT, exp.DataType.Type.ARRAY, exp.DataType.Type.LIST, exp.DataType.Type.MAP)
 _EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
-_OF_SCALARS = (exp.Min, exp.Max, exp.DPipe, exp.Cast, exp.Like)
+_OF_SCALARS = (exp.DPipe, exp.Cast, exp.Like)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
@@ -47,7 +48,11 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
     if isinstance(expression, _SAME_TYPE):
         below = expression.expressions[0] if isinstance(expression, exp.Distinct) else expression.this
         return type_of(below, column_type)
-    if _has_decimal(expression, column_type) and isinstance(expression, (exp.Add, exp.Sub, exp.Mul, exp.Sum)):
+    aggregate = aggregate_of(expression)
+    if aggregate is not None and aggregate.result:
+        return type_of(first_argument(expression), column_type) if aggregate.result == ARGUMENT else aggregate.result
+    keeps_scale = isinstance(expression, (exp.Add, exp.Sub, exp.Mul)) or (aggregate and aggregate.keeps_scale)
+    if keeps_scale and _has_decimal(expression, column_type):
         return _decimal_type(expression, column_type)
     return _annotated(expression, column_type)
 
@@ -71,8 +76,15 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
             _families_are(node, [node.this], ("boolean",), column_type)
         elif isinstance(node, _OF_SCALARS) and not (is_part(node.this) or is_made(node)):
             refuse_nested(node, column_type)
-        elif isinstance(node, (exp.Sum, exp.Avg, exp.Stddev)) and not isinstance(node.this, exp.Distinct):
-            _families_are(node, [node.this], ("number",), column_type)
+        elif (aggregate := aggregate_of(node)) is not None:
+            _check_argument(node, aggregate, column_type)
+
+
+def _check_argument(call: exp.Expr, aggregate: Aggregate, column_type: TypeOf) -> None:
+    if aggregate.of == SCALARS and not is_part(call.this):
+        refuse_nested(call, column_type)
+    elif aggregate.of == NUMBERS and not isinstance(call.this, exp.Distinct):
+        _families_are(call, [first_argument(call)], ("number",), column_type)
 
 
 def is_made(node: exp.Expr) -> bool:
@@ -104,7 +116,8 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
     """sqlglot's annotation, each column standing as a NULL of its type."""
 
     def typed(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, (exp.Column, exp.First, exp.Last, exp.NthValue)):
+        aggregate = aggregate_of(node)
+        if isinstance(node, exp.Column) or (aggregate is not None and aggregate.result):
             known = type_of(node, column_type)
             return exp.null() if known == UNKNOWN else exp.cast(exp.null(), exp.DataType.build(known, dialect="duckdb"))
         return node

@@ -14,6 +14,7 @@ from bridge.patterns.arrays import Array, Bools, Ints, ranges, taken
 from bridge.patterns.members import ABSENT, Members
 from bridge.patterns.rows import arrow_columns
 from bridge.patterns.values import LABEL, NUMBER, Fold
+from windows.aggregates import aggregate_of
 from windows.databases import Database
 from windows.nested import is_list
 from windows.sql import column, running_frame, table
@@ -70,15 +71,16 @@ def _counts(fold: Fold, members: Members, match: Ints, member: Ints) -> Array:
     return pa.array(counts, pa.int64(), mask=match == ABSENT)
 
 
-_REDUCED: dict[type[exp.Expr], np.ufunc] = {exp.Sum: np.add, exp.Min: np.minimum, exp.Max: np.maximum}
 _LARGEST_SUM = 2**62
 
 
 def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside: Bools) -> tuple[Array, Ints] | None:
     """SUM, MIN and MAX of a plain column of numbers without NULLs, which need no database."""
     values = next(iter(columns.values())) if len(columns) == 1 else None
-    plain = type(call) in _REDUCED and isinstance(call.this, exp.Column) and call.this.name in columns
-    if values is None or not plain or values.null_count or not len(members):
+    aggregate = aggregate_of(call)
+    if aggregate is None or not aggregate.ufunc or values is None or values.null_count or not len(members):
+        return None
+    if not (isinstance(call.this, exp.Column) and call.this.name in columns):
         return None
     if not (pa.types.is_int64(values.type) or pa.types.is_int32(values.type) or pa.types.is_float64(values.type)):
         return None
@@ -90,14 +92,15 @@ def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside:
         read = read.astype(np.int64)
         if len(read) and int(np.abs(read).max()) * len(read) >= _LARGEST_SUM:
             return None
-    reduced = _REDUCED[type(call)].reduceat(read, first) if len(first) else read
+    reduced = getattr(np, aggregate.ufunc).reduceat(read, first) if len(first) else read
     return pa.array(reduced), of_match[first]
 
 
 def _counted(fold: Fold, values: Array, match: Ints) -> Array:
     """COUNT over no rows is 0, where there is a match at all."""
     call = fold.call.this if isinstance(fold.call, exp.Filter) else fold.call
-    if not isinstance(call, (exp.Count, exp.CountIf)):
+    aggregate = aggregate_of(call)
+    if aggregate is None or aggregate.empty is None:
         return values
     zero = pa.scalar(0, pa.int64())
     counts = pc.fill_null(values.cast(pa.int64()), zero)
@@ -135,7 +138,9 @@ def _in_order(call: exp.Expr) -> exp.Expr:
     """An aggregate that keeps its values apart takes them in the order of the rows."""
 
     def ordered(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, (exp.ArrayAgg, exp.GroupConcat)) and not isinstance(node.this, (exp.Order, exp.Distinct)):
+        aggregate = aggregate_of(node)
+        in_row_order = aggregate is not None and aggregate.in_row_order
+        if in_row_order and not isinstance(node.this, (exp.Order, exp.Distinct)):
             node.set("this", exp.Order(this=node.this, expressions=[exp.Ordered(this=column("_member"))]))
         return node
 

@@ -18,6 +18,7 @@ from bridge.check.scope import field_of
 from bridge.check.types import place as place_in_text
 from bridge.errors import QueryError
 from bridge.query.row_pattern import SEMANTICS, RowPattern
+from windows.aggregates import Aggregate, aggregate_of, first_argument
 from windows.nested import is_list, is_object
 from windows.sql import column, number
 
@@ -82,14 +83,15 @@ class Fold:
         return NUMBER in self._read
 
     @property
-    def running(self) -> tuple[type[exp.Expr], exp.Expr | None] | None:
-        """What can be kept up to date row by row: COUNT, SUM, AVG, MIN or MAX, and of what (None: COUNT of rows)."""
-        argument = self.call.this if isinstance(self.call.this, exp.Expr) else None
-        if isinstance(argument, exp.Distinct) or self.reads_label or self.reads_number:
+    def running(self) -> tuple[Aggregate, exp.Expr | None] | None:
+        """The aggregate, if it can be kept up to date row by row, and its argument (None: COUNT of rows)."""
+        aggregate = aggregate_of(self.call)
+        if aggregate is None or aggregate.running is None or isinstance(self.call.this, exp.Distinct):
             return None
-        if isinstance(self.call, exp.Count):
-            return exp.Count, None if isinstance(argument, exp.Star) else argument
-        return (type(self.call), argument) if type(self.call) in _RUNNING and argument is not None else None
+        if self.reads_label or self.reads_number:
+            return None
+        argument = first_argument(self.call)
+        return aggregate, None if isinstance(argument, exp.Star) else argument
 
     @property
     def _read(self) -> list[str]:
@@ -102,8 +104,6 @@ class Number:
 
 
 Atom: TypeAlias = Value | Label | Fold | Number
-
-_RUNNING = (exp.Sum, exp.Avg, exp.Min, exp.Max)
 
 LABEL, NUMBER = "_classifier", "_match_number"
 """The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate."""

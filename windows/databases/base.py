@@ -61,6 +61,8 @@ class Database(abc.ABC):
 
     dialect: ClassVar[str]
     """sqlglot's name of the database's SQL."""
+    title: ClassVar[str] = "the database"
+    """The database's name in messages."""
     chunk_size: ClassVar[int] = 10_000
     """The number of events that pass through the statements at once, at most."""
     arrow_chunk_size: ClassVar[int] = 0
@@ -97,6 +99,8 @@ class Database(abc.ABC):
     """The column type for nested values as JSON, where the database has no nested types."""
     covering_indexes: ClassVar[bool] = False
     """True if an index may hold all columns, so that the table is not read."""
+    lists_aggregates: ClassVar[bool] = False
+    """True if `is_aggregate` knows every aggregate function that the database has."""
 
     # Statements ---------------------------------------------------------------------------------------------------------
 
@@ -225,8 +229,22 @@ class Database(abc.ABC):
         return None
 
     def is_aggregate(self, function: str) -> bool:
-        """True if the database has an aggregate function of this name that sqlglot does not know."""
+        """True if the database has an aggregate function of this name."""
         return False
+
+    def has_aggregate(self, call: exp.Expr) -> bool:
+        """False if the function that a call of an aggregate becomes in this database is known to be missing."""
+        if not self.lists_aggregates:
+            return True
+        try:
+            name = re.match(r"(\w+)\(", self.render(call))
+        except Refused:
+            return False
+        return name is None or self.can_aggregate(name[1])
+
+    def can_aggregate(self, function: str) -> bool:
+        """True if a function of this name, which stands for one of sqlglot's aggregates, is there."""
+        return self.is_aggregate(function)
 
     # Nested values, as JSON where the database has no nested types -------------------------------------------------------
 

@@ -32,6 +32,8 @@ class DuckDB(Database):
     """`duckdb://` (in memory), `duckdb:///file`, or a connection the caller has."""
 
     dialect: ClassVar[str] = "duckdb"
+    title: ClassVar[str] = "DuckDB"
+    lists_aggregates: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 100_000
     arrow_chunk_size: ClassVar[int] = 500_000
     zero_copy_arrow: ClassVar[bool] = True
@@ -223,6 +225,11 @@ class DuckDB(Database):
 
     def is_aggregate(self, function: str) -> bool:
         sql = "SELECT 1 FROM duckdb_functions() WHERE function_type = 'aggregate' AND function_name = lower(?) LIMIT 1"
+        return bool(self.connection.execute(sql, [function]).fetchall())
+
+    def can_aggregate(self, function: str) -> bool:
+        """Some are macros over other aggregates."""
+        sql = "SELECT 1 FROM duckdb_functions() WHERE function_name = lower(?) LIMIT 1"
         return bool(self.connection.execute(sql, [function]).fetchall())
 
     def _insert_bulk(self, table: str, rows: Sequence[Row]) -> None:

@@ -26,6 +26,12 @@ TEXT_LENGTH = 4_000_000
 INDEXED = 100
 """Letters of a text in an index."""
 
+AGGREGATES = {
+    "AVG", "BIT_AND", "BIT_OR", "BIT_XOR", "COUNT", "GROUP_CONCAT", "JSON_ARRAYAGG", "JSON_OBJECTAGG", "MAX",
+    "MIN", "STD", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "SUM", "VARIANCE", "VAR_POP", "VAR_SAMP",
+}  # fmt: skip
+"""The aggregate functions of both, which no table of the server lists."""
+
 _INDEX = re.compile(r"(CREATE INDEX .* ON `(.+?)`)\((.*)\)", re.DOTALL)
 _NAME = re.compile(r"(?!\s)[^\0\U00010000-\U0010ffff]{1,64}(?<!\s)")
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
@@ -44,6 +50,8 @@ class MySQL(Alchemy):
     """MariaDB, or MySQL, through PyMySQL."""
 
     dialect: ClassVar[str] = "mariadb"
+    title: ClassVar[str] = "MariaDB"
+    lists_aggregates: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
     index_range_joins: ClassVar[bool] = False
     fast_sliding_min_max: ClassVar[bool] = True  # it reads all of either
@@ -65,6 +73,8 @@ class MySQL(Alchemy):
         driver.autocommit(True)  # transactions are ours
         is_mariadb = "MariaDB" in driver.get_server_info()
         self.collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
+        self.title = "MariaDB" if is_mariadb else "MySQL"  # type: ignore[misc]
+        self._aggregates = AGGREGATES if is_mariadb else {*AGGREGATES, "ANY_VALUE"}
         driver.set_character_set("utf8mb4", self.collation)
         self.execute(f"SET sql_mode = '{MODE}', max_sort_length = 65536, group_concat_max_len = 1073741824")
         if is_mariadb:
@@ -175,6 +185,9 @@ class MySQL(Alchemy):
     def table_names(self) -> list[str]:
         rows = self.fetch("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
         return [name for (name,) in rows]
+
+    def is_aggregate(self, function: str) -> bool:
+        return function.upper() in self._aggregates
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         change = _CHANGES.get(type(node))

@@ -48,6 +48,8 @@ class PostgreSQL(Alchemy):
     """
 
     dialect: ClassVar[str] = "postgres"
+    title: ClassVar[str] = "PostgreSQL"
+    lists_aggregates: ClassVar[bool] = True
     wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
     eager_constant_folding: ClassVar[bool] = True
     pane_sizes: ClassVar[tuple[int, ...]] = (64, 4_096)

@@ -1,7 +1,8 @@
-"""What SQLite does otherwise: no types for booleans, decimals and dates; no STDDEV; LIKE that ignores case."""
+"""Where SQLite differs: no types for booleans, decimals and dates; no STDDEV; LIKE ignores case."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
 import functools
@@ -25,6 +26,12 @@ _AFFINITY = {"BOOLEAN": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE": 
 _EXACT_DIGITS = 15
 """SQLite computes decimals as doubles, exact to so many digits."""
 
+_WINDOW_FUNCTIONS = {
+    "cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value", "ntile", "percent_rank", "rank",
+    "row_number",
+}  # fmt: skip
+"""The functions that SQLite lists among aggregates, and that only windows have."""
+
 DEEP = 8
 """Sub-queries within each other up to which a statement stays as it is: SQLite's parser has a stack of 100 entries."""
 
@@ -33,6 +40,8 @@ class SQLite(Alchemy):
     """SQLite, the fastest back end for event-at-a-time work."""
 
     dialect: ClassVar[str] = "sqlite"
+    title: ClassVar[str] = "SQLite"
+    lists_aggregates: ClassVar[bool] = True
     inline_event_values: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
     covering_indexes: ClassVar[bool] = True
@@ -48,6 +57,8 @@ class SQLite(Alchemy):
         driver.create_function("regexp", 2, _matches, deterministic=True)
         driver.create_function("cep_double", 1, _double, deterministic=True)
         driver.create_aggregate("cep_list", -1, _Listed)
+        for name in ("stddev", "stddev_samp"):
+            driver.create_window_function(name, 1, _StandardDeviation)
         if engine.url.database not in (None, "", ":memory:"):
             self.execute("PRAGMA journal_mode = WAL")
             self.execute("PRAGMA synchronous = NORMAL")
@@ -171,7 +182,10 @@ class SQLite(Alchemy):
         return [name for (name,) in self.fetch("SELECT name FROM sqlite_master")]
 
     def is_aggregate(self, function: str) -> bool:
-        return function.lower() in ("group_concat", "total", "json_group_array", "json_group_object")
+        if function.lower() in _WINDOW_FUNCTIONS:
+            return False
+        sql = f"SELECT 1 FROM pragma_function_list WHERE name = lower({_text(function)}) AND type IN ('a', 'w') LIMIT 1"
+        return bool(self.fetch(sql))
 
 
 def _matches(pattern: str | None, text: Any) -> bool | None:
@@ -243,6 +257,10 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
 def _in_json(value: exp.Expr, kind: str) -> exp.Expr:
     """The text of a value in JSON."""
     if is_nested(kind):
@@ -266,6 +284,35 @@ def _double(value: float | None) -> str | None:
     if value is None:
         return None
     return repr(float(value)) if math.isfinite(value) else "9e999" if value > 0 else "-9e999"
+
+
+class _StandardDeviation:
+    """STDDEV_SAMP, which SQLite lacks: NULL for fewer than two values.
+
+    It takes two passes, as the sum of squares loses the digits of values far from zero.
+    """
+
+    def __init__(self) -> None:
+        self._values: collections.deque[float] = collections.deque()
+
+    def step(self, value: float | None) -> None:
+        if value is not None:
+            self._values.append(float(value))
+
+    def inverse(self, value: float | None) -> None:
+        """The oldest row leaves a window frame."""
+        if value is not None:
+            self._values.popleft()
+
+    def value(self) -> float | None:
+        count = len(self._values)
+        if count < 2:
+            return None
+        mean = sum(self._values) / count
+        distances = [value - mean for value in self._values]
+        return math.sqrt(sum(distance * distance for distance in distances) / (count - 1))
+
+    finalize = value
 
 
 class _Listed:

@@ -22,12 +22,14 @@ from bridge.frontends.expressions import Names, resolved
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.nodes import Node, Stream, Window
+from windows.aggregates import AGGREGATES, aggregate_of
 
 FOUND = "sub."
 """What the columns begin with."""
 
-_AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _KINDS = {"EXISTS": "exists", "IN": "in"}
+
+_AGGREGATES = [aggregate for aggregate in AGGREGATES if aggregate.parts is not None]
 
 
 @dataclasses.dataclass
@@ -144,8 +146,9 @@ class Subqueries:
         if len(columns) != 1 or isinstance(columns[0], exp.Star):
             cursor.fail("a sub-query gives one value here: select it", position)
         value: exp.Expr = columns[0].this if isinstance(columns[0], exp.Alias) else columns[0]
-        if any(not isinstance(call, _AGGREGATES) for call in value.find_all(exp.AggFunc)):
-            cursor.fail("the aggregates of a sub-query are count, sum, avg, min and max", position)
+        if any(aggregate_of(call) not in _AGGREGATES for call in value.find_all(exp.AggFunc)):
+            *names, last = (aggregate.name.lower() for aggregate in _AGGREGATES)
+            cursor.fail(f"the aggregates of a sub-query are {', '.join(names)} and {last}", position)
         return value
 
     def _with_operands(self, column: exp.Expr) -> exp.Expr:

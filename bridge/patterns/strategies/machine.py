@@ -186,13 +186,10 @@ class _Simple:
     def of(cls, fold: Fold) -> _Simple | None:
         if fold.running is None:
             return None
-        kind, argument = fold.running
-        result = _count if kind is exp.Count else _mean if kind is exp.Avg else _total
-        return cls(argument, _JOINS[kind], result)
-
-
-def _first(left: Any, right: Any) -> Any:
-    return left
+        aggregate, argument = fold.running
+        assert aggregate.running is not None
+        result = _count if aggregate.function is exp.Count else _mean if aggregate.running.is_mean else _total
+        return cls(argument, aggregate.running.join, result)
 
 
 def _count(state: tuple[int, Any]) -> Any:
@@ -205,19 +202,6 @@ def _total(state: tuple[int, Any]) -> Any:
 
 def _mean(state: tuple[int, Any]) -> Any:
     return float(state[1]) / state[0] if state[0] else None
-
-
-def _sum(left: Any, right: Any) -> Any:
-    return left + right
-
-
-_JOINS: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
-    exp.Count: _first,
-    exp.Sum: _sum,
-    exp.Avg: _sum,
-    exp.Min: min,
-    exp.Max: max,
-}
 
 
 class _Through:

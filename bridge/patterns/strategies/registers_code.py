@@ -17,6 +17,7 @@ from bridge.patterns.evaluate.python import truth
 from bridge.patterns.values import CURRENT, Atom, Fold, Label, Number, Place, Value
 from bridge.query.row_pattern import RowPattern
 from nfa.program import Done, Instruction, IterationEnd, Jump, MatchSymbol, Split
+from windows.aggregates import Aggregate
 
 
 class Slot(NamedTuple):
@@ -116,13 +117,6 @@ def onward(line: Instruction, number: int) -> tuple[int, ...]:
 START = "start"
 """The first row of a match. As other text among registers: what must be alike for two ways to go on alike."""
 
-_JOINED: dict[type[exp.Expr], str] = {
-    exp.Sum: "{0} + {1}",
-    exp.Avg: "{0} + {1}",
-    exp.Min: "({1} if {1} < {0} else {0})",
-    exp.Max: "({1} if {1} > {0} else {0})",
-}
-
 
 class Unknown(Exception):
     """What the generated search does not know."""
@@ -132,12 +126,25 @@ class Unknown(Exception):
 class Total:
     """A running aggregate: which rows it takes, and its locals."""
 
-    kind: type[exp.Expr]
+    aggregate: Aggregate
     argument: exp.Expr | None
     symbols: tuple[str, ...] | None
 
     def takes(self, symbol: str) -> bool:
         return self.symbols is None or symbol in self.symbols
+
+    @property
+    def is_count(self) -> bool:
+        return self.aggregate.function is exp.Count
+
+    @property
+    def is_mean(self) -> bool:
+        return self.aggregate.running is not None and self.aggregate.running.is_mean
+
+    def joined(self, total: str, value: str) -> str:
+        """The value so far and that of a row made one, as Python."""
+        assert self.aggregate.running is not None
+        return self.aggregate.running.text.format(total, value)
 
 
 Register: TypeAlias = Slot | Total | str
@@ -171,7 +178,7 @@ class Reading:
     def locals(self, register: Register) -> list[str]:
         """All locals of a register: an average has its count beside its sum."""
         name = self.name(register)
-        return [name, f"{name}n"] if isinstance(register, Total) and register.kind is exp.Avg else [name]
+        return [name, f"{name}n"] if isinstance(register, Total) and register.is_mean else [name]
 
     def column(self, row: exp.Expr) -> str:
         return self.columns.setdefault(row, f"c{len(self.columns)}")
@@ -258,12 +265,12 @@ class Reading:
 
     def total(self, name: str, fold: Fold, symbol: str, reads: set[Register]) -> list[str]:
         total = total_of(fold)
-        if total.kind is exp.Count and total.argument is None and total.symbols is None:
+        if total.is_count and total.argument is None and total.symbols is None:
             reads.add(START)
             return [f"{name} = row - start + 1"]
         reads.add(total)
         local = f"n{self.name(total)}" if total.takes(symbol) else self.name(total)
-        if total.kind is exp.Avg:
+        if total.is_mean:
             return [*self.renewed(total, symbol), f"{name} = float({local}) / {local}n if {local}n else None"]
         return [*self.renewed(total, symbol), f"{name} = {local}"]
 
@@ -272,15 +279,15 @@ class Reading:
         if not total.takes(symbol):
             return []
         old = self.name(total)
-        if total.kind is exp.Count:
+        if total.is_count:
             there = f"({self.column(total.argument)}[row] is not None)" if total.argument is not None else "1"
             return [f"n{old} = {old} + {there}"]
-        joined = _JOINED[total.kind].format(old, "at")
+        joined = total.joined(old, "at")
         lines = [
             f"at = {self.column(total.argument or exp.null())}[row]",
             f"n{old} = {old} if at is None else at if {old} is None else {joined}",
         ]
-        return [*lines, f"n{old}n = {old}n + (at is not None)"] if total.kind is exp.Avg else lines
+        return [*lines, f"n{old}n = {old}n + (at is not None)"] if total.is_mean else lines
 
     def updates(self, symbol: str, wanted: Sequence[Register], known: frozenset[Register]) -> list[str]:
         """The lines that take the row at hand into the registers wanted; totals `known` are in `n...` already."""
@@ -306,7 +313,7 @@ class Reading:
             return [f"{self.name(register)} = -1"]
         assert isinstance(register, Total)
         name = self.name(register)
-        return [f"{name} = 0"] if register.kind is exp.Count else [f"{name} = None", f"{name}n = 0"]
+        return [f"{name} = 0"] if register.is_count else [f"{name} = None", f"{name}n = 0"]
 
 
 def total_of(fold: Fold) -> Total:

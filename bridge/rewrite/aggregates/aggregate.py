@@ -1,7 +1,8 @@
-"""Aggregates (O2): at each arriving row, over the window as of that row, of that row's group.
+"""Aggregates (O2): for each arriving row, of that row's group, over the window as of that row.
 
-Two forms give the same rows. The join (arrivals `t` with the window's rows `w`) holds for every window; where rows
-expire in the order they came and the database can compute a frame's bound per row, window functions do it in one pass.
+Several methods give the same rows; an aggregate has the variants that are fastest for pushes of each kind. The join of
+arrivals `t` with the window's rows `w` holds for every window. Where rows expire in the order of their arrival, window
+frames compute all results in one pass.
 """
 
 from __future__ import annotations
@@ -13,15 +14,21 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.query.epl_output import Snapshot
-from bridge.rewrite.aggregates.change_points import OfRows, OfTime, moments_of
-from bridge.rewrite.aggregates.constant_frames import ranged
-from bridge.rewrite.aggregates.counts import can_count, counted, listed, searched, sought
-from bridge.rewrite.aggregates.frames import aggregates, by_index, framed, keys_of, last_rows
-from bridge.rewrite.aggregates.join import Aggregation, guarded
-from bridge.rewrite.aggregates.on_change import at_changes
+from bridge.rewrite.aggregates.change_points import EvictionPoints, ExpiryPoints, change_points_of
+from bridge.rewrite.aggregates.constant_frames import over_constant_frames
+from bridge.rewrite.aggregates.counts import by_list, by_places, by_row_numbers, by_sorted_array, only_counts_rows
+from bridge.rewrite.aggregates.frames import (
+    aggregate_calls,
+    group_columns,
+    over_frames,
+    reads_last_rows,
+    rows_by_index,
+)
+from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row
+from bridge.rewrite.aggregates.on_change import at_every_change
 from bridge.rewrite.aggregates.panes import Panes
-from bridge.rewrite.aggregates.partials import Parts
-from bridge.rewrite.aggregates.snapshot import at_moments, held, told_anyway
+from bridge.rewrite.aggregates.partials import Partials, known
+from bridge.rewrite.aggregates.snapshot import at_reports, content_at_reports, reports_empty
 from bridge.rewrite.flow import FROM, Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import Network, as_inserted, derived_content, rewrite
 from bridge.rewrite.plan import Operator
@@ -44,7 +51,7 @@ from windows.sql import (
 from windows.times import NEVER
 
 _JOIN = "join of arrivals and window"
-_MOMENTS = "window frames, over its rows and the moments that change its window"
+_POINTS = "window frames, over its rows and the moments that change its window"
 
 Written = Variants[StatementWriter[exp.Query]]
 """The ways to write an aggregate's statement."""
@@ -56,7 +63,7 @@ def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
 
 
 def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
-    """HAVING as a filter above: a result that it hides still replaces the one before it (W5)."""
+    """HAVING as a filter above: a hidden result still replaces the previous one of its group (W5)."""
     assert node.having is not None
     shown = exp.alias_(node.having.copy(), "_having", quoted=True)
     whole = dataclasses.replace(node, having=None, columns=(*node.columns, shown))
@@ -67,10 +74,12 @@ def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
 def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         above = node.input
-        below = held(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
+        below = (
+            content_at_reports(above, network) if isinstance(above, Snapshot) else network.rewrite(above, Need.CONTENT)
+        )
         variants = _variants(node, below, network)
-        if told_anyway(node):
-            select = at_moments(operator, node, network)
+        if reports_empty(node):
+            select = at_reports(operator, node, network)
             variants = Variants(StatementWriter(lambda: select, "moments at which it is asked for"))
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
@@ -88,90 +97,92 @@ def _variants(node: query.Aggregate, below: Flow, network: Network) -> Written:
     if node.every_change or node.on_change:
         return _at_changes(node, below, network)
     if below.jumping:
-        return Variants(StatementWriter(lambda: per_jump(node, below, network), "once per jump of its window"))
-    by_number = network.database.uses_indexes and can_count(node, below)
+        return Variants(StatementWriter(lambda: per_jump(node, below), "once per jump of its window"))
+    by_number = network.database.uses_indexes and only_counts_rows(node, below)
     if by_number:
-        rows = counted(node, below, network)  # now, as it makes an operator
+        rows = by_row_numbers(node, below, network)  # now, as it makes an operator
         single: StatementWriter[exp.Query] = StatementWriter(lambda: rows, "row numbers")
     else:
-        single = StatementWriter(lambda: joined(node, below, network), _JOIN)
+        single = StatementWriter(lambda: joined(node, below, network.database), _JOIN)
     panes = None if by_number and network.database.index_range_joins else Panes.of(node, below, network)
-    nth = any(isinstance(call, exp.NthValue) for call in aggregates(node))  # of the rows that have a value: no frame
-    in_order = last_rows(node, below) or (below.size is not None and not below.timed)
+    nth = any(
+        isinstance(call, exp.NthValue) for call in aggregate_calls(node)
+    )  # of the rows that have a value: no frame
+    in_order = reads_last_rows(node, below) or (below.size is not None and not below.timed)
     if network.database.computed_frame_bounds and not nth and in_order:
-        by_frames = StatementWriter(lambda: framed(node, below), "window frames, as its rows expire in order")
+        by_frames = StatementWriter(lambda: over_frames(node, below), "window frames, as its rows expire in order")
         if panes is None or below.last is not None:
             return Variants(by_frames, few=single)
-        return _beside_frames(node, below, panes, by_frames, single, network)
+        return _with_frames(node, below, panes, by_frames, single, network)
     if panes is not None:
-        return _of_panes(panes, network.database.fast_sliding_min_max, single)
-    if by_number and (found := searched(node, below, network)) is not None:
+        return _of_panes(panes, network.database, single)
+    if by_number and (found := by_sorted_array(node, below, network)) is not None:
         return Variants(StatementWriter(lambda: found, "places in a sorted array"), few=single)
-    if last_rows(node, below) and network.database.uses_indexes and not network.database.index_range_joins:
-        return Variants(StatementWriter(lambda: joined(node, below, network, by_scan=True), single.method), few=single)
+    if reads_last_rows(node, below) and network.database.uses_indexes and not network.database.index_range_joins:
+        return Variants(
+            StatementWriter(lambda: joined(node, below, network.database, by_scan=True), single.method), few=single
+        )
     return Variants(single)
 
 
 def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written:
-    """Told also when rows leave its window: by a join with what is in it then, or by frames."""
+    """Reported also when rows leave the window: by a join with the rows in it then, or by frames."""
     database = network.database
-    join: StatementWriter[exp.Query] = StatementWriter(lambda: joined(node, below, network), _JOIN)
+    join: StatementWriter[exp.Query] = StatementWriter(lambda: joined(node, below, network.database), _JOIN)
     if node.every_change:
-        join = StatementWriter(lambda: at_changes(node, below, network), "moments that change its window")
-    found = moments_of(node, below, network)
-    if found is None:
+        join = StatementWriter(lambda: at_every_change(node, below, network), "moments that change its window")
+    points = change_points_of(node, below, network)
+    if points is None:
         return Variants(join)
     if database.computed_frame_bounds:
-        rows = found.in_frames()
-        return (
-            Variants(join)
-            if rows is None
-            else Variants(StatementWriter(lambda: found.told(framed(*rows)), _MOMENTS), few=join)
-        )
+        framed = points.in_frames()
+        if framed is None:
+            return Variants(join)
+        return Variants(StatementWriter(lambda: points.reported(over_frames(*framed)), _POINTS), few=join)
     few = None
-    if isinstance(found, OfRows) and database.uses_indexes:
-        few = StatementWriter(lambda: found.sought(network), f"{join.method}, and an index")
-    panes = Panes.of(found.asked, below, network)
-    if panes is None or panes.parts.own:  # what the newest row tells: it may have left
+    if isinstance(points, EvictionPoints) and database.uses_indexes:
+        few = StatementWriter(points.by_index, f"{join.method}, and an index")
+    panes = Panes.of(points.computed, below, network)
+    if panes is None or panes.parts.own:  # values of the newest row, which may have left
         return Variants(join, few=few)
-    (of_parts, rows_and_moments, told), moves = (
-        found.in_parts(panes.parts),
-        _moves(panes.parts, database.fast_sliding_min_max),
-    )
-    by_frames = StatementWriter(lambda: found.told(ranged(of_parts, rows_and_moments, moves, told)), _MOMENTS)
+    in_parts, flow, reported = points.in_parts(panes.parts)
+    can_move = _can_move(panes.parts, database)
+    frames = StatementWriter(lambda: points.reported(over_constant_frames(in_parts, flow, can_move, reported)), _POINTS)
     long = None
-    if panes.are_kept and isinstance(found, OfTime):
-        long = StatementWriter(lambda: found.told(panes.joined(found.listed())), "join of moments and panes")
-    return Variants(by_frames, few=few or join, long=long)
+    if panes.are_stored and isinstance(points, ExpiryPoints):
+        long = StatementWriter(
+            lambda: points.reported(panes.joined(points.with_newest_row())), "join of moments and panes"
+        )
+    return Variants(frames, few=few or join, long=long)
 
 
-def _of_panes(panes: Panes, slides: bool, single: StatementWriter[exp.Query]) -> Written:
-    """What is faster than a join with all rows: of few events where the window is long, and of many.
-
-    `slides`: whether MIN and MAX over a frame that moves are as fast as over frames that grow.
-    """
-    moves = _moves(panes.parts, slides)
+def _of_panes(panes: Panes, database: Database, single: StatementWriter[exp.Query]) -> Written:
+    """The variants that are faster than a join with all rows: for few events beside a long window, and for many."""
+    can_move = _can_move(panes.parts, database)
     brief = StatementWriter(
-        lambda: ranged(*panes.shortened(), moves), "window frames over what enters and leaves, and panes of the rest"
+        lambda: over_constant_frames(*panes.shortened(), can_move),
+        "window frames over what enters and leaves, and panes of the rest",
     )
     return Variants(
-        StatementWriter(lambda: ranged(*panes.in_parts(), moves), "window frames, of two parts of the window"),
+        StatementWriter(
+            lambda: over_constant_frames(*panes.in_parts(), can_move), "window frames, of two parts of the window"
+        ),
         few=single,
         brief=brief if panes.below.last is None else None,
-        long=StatementWriter(panes.joined, "join of arrivals and panes") if panes.are_kept else None,
+        long=StatementWriter(panes.joined, "join of arrivals and panes") if panes.are_stored else None,
     )
 
 
-def _moves(parts: Parts, slides: bool) -> Callable[[exp.Expr], bool]:
-    """Which of them frames that move tell exactly, and as fast as frames that grow."""
+def _can_move(parts: Partials, database: Database) -> Callable[[exp.Expr], bool]:
+    """Whether a moving frame computes a partial aggregate exactly, and as fast as a growing frame."""
 
-    def moves(call: exp.Expr) -> bool:
-        return slides if isinstance(call, (exp.Min, exp.Max)) else parts.is_exact(call.this.name)
+    def can_move(call: exp.Expr) -> bool:
+        return parts.is_exact(call.this.name) if known(call).slides else database.fast_sliding_min_max
 
-    return moves
+    return can_move
 
 
-def _beside_frames(
+def _with_frames(
     node: query.Aggregate,
     below: Flow,
     panes: Panes,
@@ -179,28 +190,29 @@ def _beside_frames(
     single: StatementWriter[exp.Query],
     network: Network,
 ) -> Written:
-    """What is faster than frames over all rows: of a push that is brief, and COUNT(*)."""
-    if not (network.database.asof_joins and can_count(node, below)):
+    """The variants that are faster than frames over all rows: for a short push, and for COUNT(*)."""
+    if not (network.database.asof_joins and only_counts_rows(node, below)):
         brief = StatementWriter(
-            lambda: framed(*panes.shortened()), "window frames over what enters and leaves, and one row"
+            lambda: over_frames(*panes.shortened()), "window frames over what enters and leaves, and one row"
         )
         return Variants(by_frames, few=single, brief=brief)
     in_order = as_inserted(node.input, network)
     return Variants(
-        StatementWriter(lambda: sought(node, below, in_order), "their places among the rows"),
+        StatementWriter(lambda: by_places(node, below, in_order), "their places among the rows"),
         few=single,
         brief=StatementWriter(
-            lambda: sought(node, below, in_order, panes), "their places among those that enter and leave"
+            lambda: by_places(node, below, in_order, panes), "their places among those that enter and leave"
         ),
-        shared=StatementWriter(lambda: listed(node, below, in_order), "a list of their places among the rows"),
+        shared=StatementWriter(lambda: by_list(node, below, in_order), "a list of their places among the rows"),
     )
 
 
-def _flow(node: query.Aggregate, below: Flow, variants: Written, kept: Sequence[str]) -> Flow:
+def _flow(node: query.Aggregate, below: Flow, variants: Written, extra: Sequence[str]) -> Flow:
+    """The flow of the results, with the `extra` columns."""
     names = tuple(item.alias for item in node.columns)
     groups = [f"_key{place}" for place in range(len(node.group_by))]
     order = ("_place",) if below.order or below.jumping or node.on_change or node.every_change else ()
-    system = dict.fromkeys(("ts", "seq", "_expires", *order, *kept))
+    system = dict.fromkeys(("ts", "seq", "_expires", *order, *extra))
     columns = [*system, *groups, *names]
 
     def selection(select: exp.Query) -> Selection:
@@ -216,7 +228,7 @@ def _flow(node: query.Aggregate, below: Flow, variants: Written, kept: Sequence[
 
 @derived_content.register
 def _(node: query.Aggregate, flow: Flow) -> Flow:
-    """W5: a result counts until the next one of its group replaces it."""
+    """W5: a result is valid until the next one of its group replaces it."""
     assert flow.content is not None
     keys: list[exp.Expr] = [column(f"_key{place}") for place in range(len(node.group_by))]
     return dataclasses.replace(flow, content=with_evictions(flow.content, flow, 1, keys), counted=True, last=None)
@@ -225,13 +237,13 @@ def _(node: query.Aggregate, flow: Flow) -> Flow:
 # The join form ---------------------------------------------------------------------------------------------------------
 
 
-def joined(node: query.Aggregate, below: Flow, network: Network, by_scan: bool = False) -> exp.Select:
-    """Each arrival `t` joined with the rows `w` of its window and group, then grouped by the arrival again.
+def joined(node: query.Aggregate, below: Flow, database: Database, by_scan: bool = False) -> exp.Select:
+    """Each arrival `t` joined with the rows `w` of its window and group, then grouped by the arrival.
 
-    `by_scan`: which of the last rows are left is computed of all rows, though an index would find the oldest one.
+    `by_scan`: the last rows are determined by a scan of all rows, though an index would find the oldest one.
     """
     arrivals = _triggers(node, below)
-    content, in_window, indexed = _window(node, below, network.database, by_scan)
+    content, in_window, indexed = _window(node, below, database, by_scan)
     groups = [content.value(key, "w") for key in node.group_by]
     keys = [column_of("t", f"_key{place}") for place in range(len(groups))]
     order = ("_place",) if below.order or node.on_change else ()
@@ -246,9 +258,9 @@ def joined(node: query.Aggregate, below: Flow, network: Network, by_scan: bool =
     age = [column_of("w", name) for name in ("ts", "seq", *below.order)]
     oldest = exp.Min(this=sortable_text(part.copy() for part in age))
     empty_too = node.on_change and not node.group_by
-    rest = Aggregation(
+    grouped = GroupedJoin(
         node,
-        lambda e: content.value(guarded(e) if empty_too else e, "w"),
+        lambda e: content.value(null_without_row(e) if empty_too else e, "w"),
         keys,
         [*trigger, expires],
         exp.Count(this=column_of("w", "seq")),
@@ -259,26 +271,26 @@ def joined(node: query.Aggregate, below: Flow, network: Network, by_scan: bool =
     kind = "left" if empty_too else "inner"
     join = exp.select().from_(source).join(content.item("w"), on=exp.and_(*conditions), join_type=kind)
     join.args["joins"][-1].meta[NESTED_LOOP] = indexed
-    return rest.select(join, network)
+    return grouped.select(join)
 
 
 def _window(
     node: query.Aggregate, below: Flow, database: Database, by_scan: bool
 ) -> tuple[Selection, list[exp.Expr], bool]:
-    """The rows that windows hold, when `w` is among them and not yet out of that of `t`, and whether an index finds these.
+    """The window's rows, the conditions under which `w` is in the window of `t`, and whether an index finds these.
 
-    It finds the oldest of the last rows; which row pushes out which is told by window functions over all of them.
+    An index finds the oldest of the last rows; otherwise window functions over all rows say which row evicts which.
     """
     assert below.content is not None
     content = below.content
-    if by_scan or not (database.uses_indexes and last_rows(node, below)):
+    if by_scan or not (database.uses_indexes and reads_last_rows(node, below)):
         return content, valid("w", "t", below, below.order, below.timed, database.uses_indexes), False
-    content, since = by_index(node, below)
+    content, since = rows_by_index(node, below)
     return content, [since], True
 
 
 def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
-    """Whether `w` stands not after `t`; an expiry (seq 0) stands before the events of its ts."""
+    """Whether `w` arrived before `t`, or is `t`; an expiry (seq 0) stands before the events of its ts."""
     if below.timed or not node.on_change:
         return not_later("w", "t", below.order, below.timed)
     before = exp.LT(this=column_of("w", "ts"), expression=column_of("t", "ts"))
@@ -286,8 +298,8 @@ def _entered(node: query.Aggregate, below: Flow) -> exp.Expr:
 
 
 def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
-    """What makes the aggregate report: the arrivals, with `on_change` also each expiry of the groups it changes."""
-    keys = keys_of(node)
+    """The rows that report a result: the arrivals; with `on_change` also each expiry, per group that it changes."""
+    keys = group_columns(node)
     order = ("_place",) if below.order or node.on_change else ()
     names = {"ts": column("ts"), "seq": column("seq"), "_expires": column("_expires")}
     place = {"_place": column("_place") if below.order else number(0)} if order else {}
@@ -299,15 +311,9 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
         return exp.Subquery(this=arrivals)
     assert below.content is not None
     content = below.content
-    moments = content.project({"ts": column("_expires"), **keys})
-    moments = dataclasses.replace(
-        moments,
-        conditions=(
-            *content.conditions,
-            *expires_in_push(below),
-        ),
-    )
-    distinct = derived_table(moments.select().distinct(), "x")
+    expired = content.project({"ts": column("_expires"), **keys})
+    expired = dataclasses.replace(expired, conditions=(*content.conditions, *expires_in_push(below)))
+    distinct = derived_table(expired.select().distinct(), "x")
     expiries = exp.select(
         column("ts"), aliased(bigint_zero(), "seq"), aliased(number(NEVER), "_expires"), aliased(bigint_zero(), "_place"),
         *map(column, keys),
@@ -318,8 +324,8 @@ def _triggers(node: query.Aggregate, below: Flow) -> exp.Expr:
 # The jumping form ------------------------------------------------------------------------------------------------------
 
 
-def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
-    """W3: the arrivals of one boundary are the whole content; a row per boundary and group, by their first rows."""
+def per_jump(node: query.Aggregate, below: Flow) -> exp.Select:
+    """A result per jump and group (W3), in the order of the groups' first rows: a jump's arrivals are all its content."""
     rows = below.arrivals
     keys = [column(f"_key{place}") for place in range(len(node.group_by))]
     inner = rows.select(["ts", "seq", "_expires", *dict.fromkeys((*below.order, *below.jump))])
@@ -333,10 +339,10 @@ def per_jump(node: query.Aggregate, below: Flow, network: Network) -> exp.Select
         return Selection(exp.null(), {**renamed, "ts": column("ts")}).value(expression, "w")
 
     trigger = [column_of("w", name) for name in ("ts", "seq", "_expires", *below.jump)]
-    rest = Aggregation(
+    grouped = GroupedJoin(
         node, value, [qualify_columns(key, "w") for key in keys], trigger, exp.Count(this=column_of("w", "seq")),
         [column_of("w", "_rank")],
         order=[exp.Min(this=column_of("w", "_rank"))],
         begun=exp.Min(this=column_of("w", "_place")) if below.counted else None,
     )  # fmt: skip
-    return rest.select(exp.select().from_(derived_table(source, "w")), network)
+    return grouped.select(exp.select().from_(derived_table(source, "w")))

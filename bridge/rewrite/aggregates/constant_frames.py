@@ -1,15 +1,15 @@
-"""Aggregates of many events where a frame's bound is a constant: put together from two frames that may have one.
+"""Aggregates of many events where a frame's bounds must be constants: put together from two such frames.
 
-RANGE frames over ts also count the rows of the same ts that come later, which a row does not see (O2). So one frame
-takes the instants before, up to the window's length back, and another the rows of the same instant that have come. That
-is for counts and sums of whole numbers, of which most databases take out again what leaves a frame that moves.
+A RANGE frame over ts also holds the later rows of the same ts, which a row does not see (O2). So one frame takes the
+earlier timestamps, up to the window's length back, and another the rows of the same ts that have arrived. That suits
+counts and sums of integers: most databases subtract from these what leaves a moving frame.
 
-The rows of a ROWS window have numbers in place of times, which no two of them share.
+The rows of a ROWS window have numbers in place of timestamps, which are unique.
 
-Where nothing can be taken out, a whole frame would be read for each row: the least and the greatest, and sums of doubles,
-which would not be the same again. For these, time is cut into blocks as long as the window, which then begins in the
-block before, or not before its own: it is a rear part of the one and a front part of the other, and these only grow (van
-Herk 1992; Gil and Werman 1993).
+Where nothing can be subtracted, a moving frame would be read as a whole for each row: MIN and MAX, and sums of doubles,
+which would differ in the last digits. For these, time is cut into blocks as long as the window, which then begins in the
+previous block or at its own. It is the rear part of the one and the front part of the other, and both only grow (van Herk
+1992; Gil and Werman 1993).
 """
 
 from __future__ import annotations
@@ -19,110 +19,111 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.aggregates.frames import Told, keys_of, listed
+from bridge.rewrite.aggregates.frames import ReportedRows, group_columns, with_aggregates
+from bridge.rewrite.aggregates.partials import known
 from bridge.rewrite.flow import NTH, Flow
 from windows.sql import aliased, column, derived_table, floor_to_multiple, over, running_frame
 
 _BLOCK = "_block"
 
 
-def ranged(
-    node: query.Aggregate, below: Flow, slides: Callable[[exp.Expr], bool], told: Told | None = None
+def over_constant_frames(
+    node: query.Aggregate, below: Flow, can_move: Callable[[exp.Expr], bool], reported: ReportedRows | None = None
 ) -> exp.Select:
-    """The arrivals, or what else is told, with their aggregates. Each frame stands once: few databases see equal ones.
+    """The reported rows, by default the arrivals, with their aggregates. Equal frames are written once.
 
-    `slides`: whether an aggregate is had of a frame that moves, exactly and as fast as of frames that only grow.
+    `can_move(call)`: whether a moving frame computes an aggregate exactly, and as fast as one that only grows.
     """
     assert below.content is not None
-    told = told or Told.of_arrivals(below)
-    keys = keys_of(node)
-    frames = _Frames([column(name) for name in keys], below, slides)
+    reported = reported or ReportedRows.of_arrivals(below)
+    keys = group_columns(node)
+    frames = _Frames([column(name) for name in keys], below, can_move)
     names = dict.fromkeys(("ts", "seq", "_expires", *below.order, frames.axis, *below.names))
     values = {**{name: column(name) for name in names}, **keys}
-    columns = [aliased(listed(item.this, node, frames.keys, frames.both), item.alias) for item in node.columns]
+    columns = [
+        aliased(with_aggregates(item.this, node, frames.keys, frames.of_window), item.alias) for item in node.columns
+    ]
     if frames.in_blocks:
         values[_BLOCK] = _fixed(floor_to_multiple(column(frames.axis), frames.size))
     rows: exp.Select = below.content.project(values).select()
-    found = (
-        exp.select(*map(column, rows.named_selects), *frames.named(0)).from_(derived_table(rows, "w")).where(*told.near)
-    )
+    framed = exp.select(*map(column, rows.named_selects), *frames.columns(0))
+    framed = framed.from_(derived_table(rows, "w")).where(*reported.within_reach)
     if frames.in_blocks:
-        found = exp.select(*map(column, found.named_selects), *frames.named(1)).from_(derived_table(found, "b"))
+        framed = exp.select(*map(column, framed.named_selects), *frames.columns(1)).from_(derived_table(framed, "b"))
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
-    return exp.select(*system, *columns).from_(derived_table(found, "a")).where(told.told)
+    return exp.select(*system, *columns).from_(derived_table(framed, "a")).where(reported.is_reported)
 
 
 class _Frames:
-    """The frames that the aggregates want, and the columns they become: some are over the columns that others gave."""
+    """The frames that the aggregates need, each a column; those of level 1 are over columns of level 0."""
 
-    def __init__(self, keys: Sequence[exp.Expr], below: Flow, slides: Callable[[exp.Expr], bool]) -> None:
+    def __init__(self, keys: Sequence[exp.Expr], below: Flow, can_move: Callable[[exp.Expr], bool]) -> None:
         self.keys = keys
         self.axis, self.size = (NTH, below.last.size) if below.last is not None else ("ts", below.size or 1)
-        self._slides = slides
-        self._made: tuple[dict[exp.Expr, str], dict[exp.Expr, str]] = ({}, {})
+        self._can_move = can_move
+        self._levels: tuple[dict[exp.Expr, str], dict[exp.Expr, str]] = ({}, {})
 
     @property
     def in_blocks(self) -> bool:
-        return bool(self._made[1])
+        return bool(self._levels[1])
 
-    def named(self, level: int) -> list[exp.Expr]:
-        """The columns of the first, or of those over these."""
-        return [aliased(call, name) for call, name in self._made[level].items()]
+    def columns(self, level: int) -> list[exp.Expr]:
+        """The columns of a level."""
+        return [aliased(call, name) for call, name in self._levels[level].items()]
 
-    def both(self, call: exp.Expr) -> exp.Expr:
-        """An aggregate over the window."""
-        if not self._slides(call):
-            return self._same(call) if self.size == 1 else self._of_blocks(call)
+    def of_window(self, call: exp.Expr) -> exp.Expr:
+        """The value of an aggregate over a row's window."""
+        if not self._can_move(call):
+            return self._of_same(call) if self.size == 1 else self._of_blocks(call)
         if self.axis == NTH:
             return self._column(0, over(call.copy(), self.keys, [column(NTH)], self._range()))
-        return self._same(call) if self.size == 1 else _joined(call, self._before(call), self._same(call))
+        return self._of_same(call) if self.size == 1 else _merged(call, self._of_earlier(call), self._of_same(call))
 
-    def _before(self, call: exp.Expr) -> exp.Expr:
+    def _of_earlier(self, call: exp.Expr) -> exp.Expr:
+        """Over the rows of the window with earlier timestamps."""
         return self._column(0, over(call.copy(), self.keys, [column("ts")], self._range(before=1)))
 
-    def _same(self, call: exp.Expr) -> exp.Expr:
+    def _of_same(self, call: exp.Expr) -> exp.Expr:
+        """Over the rows of the same timestamp up to the row."""
         return self._column(0, over(call.copy(), [*self.keys, column(self.axis)], [column("seq")], running_frame()))
 
     def _of_blocks(self, call: exp.Expr) -> exp.Expr:
-        """What the window has of the block before, if it begins there, and of the row's own block, up to the row."""
+        """Over the window's rows of the previous block, if it begins there, and those of the row's block up to the row."""
         block, place = [*self.keys, column(_BLOCK)], column(self.axis)
         front = self._column(0, over(call.copy(), block, [place, column("seq")], running_frame()))
         backwards = exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
         since = self._column(0, over(call.copy(), block, [exp.Neg(this=place)], backwards))
-        rear, begun = (
+        rear, begin = (
             self._column(1, over(exp.FirstValue(this=value), self.keys, [place], self._range()))
             for value in (since, place)
         )
-        return _joined(call, rear, front, exp.GTE(this=begun, expression=column(_BLOCK)))
+        return _merged(call, rear, front, exp.GTE(this=begin, expression=column(_BLOCK)))
 
     def _range(self, before: int = 0) -> exp.WindowSpec:
-        """From the beginning of the window to the row's place, or to one before."""
+        """From the beginning of the window to the row's place, or to `before` places before it."""
         start = {"start": _fixed(exp.Literal.number(self.size - 1)), "start_side": "PRECEDING"}
         if not before:
             return exp.WindowSpec(kind="RANGE", **start, end="CURRENT ROW")
         return exp.WindowSpec(kind="RANGE", **start, end=_fixed(exp.Literal.number(before)), end_side="PRECEDING")
 
     def _column(self, level: int, call: exp.Expr) -> exp.Expr:
-        made = self._made[level]
-        return column(made.setdefault(call, f"_frame{level}_{len(made)}"))
+        names = self._levels[level]
+        return column(names.setdefault(call, f"_frame{level}_{len(names)}"))
 
 
 def _fixed(value: exp.Expr) -> exp.Expr:
-    """Numbers that must stand in the text: most databases take no other bound."""
+    """Marks numbers that must stay in the text: as a bound most databases take nothing else."""
     for literal in value.find_all(exp.Literal):
         literal.meta["fixed"] = True
     return value
 
 
-def _joined(call: exp.Expr, before: exp.Expr, same: exp.Expr, is_one: exp.Expr | None = None) -> exp.Expr:
-    """Both parts together, but where the latter is all; NULL is the value of no rows, but for counts."""
-    if isinstance(call, exp.Count):
-        return exp.paren(exp.Add(this=before, expression=same))
-    both: dict[type, exp.Expr] = {
-        exp.Sum: exp.Add(this=before, expression=same),
-        exp.Min: exp.Least(this=before, expressions=[same]),
-        exp.Max: exp.Greatest(this=before, expressions=[same]),
-    }
-    no_before, no_same = (exp.Is(this=part.copy(), expression=exp.null()) for part in (before, same))
-    alone = no_before if is_one is None else exp.or_(is_one, no_before)
-    return exp.Case().when(alone, same.copy()).when(no_same, before.copy()).else_(both[type(call)])
+def _merged(call: exp.Expr, earlier: exp.Expr, later: exp.Expr, is_all: exp.Expr | None = None) -> exp.Expr:
+    """One value of two parts of a window; `is_all`: whether the later part is the whole window."""
+    aggregate = known(call)
+    if aggregate.empty is not None:
+        return exp.paren(aggregate.pair(earlier, later))
+    no_earlier, no_later = (exp.Is(this=part.copy(), expression=exp.null()) for part in (earlier, later))
+    alone = no_earlier if is_all is None else exp.or_(is_all, no_earlier)
+    both = exp.Case().when(alone, later.copy()).when(no_later, earlier.copy())
+    return both.else_(aggregate.pair(earlier, later))

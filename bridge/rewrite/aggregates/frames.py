@@ -1,6 +1,6 @@
-"""Aggregates by window frames: one pass over the window's rows, however many of them one row's window holds.
+"""Aggregates by window frames: one pass over the window's rows, however many of them a single window holds.
 
-A frame's bound is computed per row: RANGE frames over ts would also count rows of the same ts that come later (O2).
+A frame's bound is computed per row: a RANGE frame over ts would also hold later rows of the same ts (O2).
 """
 
 from __future__ import annotations
@@ -19,45 +19,49 @@ from windows.times import NEVER
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
-    """Of which rows an aggregate is told, and which rows one of these may have in its window."""
+class ReportedRows:
+    """Conditions on the rows of a window: those whose results are reported, and those that one of these may still see."""
 
-    near: Sequence[exp.Expr]
-    told: exp.Expr
+    within_reach: Sequence[exp.Expr]
+    is_reported: exp.Expr
 
     @classmethod
-    def of_arrivals(cls, below: Flow) -> Told:
-        return cls(near(below), arrived(below))
+    def of_arrivals(cls, below: Flow) -> ReportedRows:
+        """The results of this push's arrivals are reported."""
+        return cls(within_reach(below), arrived_in_push(below))
 
 
-def framed(node: query.Aggregate, below: Flow, told: Told | None = None) -> exp.Select:
-    """`agg OVER (PARTITION BY group ORDER BY seq ROWS BETWEEN _back PRECEDING AND CURRENT ROW)` of the arrivals, or of others."""
+def over_frames(node: query.Aggregate, below: Flow, reported: ReportedRows | None = None) -> exp.Select:
+    """`agg OVER (PARTITION BY group ORDER BY seq ROWS BETWEEN _back PRECEDING AND CURRENT ROW)` of the reported rows.
+
+    By default these are the arrivals.
+    """
     assert below.content is not None
-    told = told or Told.of_arrivals(below)
-    keys = keys_of(node)
+    reported = reported or ReportedRows.of_arrivals(below)
+    keys = group_columns(node)
     names = ("ts", "seq", "_expires", *below.order, *([NTH] if below.last else []), *below.names)
     rows = below.content.project({**{name: column(name) for name in names}, **keys}).select()
     partition: list[exp.Expr] = [column(name) for name in keys]
     order: list[exp.Expr] = [column(name) for name in below.key]
-    back = aliased(_back(partition, order, below), "_back")
+    back = aliased(_rows_before(partition, order, below), "_back")
     source = exp.select(*(column(name) for name in rows.named_selects), back)
-    source = source.from_(derived_table(rows, "w")).where(*told.near)
+    source = source.from_(derived_table(rows, "w")).where(*reported.within_reach)
 
-    def framed_value(call: exp.Expr) -> exp.Expr:
-        return _over(call, partition, order)
+    def framed(call: exp.Expr) -> exp.Expr:
+        return _over_frame(call, partition, order)
 
-    columns = [aliased(listed(item.this, node, partition, framed_value), item.alias) for item in node.columns]
+    columns = [aliased(with_aggregates(item.this, node, partition, framed), item.alias) for item in node.columns]
     system = [column(name) for name in ("ts", "seq", "_expires", *below.order, *keys)]
     computed = exp.select(*system, *columns).from_(derived_table(source, "f"))
-    outer = exp.select(*(column(c.alias_or_name) for c in (*system, *columns)))
-    return outer.from_(derived_table(computed, "a")).where(told.told)
+    outer = exp.select(*(column(each.alias_or_name) for each in (*system, *columns)))
+    return outer.from_(derived_table(computed, "a")).where(reported.is_reported)
 
 
-def _back(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:
-    """How many rows before this one are still valid: those of the last numbers, or all that came less those whose time is over.
+def _rows_before(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.Expr:
+    """The number of rows before a row that are in its window.
 
-    These are all up to the row's instant without those of a frame that moves along. As a frame of their own, which
-    begins with the first row and ends `size` before, they take DuckDB five times as long.
+    For a window of time these are all rows up to the row's timestamp, less those up to there that have expired: the
+    difference of two frames that end at the row. A frame that ends `size` before takes DuckDB five times as long.
     """
 
     def counted(start: exp.Expr | str, axis: str = "ts") -> exp.Expr:
@@ -70,17 +74,39 @@ def _back(partition: list[exp.Expr], order: list[exp.Expr], below: Flow) -> exp.
     if below.size == NEVER:
         return place
     assert below.size is not None
-    gone = exp.Sub(this=counted("UNBOUNDED"), expression=counted(number(below.size - 1)))
-    return exp.Sub(this=place, expression=exp.paren(gone))
+    expired = exp.Sub(this=counted("UNBOUNDED"), expression=counted(number(below.size - 1)))
+    return exp.Sub(this=place, expression=exp.paren(expired))
 
 
-def arrived(below: Flow) -> exp.Expr:
-    """Whether a row of the window has come with this push."""
+def _over_frame(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
+    """An aggregate over the frame of a row: the row, and the `_back` rows before it."""
+    if isinstance(call, exp.Cast):  # a list
+        return exp.Cast(this=_over_frame(call.this, partition, order), to=call.to.copy())
+    if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
+        return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
+    away = offset_of(call)
+    if isinstance(call, exp.Last) and away:
+        before = over(exp.Lag(this=call.this.copy(), offset=number(away)), partition, order)
+        return exp.Case().when(exp.GTE(this=column("_back"), expression=number(away)), before)
+    if isinstance(call, exp.First):
+        first, nth = exp.FirstValue(this=call.this.copy()), number(away + 1)
+        function: exp.Expr = exp.NthValue(this=call.this.copy(), offset=nth) if away else first
+    else:
+        function = exp.LastValue(this=call.this.copy()) if isinstance(call, exp.Last) else call.copy()
+    spec = exp.WindowSpec(kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW")
+    return over(function, partition, order, spec)
+
+
+# The rows of a window ---------------------------------------------------------------------------------------------------
+
+
+def arrived_in_push(below: Flow) -> exp.Expr:
+    """Whether a row of the window arrived with this push."""
     return exp.GTE(this=column("seq"), expression=first_arrival("seq", below))
 
 
-def near(below: Flow) -> list[exp.Expr]:
-    """Only rows that some arrival can still see take part, however many wait to be purged."""
+def within_reach(below: Flow) -> list[exp.Expr]:
+    """Conditions on the rows that some arrival can still see; others may only wait to be purged."""
     if below.size is None or below.size == NEVER:
         return []
     size = number(below.size)
@@ -104,34 +130,8 @@ def _of_arrivals(value: exp.Expr, name: str, below: Flow) -> exp.Expr:
     return exp.Subquery(this=exp.select(value).from_(arrivals))
 
 
-def _over(call: exp.Expr, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
-    """An aggregate over the frame of a row: it and the rows before it that are still valid."""
-    if isinstance(call, exp.Cast):  # a list
-        return exp.Cast(this=_over(call.this, partition, order), to=call.to.copy())
-    if isinstance(call, exp.Count) and isinstance(call.this, exp.Star):
-        return exp.paren(exp.Add(this=column("_back"), expression=number(1)))
-    away = offset_of(call)
-    if isinstance(call, exp.Last) and away:
-        before = over(exp.Lag(this=call.this.copy(), offset=number(away)), partition, order)
-        return exp.Case().when(exp.GTE(this=column("_back"), expression=number(away)), before)
-    if isinstance(call, exp.First):
-        first, nth = exp.FirstValue(this=call.this.copy()), number(away + 1)
-        function: exp.Expr = exp.NthValue(this=call.this.copy(), offset=nth) if away else first
-    else:
-        function = exp.LastValue(this=call.this.copy()) if isinstance(call, exp.Last) else call.copy()
-    spec = exp.WindowSpec(kind="ROWS", start=column("_back"), start_side="PRECEDING", end="CURRENT ROW")
-    return over(function, partition, order, spec)
-
-
-def offset_of(call: exp.Expr) -> int:
-    """How many rows FIRST and LAST look away from the oldest and the newest: `LAST(v, 2)`."""
-    away = call.args.get("offset" if isinstance(call, exp.NthValue) else "expression")
-    away = away if isinstance(call, (exp.First, exp.Last, exp.NthValue)) else None
-    return 0 if away is None else int(away.name)
-
-
-def last_rows(node: query.Aggregate, below: Flow) -> bool:
-    """Whether the window is the last so many rows, of which those of a group have been numbered together."""
+def reads_last_rows(node: query.Aggregate, below: Flow) -> bool:
+    """Whether the window is the last n rows, numbered together for all rows of a group."""
     if not below.is_last_rows or node.on_change:
         return False
     assert below.last is not None and below.content is not None
@@ -139,37 +139,47 @@ def last_rows(node: query.Aggregate, below: Flow) -> bool:
     return all(key in groups for key in below.last.keys)
 
 
-def by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:
-    """All that is kept of last rows, and whether a row `w` of it is not older than what `t` of its group sees."""
+def rows_by_index(node: query.Aggregate, below: Flow) -> tuple[Selection, exp.Expr]:
+    """The stored rows of a window of last rows, and the condition that a row `w` is new enough for `t`, of its group."""
     assert below.content is not None and below.last is not None
     kept = below.last.rows
     groups = [below.content.value(key) for key in node.group_by]
-    alike = [
+    same_key = [
         null_safe_equal(kept.value(key, "o"), column_of("t", f"_key{groups.index(key)}")) for key in below.last.keys
     ]
-    since = exp.GTE(this=column_of("w", "seq"), expression=oldest_seq(below, column_of("t", "seq"), alike))
+    since = exp.GTE(this=column_of("w", "seq"), expression=oldest_seq(below, column_of("t", "seq"), same_key))
     return dataclasses.replace(below.content, source=kept.source), since
 
 
-def keys_of(node: query.Aggregate) -> dict[str, exp.Expr]:
-    """What it groups by, by the names of the columns that hold it."""
+# The select list --------------------------------------------------------------------------------------------------------
+
+
+def group_columns(node: query.Aggregate) -> dict[str, exp.Expr]:
+    """The expressions of GROUP BY, by the names of the columns that hold their values."""
     return {f"_key{place}": key for place, key in enumerate(node.group_by)}
 
 
-def aggregates(node: query.Aggregate) -> list[exp.Expr]:
+def aggregate_calls(node: query.Aggregate) -> list[exp.Expr]:
     """The calls of aggregates in the select list."""
     return [call for item in node.columns for call in item.find_all(exp.AggFunc)]
 
 
-def listed(
+def offset_of(call: exp.Expr) -> int:
+    """The number of rows that FIRST, LAST or NTH_VALUE looks away from the edge of the window: 2 for `LAST(v, 2)`."""
+    away = call.args.get("offset" if isinstance(call, exp.NthValue) else "expression")
+    away = away if isinstance(call, (exp.First, exp.Last, exp.NthValue)) else None
+    return 0 if away is None else int(away.name)
+
+
+def with_aggregates(
     expression: exp.Expr, node: query.Aggregate, keys: Sequence[exp.Expr], value: Callable[[exp.Expr], exp.Expr]
 ) -> exp.Expr:
-    """An expression of the select list: its group keys are these, its aggregates what `value` makes of them."""
+    """An expression of the select list, with `keys` for the expressions of GROUP BY, and `value(call)` for aggregates."""
     if expression in node.group_by:
         return keys[node.group_by.index(expression)].copy()
     if isinstance(expression, exp.AggFunc) or is_list(expression):
         return value(expression)
     result = expression.copy()
     for child in list(result.iter_expressions()):
-        child.replace(listed(child, node, keys, value))
+        child.replace(with_aggregates(child, node, keys, value))
     return result

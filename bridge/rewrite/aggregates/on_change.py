@@ -1,7 +1,8 @@
-"""Aggregates told at every change of their window (EMIT ON EVERY CHANGE): as rows enter, and as rows leave.
+"""Aggregates reported at every change of their window (EMIT ON EVERY CHANGE): as rows enter, and as rows leave.
 
-A moment is an event, or an instant of time. What it changes is told once a group, over the window as the moment leaves
-it: the groups that got rows first, in the order of these, then those that only lost some, also when nothing is left.
+A change point is an event, or a timestamp at which rows expire. Each group that it changes is reported once, over the
+window after the change: first the groups that got rows, in the order of these, then those that only lost some, also when
+nothing is left of them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from bridge import query
-from bridge.rewrite.aggregates.frames import keys_of
-from bridge.rewrite.aggregates.join import Aggregation, guarded
+from bridge.rewrite.aggregates.frames import group_columns
+from bridge.rewrite.aggregates.join import GroupedJoin, null_without_row
 from bridge.rewrite.flow import Flow, Selection, not_later, valid
 from bridge.rewrite.network import Network
 from bridge.rewrite.windows.expiry import evicting_inputs, expires_in_push, is_evicted_before_expiry, is_evicted_by
@@ -30,21 +31,20 @@ from windows.sql import (
 from windows.times import NEVER
 
 
-def at_changes(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
-    """The groups that each moment changes, as it leaves them."""
-    return told_at(node, below, network, _moments(node, below, network))
+def at_every_change(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """The groups that each change point changes, over the window after it."""
+    return at_points(node, below, _change_points(node, below, network))
 
 
-def told_at(
+def at_points(
     node: query.Aggregate,
     below: Flow,
-    network: Network,
-    told: exp.Query,
+    points: exp.Query,
     window: tuple[Selection, list[exp.Expr]] | None = None,
 ) -> exp.Select:
-    """Each moment `t` and group of `told` joined with the rows `w` that are in the window after it; `_age` orders them.
+    """Each change point and group `t` joined with the rows `w` that are in the window after it; `_age` orders them.
 
-    `window`: these rows, and when they are in it, if somebody knows better.
+    `window`: the rows, and the conditions under which one is in the window, where these are simpler than in general.
     """
     assert below.content is not None
     content, inside = below.content, [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True)]
@@ -57,56 +57,43 @@ def told_at(
         *(null_safe_equal(group, key.copy()) for group, key in zip(groups, keys, strict=True)),
         *content.conditions_of("w"),
     ]
-    rest = Aggregation(
+    grouped = GroupedJoin(
         node,
-        lambda expression: content.value(guarded(expression), "w"),
+        lambda expression: content.value(null_without_row(expression), "w"),
         keys,
         [column_of("t", name) for name in ("ts", "seq", "_expires")],
         exp.Count(this=column_of("w", "seq")),
         [column_of("w", name) for name in ("ts", "seq", *below.order)],
         order=[exp.Min(this=column_of("t", "_age"))],
     )
-    moments = derived_table(told, "t")
-    joined = exp.select().from_(moments).join(content.item("w"), on=exp.and_(*conditions), join_type="left")
-    return rest.select(joined, network)
+    joined = exp.select().from_(derived_table(points, "t"))
+    return grouped.select(joined.join(content.item("w"), on=exp.and_(*conditions), join_type="left"))
 
 
-def _moments(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
-    """The moments with the groups they change; `_age` orders these by the rows that enter, then by those that leave."""
+def _change_points(node: query.Aggregate, below: Flow, network: Network) -> exp.Select:
+    """The change points with the groups they change; `_age` orders these by the rows that enter, then that leave."""
     assert below.content is not None
-    keys = keys_of(node)
+    keys = group_columns(node)
     age = sortable_text(column(name) for name in ("ts", "seq", *below.order))
-    last = concatenated([exp.Literal.string("9"), age.copy()])  # after every age: numbers as text begin with less
-    entering = _told(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)
-    expiring: exp.Query = (timed := _expiring(below, last, keys))
+    last = concatenated([exp.Literal.string("9"), age.copy()])  # after every age: these begin with a smaller digit
+    entering = _groups(below.arrivals, {"ts": column("ts"), "seq": column("seq")}, age, keys)
+    expiring = _groups(below.content, {"ts": column("_expires"), "seq": bigint_zero()}, last, keys)
+    expiring = expiring.where(*expires_in_push(below))
+    leaving: exp.Query = expiring
     if below.counted:
-        first = is_evicted_before_expiry(below.content)
-        pushed_out = _pushed_out(node, below, network, last, keys).where(first)
-        expiring = exp.union(timed.where(exp.Not(this=exp.paren(first.copy()))), pushed_out, distinct=False)
-    changes = exp.union(entering, expiring, distinct=False)
+        evicted_first = is_evicted_before_expiry(below.content)
+        # Also rows that a filter above the window hides.
+        evicted = _groups(below.content, {"ts": column("_out_ts"), "seq": column("_out")}, last, keys)
+        evicted = evicted.where(is_evicted_by(below.content, evicting_inputs(node), network)).where(evicted_first)
+        leaving = exp.union(expiring.where(exp.Not(this=exp.paren(evicted_first.copy()))), evicted, distinct=False)
+    changes = exp.union(entering, leaving, distinct=False)
     names = ("ts", "seq", *keys)
-    moments = exp.select(
+    points = exp.select(
         *map(column, names), aliased(number(NEVER), "_expires"), aliased(exp.Min(this=column("_age")), "_age")
     )
-    return moments.from_(derived_table(changes, "c")).group_by(*map(column, names))
+    return points.from_(derived_table(changes, "c")).group_by(*map(column, names))
 
 
-def _told(rows: Selection, moment: Mapping[str, exp.Expr], age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
-    return rows.project({**moment, "_age": age, **keys}).select()
-
-
-def _expiring(below: Flow, age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
-    """What time has put out of the window since the push before."""
-    assert below.content is not None
-    return _told(below.content, {"ts": column("_expires"), "seq": bigint_zero()}, age, keys).where(
-        *expires_in_push(below)
-    )
-
-
-def _pushed_out(
-    node: query.Aggregate, below: Flow, network: Network, age: exp.Expr, keys: Mapping[str, exp.Expr]
-) -> exp.Select:
-    """What the rows of this push have put out, also those that a filter above the window hides."""
-    assert below.content is not None
-    told = _told(below.content, {"ts": column("_out_ts"), "seq": column("_out")}, age, keys)
-    return told.where(is_evicted_by(below.content, evicting_inputs(node), network))
+def _groups(rows: Selection, point: Mapping[str, exp.Expr], age: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Select:
+    """The groups of rows, each with the point at which it changes."""
+    return rows.project({**point, "_age": age, **keys}).select()

@@ -1,4 +1,4 @@
-"""What a window holds, told every so often: moments that a step writes down, each joined with the rows that are in it then."""
+"""Periodic reports of a window's content (output snapshot): a table of report times, each joined with the rows then."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.query.epl_output import Snapshot
-from bridge.rewrite.aggregates.frames import keys_of
-from bridge.rewrite.aggregates.on_change import told_at
+from bridge.rewrite.aggregates.frames import group_columns
+from bridge.rewrite.aggregates.on_change import at_points
 from bridge.rewrite.flow import Flow, Need, Selection, not_later, valid
 from bridge.rewrite.network import CLOCK, Network, add_table, arrived, derived_content, rewrite
 from bridge.rewrite.plan import Insert, Operator
@@ -32,19 +32,20 @@ from windows.sql import (
 )
 from windows.times import NEVER
 
-MOMENT = ("ts", "seq", "_expires")
+_REPORT = ("ts", "seq", "_expires")
+"""The columns of a report: when it is due, and until when it counts."""
 
 
 @rewrite.register
 def _(node: Snapshot, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        operator.result = held(node, network, order_of(node.input))
+        operator.result = content_at_reports(node, network, order_of(node.input))
 
     return network.give(network.operator(node, build, "Snapshot"), node, need)
 
 
-def held(node: Snapshot, network: Network, order: Sequence[exp.Ordered] = ()) -> Flow:
-    """At each moment `t` the rows `w` of the window, in an order, and else in that in which they came."""
+def content_at_reports(node: Snapshot, network: Network, order: Sequence[exp.Ordered] = ()) -> Flow:
+    """At each report `t` the rows `w` of the window, in this order, then in the order of their arrival."""
     below = network.rewrite(node.input, Need.CONTENT)
     assert below.content is not None
     content = below.content
@@ -56,54 +57,52 @@ def held(node: Snapshot, network: Network, order: Sequence[exp.Ordered] = ()) ->
         term.set("this", content.value(term.this, "w"))
     place.set("order", exp.Order(expressions=[*terms, *place.args["order"].expressions]))
     columns = {
-        **{name: column_of("t", name) for name in MOMENT},
+        **{name: column_of("t", name) for name in _REPORT},
         "_place": place,
         "_jump": column_of("t", "seq"),
         **{name: content.value(column(name), "w") for name in below.names},
     }
     inside = [not_later("w", "t", (), timed=True), *valid("w", "t", below, timed=True), *content.conditions_of("w")]
-    held = exp.select(*(aliased(value, name) for name, value in columns.items()))
-    held = held.from_(_moments(node, network).as_("t", quoted=True)).join(content.item("w"), on=exp.and_(*inside))
-    rows = Selection.of(exp.Subquery(this=held), columns)
+    joined = exp.select(*(aliased(value, name) for name, value in columns.items()))
+    joined = joined.from_(_reports(node, network).as_("t", quoted=True)).join(content.item("w"), on=exp.and_(*inside))
+    rows = Selection.of(exp.Subquery(this=joined), columns)
     jump = ("_jump",) if node.time is None else ()
     return Flow(below.names, rows, order=("_place",), timed=True, jumping=True, jump=jump)
 
 
 @derived_content.register
 def _(node: Snapshot, flow: Flow) -> Flow:
-    """What is told after so many rows is replaced by what is told next."""
+    """A report after every n rows is replaced by the next one; a report of time expires."""
     return flow if node.time is not None else replaced_by_next(flow)
 
 
 # Aggregates -----------------------------------------------------------------------------------------------------------
 
 
-def told_anyway(node: query.Aggregate) -> bool:
-    """Whether an aggregate over a snapshot is told although nothing may be in the window, or nothing of a group."""
+def reports_empty(node: query.Aggregate) -> bool:
+    """Whether an aggregate over a snapshot is reported even if the window, or a group, is empty."""
     return isinstance(node.input, Snapshot) and (node.input.all_groups or not node.group_by)
 
 
-def at_moments(operator: Operator, node: query.Aggregate, network: Network) -> exp.Select:
-    """The aggregate at each moment: of all rows, or of every group that has been by then."""
+def at_reports(operator: Operator, node: query.Aggregate, network: Network) -> exp.Select:
+    """The aggregate at each report: of all rows, or of every group there has been by then."""
     assert isinstance(node.input, Snapshot)
     below = network.rewrite(node.input.input, Need.CONTENT)
-    moments = exp.select(*(column_of("t", name) for name in MOMENT)).from_(
-        _moments(node.input, network).as_("t", quoted=True)
-    )
+    reports = exp.select(*(column_of("t", name) for name in _REPORT))
+    reports = reports.from_(_reports(node.input, network).as_("t", quoted=True))
     if not node.group_by:
-        return told_at(node, below, network, moments.select(aliased(bigint_zero(), "_age")))
+        return at_points(node, below, reports.select(aliased(bigint_zero(), "_age")))
     groups = _groups(operator, node, network, below)
     keys = [column_of("g", f"_key{place}") for place in range(len(node.group_by))]
-    come = not_later("g", "t", (), timed=True)
-    return told_at(
-        node, below, network, moments.select(*keys, column_of("g", "_age")).join(aliased_table(groups, "g"), on=come)
-    )
+    known = not_later("g", "t", (), timed=True)
+    reports = reports.select(*keys, column_of("g", "_age")).join(aliased_table(groups, "g"), on=known)
+    return at_points(node, below, reports)
 
 
 def _groups(operator: Operator, node: query.Aggregate, network: Network, below: Flow) -> str:
-    """A table of the groups there have been, each with its first row's moment."""
+    """The table of the groups there have been, each with the ts and seq of its first row."""
     known = network.name("groups", node)
-    keys = keys_of(node)
+    keys = group_columns(node)
     order = [column(name) for name in ("ts", "seq", *below.order)]
     own = {"ts": column("ts"), "seq": column("seq"), **keys}
     rows = below.arrivals.project({**own, "_age": sortable_text(order), "_n": row_number(keys.values(), order)})
@@ -120,16 +119,16 @@ def _groups(operator: Operator, node: query.Aggregate, network: Network, below: 
     return known
 
 
-# Moments --------------------------------------------------------------------------------------------------------------
+# Reports --------------------------------------------------------------------------------------------------------------
 
 
-def _moments(node: Snapshot, network: Network) -> exp.Table:
-    """The table of the moments of this push."""
+def _reports(node: Snapshot, network: Network) -> exp.Table:
+    """The table of the reports that are due with this push."""
 
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
         name = network.name("moments", node)
-        add_table(operator, name, exp.select(*(aliased(bigint_zero(), column) for column in MOMENT)))
+        add_table(operator, name, exp.select(*(aliased(bigint_zero(), column) for column in _REPORT)))
         operator.inboxes.append(name)
         make = _by_count if node.time is None else _by_time
         make(operator, node, network, below, name)
@@ -141,9 +140,9 @@ def _moments(node: Snapshot, network: Network) -> exp.Table:
 def _by_time(operator: Operator, node: Snapshot, network: Network, below: Flow, name: str) -> None:
     assert node.time is not None
     first = aliased(first_time(operator, node, network, below), "first")
-    asked = exp.select(first, column("before")).from_(table(CLOCK))
-    text, quoted = network.database.render(asked), network.database.quoted(name)
-    operator.steps.append(Ticking(name, text, quoted, node.time))
+    since = exp.select(first, column("before")).from_(table(CLOCK))
+    text, quoted = network.database.render(since), network.database.quoted(name)
+    operator.steps.append(PeriodicReports(name, text, quoted, node.time))
 
 
 def _by_count(operator: Operator, node: Snapshot, network: Network, below: Flow, name: str) -> None:
@@ -155,28 +154,31 @@ def _by_count(operator: Operator, node: Snapshot, network: Network, below: Flow,
 
 
 @dataclasses.dataclass
-class Ticking:
-    """A step: the times that have come, `every` so many milliseconds since the first row."""
+class PeriodicReports:
+    """A step that writes the report times of this push: every `every` milliseconds since the first row.
+
+    The statement `since` gives the timestamp of the first row, and the newest time before the push.
+    """
 
     table: str
-    asked: str
-    ticks: str
+    since: str
+    quoted: str
     every: int
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Note the times since the push before."""
-        ((first, before),) = database.fetch(self.asked)
+        """Inserts the times since the previous push."""
+        ((first, before),) = database.fetch(self.since)
         if first is not None:
             start = max(before - first, 0) // self.every + 1
             times = range(first + start * self.every, now + 1, self.every)
             if times:
-                database.insert(self.ticks, len(MOMENT), [(time, 0, time + self.every) for time in times])
+                database.insert(self.quoted, len(_REPORT), [(time, 0, time + self.every) for time in times])
 
     def forget(self) -> None:
         """Nothing is remembered."""
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """The statement that says since when."""
+        """The statement that gives the first row's timestamp."""
         return (
-            f"-- every {self.every} ms since this, the times that have come go to {self.ticks}\n{pretty(self.asked)};"
+            f"-- every {self.every} ms since this, the times that have come go to {self.quoted}\n{pretty(self.since)};"
         )

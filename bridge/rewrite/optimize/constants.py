@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from windows.aggregates import aggregate_of
 from windows.sql import aliased, aliased_table, column_of, from_items, number
 
 QUERY = "_query"
@@ -117,7 +118,8 @@ def _is_argument(node: exp.Expr) -> bool:
     above = node.parent
     if isinstance(above, exp.Cast):
         return node.arg_key == "this" and not node.is_string
-    return isinstance(above, (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)) and node.arg_key == "this"
+    aggregate = None if above is None else aggregate_of(above)
+    return aggregate is not None and aggregate.parts is not None and node.arg_key == "this"
 
 
 def kind_of(constant: exp.Literal) -> str:

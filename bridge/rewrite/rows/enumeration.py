@@ -11,10 +11,9 @@ from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.joins.lookup import with_column
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
+from windows.aggregates import aggregate_named
 from windows.sql import column_of, number
 from windows.types import List, shape
-
-_AGGREGATES = {"SUM": exp.Sum, "AVG": exp.Avg, "MIN": exp.Min, "MAX": exp.Max}
 
 
 @rewrite.register
@@ -39,7 +38,9 @@ def _found(node: Enumeration, network: Network) -> exp.Expr:
     if node.method not in CONDITIONAL:
         if node.method == "AVG":
             body = exp.cast(body, "DOUBLE")
-        value = _AGGREGATES[node.method](this=body)
+        aggregate = aggregate_named(node.method)
+        assert aggregate is not None
+        value = aggregate.call(body)
         return exp.cast(exp.Subquery(this=rows.select(value)), told(node.method, _type(node.body, types)))
     holds = exp.Case().when(body, number(1)).else_(number(0))
     rows = rows.where(exp.EQ(this=holds, expression=number(0 if node.method == "ALL" else 1)))

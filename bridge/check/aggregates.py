@@ -1,0 +1,59 @@
+"""Aggregate functions in queries: those that only the database knows, those that it lacks, and what FIRST and LAST take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from bridge.check.types import place
+from bridge.errors import QueryError
+from windows.aggregates import aggregate_named, aggregate_of
+
+if TYPE_CHECKING:
+    from windows.databases import Database
+
+
+def is_own_aggregate(function: exp.Expr, database: Database) -> bool:
+    """Whether a call that sqlglot takes for an unknown function is of an aggregate."""
+    if not isinstance(function, exp.Anonymous):
+        return False
+    return aggregate_named(function.name) is not None or database.is_aggregate(function.name)
+
+
+def with_own_aggregates(expression: exp.Expr, database: Database) -> exp.Expr:
+    """The expression with calls of aggregates that sqlglot does not know marked as such."""
+
+    def marked(node: exp.Expr) -> exp.Expr:
+        if not is_own_aggregate(node, database):
+            return node
+        arguments = [with_own_aggregates(each, database) for each in node.expressions]
+        return exp.AnonymousAggFunc(this=node.name, expressions=arguments)
+
+    return expression.transform(marked)
+
+
+def refuse_missing(expressions: Iterable[exp.Expr], database: Database) -> None:
+    """Raises QueryError for an aggregate function that the database does not have, by the function's own name."""
+    for call in (call for expression in expressions for call in expression.find_all(exp.AggFunc)):
+        known = aggregate_of(call)
+        if (known is not None and known.is_universal) or database.has_aggregate(call):
+            continue
+        names = [call.name] if isinstance(call, exp.AnonymousAggFunc) else list(type(call).sql_names())
+        raise QueryError(
+            f"{database.title} has no aggregate function {names[0].upper()}: use another function, or another database",
+            words=[name.lower() for name in names],
+        )
+
+
+def check_offsets(expression: exp.Expr) -> None:
+    """Refuses NTH_VALUE, and an offset of FIRST or LAST that is not a constant: `LAST(v, 2)`."""
+    for nth in expression.find_all(exp.NthValue):
+        if nth.args.get("from_first") is not False:
+            raise QueryError("NTH_VALUE is not supported: FIRST(v, 1) and LAST(v, 1) are", position=place(nth.this))
+    for call in expression.find_all(exp.First, exp.Last):
+        away = call.args.get("expression")
+        if away is not None and not (isinstance(away, exp.Literal) and away.name.isdigit() and not away.is_string):
+            message = f"{call.sql_name()} wants a whole number of rows: {call.sql_name()}({call.this.sql()}, 2)"
+            raise QueryError(message, position=place(call.this))

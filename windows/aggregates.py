@@ -1,0 +1,208 @@
+"""Aggregate functions: what the bridge knows of each, one row per function in `AGGREGATES`.
+
+Type checks, rewriting and row patterns read this table. An aggregate without a row still works where the database has it:
+it is computed over all rows of the window, and sqlglot or the database says what its type is. A database that lacks an
+aggregate, or creates it, does so in its own file (`Database.is_aggregate`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sqlglot import exp
+
+ARGUMENT = "argument"
+"""As `Aggregate.result`: the type of the argument."""
+
+NUMBERS, SCALARS = "numbers", "scalars"
+"""As `Aggregate.of`: only numbers are aggregated; only values that are not nested."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """How a search for row patterns keeps an aggregate up to date, row by row.
+
+    `join` makes the value so far and a row's value one; `text` is the same as Python, of `{0}` and `{1}`. With `is_mean`
+    the value is what was joined divided by the number of values.
+    """
+
+    join: Callable[[Any, Any], Any]
+    text: str
+    is_mean: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Decomposition:
+    """How an aggregate is computed from aggregates of parts of the rows (Gray et al. 1997: distributive, algebraic).
+
+    `functions` are kept of each part, by default the aggregate itself; `combine` makes its value of the merged ones.
+    """
+
+    functions: tuple[type[exp.AggFunc], ...] = ()
+    combine: Callable[..., exp.Expr] = lambda value: value
+
+
+@dataclasses.dataclass(frozen=True)
+class Aggregate:
+    """An aggregate function. What is not stated is as for most functions: NULLs are ignored, NULL of no rows.
+
+    Args:
+        name: the name in SQL.
+        function: sqlglot's class; None if sqlglot does not know the name.
+        result: the type of its values, or `ARGUMENT`; empty: what sqlglot says.
+        keeps_scale: of DECIMALs it is a DECIMAL of the same scale.
+        of: what it aggregates, `NUMBERS` or `SCALARS`; empty: any values.
+        is_universal: every database has it, or the bridge writes it in other words.
+        empty: its value over no rows.
+        is_edge: the value of one row, the n-th from the oldest or the newest.
+        in_row_order: it depends on the order of the rows.
+        sees_nulls: a row counts also if its value is NULL.
+        parts: how it is computed from aggregates of parts of the rows; None if it is not.
+        of_row: its value over a single row, of the argument; by default the argument.
+        merge: the aggregate that makes one value of those of several parts; by default the function itself.
+        pair: makes one value of those of two parts, neither of which is NULL.
+        is_exact: the value does not depend on the order in which parts are merged, also of DOUBLEs.
+        slides: databases let rows leave a frame without reading the others again.
+        running: how row patterns keep it up to date; None if they compute it anew.
+        ufunc: numpy's function that reduces an array likewise.
+    """
+
+    name: str
+    function: type[exp.AggFunc] | None = None
+    result: str = ""
+    keeps_scale: bool = False
+    of: str = ""
+    is_universal: bool = False
+    empty: int | None = None
+    is_edge: bool = False
+    in_row_order: bool = False
+    sees_nulls: bool = False
+    parts: Decomposition | None = None
+    of_row: Callable[[exp.Expr], exp.Expr] = lambda argument: argument
+    merge: type[exp.AggFunc] | None = None
+    pair: Callable[[exp.Expr, exp.Expr], exp.Expr] = lambda left, right: exp.null()
+    is_exact: bool = True
+    slides: bool = False
+    running: Running | None = None
+    ufunc: str = ""
+
+    def call(self, value: exp.Expr) -> exp.AggFunc:
+        """The call of the function over a value."""
+        if self.function is None:
+            return exp.AnonymousAggFunc(this=self.name, expressions=[value])
+        return self.function(this=value)
+
+    def merged(self, values: exp.Expr) -> exp.Expr:
+        """One value of the values of several parts, which stand in a column."""
+        merged = self.call(values) if self.merge is None else self.merge(this=values)
+        return merged if self.empty is None else exp.cast(merged, "BIGINT")
+
+    def over_nothing(self) -> exp.Expr:
+        """Its value over no rows."""
+        return exp.null() if self.empty is None else exp.cast(exp.Literal.number(self.empty), "BIGINT")
+
+
+def _count_of_row(argument: exp.Expr) -> exp.Expr:
+    one, none = (exp.cast(exp.Literal.number(value), "BIGINT") for value in (1, 0))
+    if isinstance(argument, exp.Star):
+        return one
+    return exp.Case().when(exp.Is(this=argument, expression=exp.null()), none).else_(one)
+
+
+def _sum(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.Add(this=left, expression=right)
+
+
+def _mean(total: exp.Expr, count: exp.Expr) -> exp.Expr:
+    some = exp.Nullif(this=count, expression=exp.Literal.number(0))
+    return exp.Div(this=exp.cast(total, "DOUBLE"), expression=exp.cast(some, "DOUBLE"))
+
+
+AGGREGATES = (
+    Aggregate(
+        "COUNT", exp.Count, is_universal=True, empty=0, parts=Decomposition(), of_row=_count_of_row, merge=exp.Sum,
+        pair=_sum, slides=True, running=Running(operator.add, "{0} + {1}"),
+    ),
+    Aggregate(
+        "SUM", exp.Sum, keeps_scale=True, of=NUMBERS, is_universal=True, parts=Decomposition(), pair=_sum,
+        is_exact=False, slides=True, running=Running(operator.add, "{0} + {1}"), ufunc="add",
+    ),
+    Aggregate(
+        "AVG", exp.Avg, of=NUMBERS, is_universal=True, parts=Decomposition((exp.Sum, exp.Count), _mean),
+        running=Running(operator.add, "{0} + {1}", is_mean=True),
+    ),
+    Aggregate(
+        "MIN", exp.Min, ARGUMENT, of=SCALARS, is_universal=True, parts=Decomposition(),
+        pair=lambda left, right: exp.Least(this=left, expressions=[right]),
+        running=Running(min, "({1} if {1} < {0} else {0})"), ufunc="minimum",
+    ),
+    Aggregate(
+        "MAX", exp.Max, ARGUMENT, of=SCALARS, is_universal=True, parts=Decomposition(),
+        pair=lambda left, right: exp.Greatest(this=left, expressions=[right]),
+        running=Running(max, "({1} if {1} > {0} else {0})"), ufunc="maximum",
+    ),
+    Aggregate("STDDEV", exp.Stddev, of=NUMBERS),
+    Aggregate("STDDEV_SAMP", exp.StddevSamp, of=NUMBERS),
+    Aggregate("STDDEV_POP", exp.StddevPop, of=NUMBERS),
+    Aggregate("VARIANCE", exp.Variance, of=NUMBERS),
+    Aggregate("VARIANCE_POP", exp.VariancePop, of=NUMBERS),
+    Aggregate("FIRST", exp.First, ARGUMENT, is_universal=True, is_edge=True, sees_nulls=True),
+    Aggregate("LAST", exp.Last, ARGUMENT, is_universal=True, is_edge=True, sees_nulls=True),
+    Aggregate("NTH_VALUE", exp.NthValue, ARGUMENT, is_universal=True, is_edge=True),
+    Aggregate("ARRAY_AGG", exp.ArrayAgg, is_universal=True, in_row_order=True, sees_nulls=True),
+    Aggregate("GROUP_CONCAT", exp.GroupConcat, in_row_order=True),
+    Aggregate("COUNT_IF", exp.CountIf, empty=0),
+)  # fmt: skip
+"""The aggregate functions that the bridge knows more of than that they are aggregates."""
+
+_BY_FUNCTION = {aggregate.function: aggregate for aggregate in AGGREGATES if aggregate.function is not None}
+_BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
+
+
+def aggregate_of(call: exp.Expr) -> Aggregate | None:
+    """The row of a call's function; None if the call is not of an aggregate that has one.
+
+    >>> import sqlglot
+    >>> aggregate_of(sqlglot.parse_one("MAX(a)")).name
+    'MAX'
+    """
+    if isinstance(call, exp.AnonymousAggFunc):
+        return aggregate_named(call.name)
+    return _BY_FUNCTION.get(type(call))  # type: ignore[arg-type]
+
+
+def aggregate_named(name: str) -> Aggregate | None:
+    """The row of a function's name, in any case."""
+    return _BY_NAME.get(name.upper())
+
+
+def arguments(call: exp.Expr) -> Iterator[exp.Expr]:
+    """The arguments of a call that hold its values: the first one, and all others that read a column.
+
+    >>> import sqlglot
+    >>> [value.sql() for value in arguments(sqlglot.parse_one("CORR(a, b)"))]
+    ['a', 'b']
+    >>> [value.sql() for value in arguments(sqlglot.parse_one("COUNT(DISTINCT a)"))]
+    ['a']
+    """
+    first = call.this.expressions if isinstance(call.this, exp.Distinct) else [call.this]
+    values = [*first, call.args.get("expression"), *(call.args.get("expressions") or [])]
+    for place, value in enumerate(value for value in values if isinstance(value, exp.Expr)):
+        if not place or value.find(exp.Column):
+            yield value
+
+
+def first_argument(call: exp.Expr) -> exp.Expr:
+    """The first argument of a call, the only one of most aggregates."""
+    return next(arguments(call))
+
+
+def with_arguments(call: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """The call with `change(value)` in place of each of its `arguments`."""
+    changed = call.copy()
+    for value in list(arguments(changed)):
+        value.replace(change(value.copy()))
+    return changed

@@ -64,10 +64,10 @@ def explain(
 
 def _with_question(path: str, schema: str) -> tuple[str, list[str]]:
     """The text of a script with blanks for its question on demand, and this; one that reads a stream is a query."""
-    from bridge.engine.on_demand import question
+    from bridge.engine.on_demand import on_demand_part
 
     text = options.text_of(path)
-    start, end = question(text)
+    start, end = on_demand_part(text)
     if start == end or _streams(text + ";" + schema) & _words(text[start:end]):
         return text, []
     # Errors in either tell the line of the file.

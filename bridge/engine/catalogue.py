@@ -1,4 +1,4 @@
-"""What a bridge knows by name: its streams, its queries with their operators, and the tables of the database."""
+"""The catalogue of a bridge: its streams, its queries with their operators, and the tables of the database."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StreamEntry:
     encoders: tuple[Callable[[Any], Any] | None, ...]
 
     def row(self, payload: Any) -> list[Any]:
-        """A checked payload as the database takes it."""
+        """A payload, checked, as the values that the database takes."""
         values = list(self.reader.row(payload))
         for place, encode in enumerate(self.encoders):
             if encode is not None and values[place] is not None:
@@ -67,12 +67,12 @@ class ResultQuery:
 
     @functools.cached_property
     def signature(self) -> Hashable:
-        """What it has in common with those that differ in constants alone."""
+        """A key that is equal for statements which differ in constants alone."""
         return signature(self.statement), self.types
 
     @functools.cached_property
     def shape(self) -> Hashable:
-        """What it has in common with those that differ in constants alone, the bounds of window frames among them."""
+        """A key that is equal for statements which differ in constants alone, bounds of window frames included."""
         return signature(self.statement, fixed=False), self.types
 
 
@@ -96,7 +96,7 @@ class QueryEntry:
     number: int
     decoders: tuple[Callable[[Any], Any] | None, ...]
     in_arrow: bool
-    """Whether the database's Arrow tables have its values as they are to be."""
+    """Whether the values in the database's Arrow tables need no decoding."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @functools.cached_property
@@ -110,12 +110,12 @@ class QueryEntry:
 
     @functools.cached_property
     def event(self) -> Callable[[tuple[Any, ...]], Event]:
-        """Makes an event of a row of the results."""
+        """A function that makes an event of a row of the results."""
         return maker(self.names)
 
     @functools.cached_property
     def is_decoded(self) -> bool:
-        """Whether the values that the database gives are still to become those of the query's types."""
+        """Whether values of the database are decoded to the query's types."""
         return any(self.decoders)
 
     def variant(self, push: str, shared: bool) -> str:
@@ -125,13 +125,13 @@ class QueryEntry:
         return self.results.kind("shared" if shared and push == "any" else push)
 
     @property
-    def is_brief(self) -> bool:
-        """Whether a push that is brief beside its window has a statement of its own now: panes may be read by it."""
+    def has_short_variant(self) -> bool:
+        """Whether there is a statement now for pushes that are short beside the window: it may read panes."""
         return self.results.brief is not None and (self.results.long is None or self._is_long)
 
     @property
     def _is_long(self) -> bool:
-        """Whether there are panes of all tables that are to have them."""
+        """Whether the panes of all tables that may have them exist."""
         return all(operator.is_long for operator in self.operators if operator.row_count is not None)
 
     def concerned(self, streams: frozenset[str]) -> bool:
@@ -149,7 +149,7 @@ class ScriptEntry(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Processor:
-    """The handle of an output processor; `batch`: it takes one Arrow table a push instead of one event a result."""
+    """The handle of an output processor; `batch`: it is called with an Arrow table per push, not an event per result."""
 
     query: str
     function: Callable[[Any], Any]
@@ -157,7 +157,7 @@ class Processor:
 
 
 class Catalogue:
-    """Finds names, ignoring case as SQL does; also the `Names` of check.py and the sources of the network."""
+    """Finds names, ignoring case as SQL does; it is the `Names` of the check and of the network."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -202,7 +202,7 @@ class Catalogue:
         return entry
 
     def schema(self, name: str) -> Schema | None:
-        """The attributes of the stream of this name, or the columns of the query."""
+        """The attributes of the stream, or the columns of the query, of this name; None if there is neither."""
         found = self.stream(name)
         return None if found is None else Schema(tuple(Attribute(f.name, f.type) for f in found.visible))
 

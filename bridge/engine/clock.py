@@ -1,4 +1,4 @@
-"""Time by the wall clock (rule T4): a thread that lets it pass when no event does."""
+"""Time by the wall clock (rule T4): a thread that advances time when no event does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SystemClock:
             self._thread.join()
 
     def _run(self) -> None:
-        """An error in an output processor must not end time; it is logged."""
+        """Logs an error of an output processor, which must not stop the clock."""
         while not self._stopped.wait(TICK):
             try:
                 self._tick(self.milliseconds())

@@ -1,4 +1,4 @@
-"""Results on their way out: to every output processor, whatever another one raises."""
+"""Delivery of results: to every output processor, whatever another one raises."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from windows.arrow import arrow_type, values_of
 
 
 def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
-    """Hands each processor its results in order; raises ProcessorError at the end if any of them raised."""
+    """Calls each processor with its results in order; raises ProcessorError at the end if a processor raised."""
     takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
     errors: list[Exception] = []
     for entry, processor, rows in takers:
         function, present = processor.function, entry.processors
         event = _itself if processor.batch else entry.event
-        as_they_are = type(rows) is list and not processor.batch and not entry.is_decoded
-        for found in rows if as_they_are else _taken(processor, entry, rows):
+        unchanged = type(rows) is list and not processor.batch and not entry.is_decoded
+        for found in rows if unchanged else _rows_for(processor, entry, rows):
             if processor in present:  # another one, or itself, may have removed it since
                 try:
                     function(event(found))
@@ -32,7 +32,7 @@ def _itself(table: Any) -> Any:
 
 
 def call_all(calls: Sequence[tuple[Callable[[Any], Any], Any]]) -> None:
-    """Makes all calls; those that raise do not keep the others from running."""
+    """Makes all calls, also after one has raised; raises ProcessorError at the end if a call raised."""
     errors: list[Exception] = []
     for function, argument in calls:
         try:
@@ -55,14 +55,14 @@ def failure(errors: list[Exception]) -> ProcessorError:
 
 
 def as_arrow(entry: QueryEntry) -> bool:
-    """Whether all processors take Arrow tables, and the database's have the values as they are to be."""
+    """Whether all processors take Arrow tables, and the database's Arrow values need no decoding."""
     if not entry.in_arrow or not all(processor.batch for processor in entry.processors):
         return False
     return all(arrow_type(field.type) is not None for field in entry.fields)
 
 
-def _taken(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
-    """The results (tuples or an Arrow table) as this processor takes them: each as a tuple, or all as one Arrow table."""
+def _rows_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
+    """The results, tuples or an Arrow table, as this processor takes them: tuples, or one Arrow table."""
     if processor.batch and not isinstance(rows, list):
         from bridge.engine.rows import arrow_cast
 

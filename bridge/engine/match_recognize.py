@@ -1,7 +1,7 @@
-"""MATCH_RECOGNIZE in a larger SELECT: each clause, with the table before it, becomes a table of its answer.
+"""MATCH_RECOGNIZE in a larger SELECT: each clause, with the table before it, is replaced by a table of its answer.
 
-The clauses are cut out of the text from left to right, so one inside another's input comes first; a name of the same length
-stands in their place, and every offset stays what it was.
+The clauses are cut out of the text from left to right, so a clause in the input of another comes first. A name of the same
+length replaces a clause, so offsets do not change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bridge.frontends.sql.clauses_in_text import Part, parts
 from bridge.patterns.explain import clause_explanation, pretty
 from bridge.patterns.output import answer
 from bridge.patterns.rows import Input, Source
-from bridge.patterns.trace import why as told
+from bridge.patterns.trace import why as why_of_row
 from bridge.patterns.why import Why
 from bridge.query.expressions import syntax_error
 from windows.databases import Database
@@ -31,10 +31,10 @@ _WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)
 
 @contextlib.contextmanager
 def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> Iterator[str | pa.Table]:
-    """The text with a table of its answer for each clause; the tables are there as long as the context lasts.
+    """The text with a table of the answer in place of each clause; the tables exist within the context.
 
-    Where the text asks for one clause's answer and no more, it is that answer. `rendered` makes a SELECT what the
-    database reads: it knows the bridge's own names.
+    Where the text is no more than one clause, it is the answer of that clause itself. `rendered` resolves the names of the
+    bridge in a SELECT.
     """
 
     def whole(given: Input) -> pa.Table:
@@ -59,9 +59,9 @@ def inputs(
     table_of: Callable[[Input], pa.Table],
     first: int | None = None,
 ) -> Iterator[tuple[str, list[Input]]]:
-    """The text with a name for each clause, under which the database finds `table_of` it, and the clauses' inputs.
+    """The text with a name in place of each clause, and the inputs of the clauses; the name is that of a `table_of` it.
 
-    `first`: only of so many clauses.
+    `first`: replace the first clauses only, as many as this says.
     """
     text, cut = parts(sql)
     with contextlib.ExitStack() as stack:
@@ -75,7 +75,7 @@ def inputs(
 
 
 def explained(sql: str, database: Database, rendered: Callable[[str], str]) -> str:
-    """The explanation, in this database's SQL; raises what the answer would raise before its rows are read."""
+    """The explanation, in this database's SQL. Raises what the answer raises before it reads rows."""
 
     def empty(given: Input) -> pa.Table:
         none = Source(f"SELECT * FROM ({given.source.text}) AS e WHERE 1 = 0")
@@ -102,9 +102,9 @@ def why(
     database: Database,
     rendered: Callable[[str], str],
 ) -> Why:
-    """What became of a row of one clause's input, the clauses counted from 1; those before it are answered for that."""
+    """Why a row of one clause's input is in a match or in none; clauses are counted from 1, and those before it answered."""
     cut = parts(sql)[1]
-    place = _chosen(sql, cut, number)
+    place = _place_of_clause(sql, cut, number)
 
     def before(given: Input) -> pa.Table:
         if given.part.name == cut[place].name:
@@ -112,13 +112,13 @@ def why(
         return answer(database, given.source, given.clause, given.fields)
 
     with inputs(sql, database, rendered, before, place + 1) as (_, found), pointing(sql):
-        return told(database, found[-1], row, ts, runs)
+        return why_of_row(database, found[-1], row, ts, runs)
 
 
-def _chosen(sql: str, cut: list[Part], number: int | None) -> int:
-    """Which clause is asked about, counted from 0."""
+def _place_of_clause(sql: str, cut: list[Part], number: int | None) -> int:
+    """The place of the clause meant, counted from 0."""
     if not cut:
-        raise QueryError("why asks about the rows of a MATCH_RECOGNIZE, and there is none", sql)
+        raise QueryError("why is about the rows of a MATCH_RECOGNIZE clause, and there is none", sql)
     if number is None and len(cut) > 1:
         there = "; ".join(f"{place}: {' '.join(part.table.split())}" for place, part in enumerate(cut, 1))
         raise QueryError(f"there are {len(cut)} clauses: name one by its number, clause=1 ({there})", sql)
@@ -129,7 +129,7 @@ def _chosen(sql: str, cut: list[Part], number: int | None) -> int:
 
 @contextlib.contextmanager
 def pointing(sql: str) -> Iterator[None]:
-    """Errors point into this text."""
+    """Lets errors point into this text."""
     try:
         yield
     except QueryError as error:
@@ -137,7 +137,7 @@ def pointing(sql: str) -> Iterator[None]:
 
 
 def _input(sql: str, part: Part, before: str, database: Database, rendered: Callable[[str], str]) -> Input:
-    """One clause's input; `before` is the WITH that its table needs."""
+    """The input of one clause; `before` is the WITH that its table needs."""
     alias = " AS _cep_input" if part.table.startswith("(") else ""  # some databases want one of each sub-query
     select = f"{before}SELECT * FROM {part.table}{alias}"
     try:

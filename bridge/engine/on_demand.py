@@ -1,4 +1,4 @@
-"""Answers on demand: ordinary SQL of the database over what the bridge holds now.
+"""On-demand queries: SELECTs of the database's SQL over the present state of the bridge.
 
 In FROM stand: a stream's name (its newest events: those of the last push), `stream WINDOW(…)` (a window that some query
 keeps), a continuous query's name (its present content), and any table of the database.
@@ -50,25 +50,25 @@ if TYPE_CHECKING:
 
 
 def answer(sql: str, catalogue: Catalogue, network: Network, now: int) -> Rows:
-    """The rows of a SELECT; raises QueryError for a text that is none, or a name whose content is not kept."""
-    asked = _Asked(catalogue, network, now)
+    """The rows of a SELECT. Raises QueryError for another text, and for a name whose content no query keeps."""
+    request = _Request(catalogue, network, now)
     database = network.database
-    with asked.pointing(sql), _answered(sql, database, asked.rendered) as text:
+    with request.pointing(sql), _answered(sql, database, request.rendered) as text:
         if not isinstance(text, str):
             return Rows(text.column_names, None, text)
-        return _rows(asked.rendered(text), database, asked.answered)
+        return _rows(request.rendered(text), database, request.answered)
 
 
 def explained(sql: str, catalogue: Catalogue, network: Network, now: int) -> str:
-    """What would be run to answer a SELECT, without its rows; raises what `answer` would raise before these are read."""
-    asked, database = _Asked(catalogue, network, now), network.database
+    """The SQL that `answer` would run, without running it. Raises what `answer` raises before it reads rows."""
+    request, database = _Request(catalogue, network, now), network.database
     if "match_recognize" in sql.lower():
         from bridge.engine.match_recognize import explained as explanation
 
-        with asked.pointing(sql):
-            return explanation(sql, database, asked.rendered)
-    with asked.pointing(sql):
-        text = asked.rendered(sql)
+        with request.pointing(sql):
+            return explanation(sql, database, request.rendered)
+    with request.pointing(sql):
+        text = request.rendered(sql)
         database.columns_of(text)
     tree = sqlglot.parse_one(text, dialect=database.dialect)
     return f"-- SELECT on demand, on {database.dialect}\n\n{tree.sql(database.dialect, pretty=True)};"
@@ -85,15 +85,15 @@ def why(
     now: int,
 ) -> Why:
     """Why a row of the input of a SELECT's MATCH_RECOGNIZE is in a match, or in none."""
-    from bridge.engine.match_recognize import why as told
+    from bridge.engine.match_recognize import why as why_of_clause
 
-    asked = _Asked(catalogue, network, now)
-    with asked.pointing(sql):
-        return told(sql, row, ts, clause, runs, network.database, asked.rendered)
+    request = _Request(catalogue, network, now)
+    with request.pointing(sql):
+        return why_of_clause(sql, row, ts, clause, runs, network.database, request.rendered)
 
 
 def is_select(text: str) -> bool:
-    """Whether a text is a question, not the name of a query.
+    """Whether a text is an on-demand query, not the name of a continuous one.
 
     >>> is_select("SELECT 1"), is_select("select"), is_select("WITH t AS (VALUES (1)) SELECT * FROM t")
     (True, False, True)
@@ -105,11 +105,11 @@ def is_select(text: str) -> bool:
     return cursor.word() in ("SELECT", "WITH", "VALUES", "FROM", "(") and len(cursor.tokens) > 1
 
 
-def question(script: str) -> tuple[int, int]:
-    """Where the statement of a script stands that is a SELECT with MATCH_RECOGNIZE and has no name; (0, 0): nowhere.
+def on_demand_part(script: str) -> tuple[int, int]:
+    """The start and end of a script's SELECT with MATCH_RECOGNIZE that is not in a CREATE QUERY; (0, 0) without one.
 
     >>> script = "CREATE STREAM s (a INTEGER); SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))"
-    >>> script[slice(*question(script))]
+    >>> script[slice(*on_demand_part(script))]
     'SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A))'
     """
     tokens = Cursor(script).tokens
@@ -144,25 +144,25 @@ def _rows(text: str, database: Database, nested: Mapping[str, str]) -> Rows:
 
 
 @dataclasses.dataclass
-class _Asked:
-    """One question: finds what its names stand for."""
+class _Request:
+    """One on-demand query: resolves its names."""
 
     catalogue: Catalogue
     network: Network
     now: int
     ctes: set[str] = dataclasses.field(default_factory=set)
     columns: list[str] = dataclasses.field(default_factory=list)
-    """Of what its names stand for, as far as they are known."""
+    """The columns that its names stand for, as far as they are known."""
     nested: dict[str, str] = dataclasses.field(default_factory=dict)
-    """The types of those that hold nested values."""
+    """The types of columns with nested values."""
     answered: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of the answer's columns those that are such a column, and their types."""
+    """The columns of the answer that are such a column, and their types."""
 
     @contextlib.contextmanager
     def pointing(self, sql: object) -> Iterator[None]:
-        """Errors point into the text of the question, what the database refuses, too."""
+        """Lets errors point into the text of the query, those of the database, too."""
         if not isinstance(sql, str):
-            raise QueryError(f"a question is the text of a SELECT, not {type(sql).__name__}")
+            raise QueryError(f"an on-demand query is the text of a SELECT, not {type(sql).__name__}")
         try:
             yield
         except QueryError as error:
@@ -197,7 +197,7 @@ class _Asked:
         return tree.sql(database.dialect)
 
     def _windows(self, sql: str) -> tuple[str, dict[int, query.Window]]:
-        """The text without its WINDOW(…) clauses, and each of them by the offset of the name before it."""
+        """The text with blanks for its WINDOW(…) clauses, and the clauses by the offset of the name before them."""
         cursor, windows = Cursor(sql), {}
         text = sql
         for place, token in enumerate(cursor.tokens[:-1]):
@@ -214,7 +214,7 @@ class _Asked:
         return text, windows
 
     def _content(self, item: exp.Table, windows: dict[int, query.Window], ctes: set[str]) -> exp.Expr | None:
-        """What a FROM item stands for; None where it is the database's own."""
+        """The SELECT that an item of FROM stands for; None for a table of the database."""
         name = item.name if not item.db else f"{item.db}.{item.name}"
         kept = windows.get(item.this.meta.get("start", -1)) if isinstance(item.this, exp.Identifier) else None
         if kept is not None:
@@ -248,7 +248,7 @@ class _Asked:
         return flow.arrivals.select(["ts", *names])
 
     def _window(self, node: query.Window) -> Flow:
-        """The content of the oldest window of this kind; a window is kept where a query has one."""
+        """The content of the oldest such window; a window exists where a query has it."""
         found = resolve(node, self.catalogue)
         self._typed(found.visible)
         resolved = found.node
@@ -261,7 +261,7 @@ class _Asked:
         return self.now_valid(self.network.content_of(resolved, min(kept)))
 
     def now_valid(self, flow: Flow) -> Flow:
-        """The rows of a window's content that are in it at this moment, as if they were arrivals."""
+        """The rows that are in a window now, as if they were arrivals."""
         assert flow.content is not None
         content = flow.content
         conditions: list[exp.Expr] = [exp.GT(this=content.columns["_expires"].copy(), expression=number(self.now))]
@@ -272,9 +272,9 @@ class _Asked:
 
 
 def _renamed(content: exp.Expr, item: exp.Table, sql: str) -> exp.Expr:
-    """A content with the column names that its correlation name gives it: `trades AS t (ts, key)`.
+    """A content with the column names of its alias: `trades AS t (ts, key)`.
 
-    They are given in its SELECT, as not every database renames columns in FROM.
+    Its SELECT renames the columns, as not every database does so in FROM.
     """
     alias = item.args.get("alias")
     names = alias.columns if alias is not None else []
@@ -290,7 +290,7 @@ def _renamed(content: exp.Expr, item: exp.Table, sql: str) -> exp.Expr:
 
 
 def _no_select(sql: str) -> QueryError:
-    """Points at what is not the one SELECT: the first statement, or the second."""
+    """An error that points at the first statement that is not a SELECT, or at the second statement."""
     tokens = Cursor(sql).tokens
     ends = [place for place, token in enumerate(tokens) if word_of(token) == ";"]
     second = ends[0] + 1 if ends and is_select(sql[: tokens[ends[0]].start]) else 0
@@ -299,8 +299,8 @@ def _no_select(sql: str) -> QueryError:
 
 
 @singledispatch
-def snapshot(node: Node, asked: _Asked, entry: QueryEntry) -> Flow:
-    """The present content of a node of a query's tree."""
+def snapshot(node: Node, request: _Request, entry: QueryEntry) -> Flow:
+    """The present content of a node in the tree of a continuous query."""
     raise QueryError(
         f"the results of {entry.name!r} are not kept: create a query over it that has a window, "
         f"such as SELECT * FROM {entry.name} WINDOW(RANGE 1 H), and ask that"
@@ -308,46 +308,46 @@ def snapshot(node: Node, asked: _Asked, entry: QueryEntry) -> Flow:
 
 
 @snapshot.register
-def _(node: query.Stream, asked: _Asked, entry: QueryEntry) -> Flow:
-    if found := asked.catalogue.queries.get(node.name.lower()):
-        return snapshot(found.resolved.node, asked, found)
-    return asked.network.rewrite(node, Need.RESULT)
+def _(node: query.Stream, request: _Request, entry: QueryEntry) -> Flow:
+    if found := request.catalogue.queries.get(node.name.lower()):
+        return snapshot(found.resolved.node, request, found)
+    return request.network.rewrite(node, Need.RESULT)
 
 
 @snapshot.register
-def _(node: query.Window, asked: _Asked, entry: QueryEntry) -> Flow:
-    return asked.now_valid(asked.network.content_of(node, entry.epoch))
+def _(node: query.Window, request: _Request, entry: QueryEntry) -> Flow:
+    return request.now_valid(request.network.content_of(node, entry.epoch))
 
 
 @snapshot.register
-def _(node: ChangedWindow, asked: _Asked, entry: QueryEntry) -> Flow:
-    return dataclasses.replace(asked.now_valid(asked.network.content_of(node, entry.epoch)), counted=False)
+def _(node: ChangedWindow, request: _Request, entry: QueryEntry) -> Flow:
+    return dataclasses.replace(request.now_valid(request.network.content_of(node, entry.epoch)), counted=False)
 
 
 @snapshot.register
-def _(node: query.Filter, asked: _Asked, entry: QueryEntry) -> Flow:
-    return snapshot(node.input, asked, entry).where(node.condition)
+def _(node: query.Filter, request: _Request, entry: QueryEntry) -> Flow:
+    return snapshot(node.input, request, entry).where(node.condition)
 
 
 @snapshot.register
-def _(node: query.Map, asked: _Asked, entry: QueryEntry) -> Flow:
+def _(node: query.Map, request: _Request, entry: QueryEntry) -> Flow:
     columns = {item.alias: item.this for item in node.columns}
-    return snapshot(node.input, asked, entry).change(tuple(columns), columns)
+    return snapshot(node.input, request, entry).change(tuple(columns), columns)
 
 
 @snapshot.register
-def _(node: query.Union, asked: _Asked, entry: QueryEntry) -> Flow:
-    flows = [snapshot(below, asked, entry) for below in node.inputs]
+def _(node: query.Union, request: _Request, entry: QueryEntry) -> Flow:
+    flows = [snapshot(below, request, entry) for below in node.inputs]
     selects = [flow.arrivals.select(["ts", "seq", "_expires", *flow.names]) for flow in flows]
     merged = exp.Subquery(this=exp.union(*selects, distinct=False))
     return Flow(flows[0].names, Selection.of(merged, ["ts", "seq", "_expires", *flows[0].names]))
 
 
 @snapshot.register
-def _(node: query.Aggregate, asked: _Asked, entry: QueryEntry) -> Flow:
-    below = snapshot(node.input, asked, entry)
+def _(node: query.Aggregate, request: _Request, entry: QueryEntry) -> Flow:
+    below = snapshot(node.input, request, entry)
     order = {f"_o_{name}": column for name, column in below.arrivals.columns.items() if name in below.key}
-    moment = {"ts": number(asked.now), "seq": bigint_zero(), "_expires": number(NEVER)}
+    moment = {"ts": number(request.now), "seq": bigint_zero(), "_expires": number(NEVER)}
     columns = {**below.arrivals.columns, **order, **moment}
     rows = dataclasses.replace(below.arrivals, columns=columns)
     at_once = dataclasses.replace(below, arrivals=rows, order=tuple(order), jumping=True, counted=False)
@@ -358,13 +358,13 @@ def _(node: query.Aggregate, asked: _Asked, entry: QueryEntry) -> Flow:
 
 
 @snapshot.register
-def _(node: query.EagerMatch, asked: _Asked, entry: QueryEntry) -> Flow:
-    return eager.present(node, entry.operators, asked.network, entry.epoch, asked.now)
+def _(node: query.EagerMatch, request: _Request, entry: QueryEntry) -> Flow:
+    return eager.present(node, entry.operators, request.network, entry.epoch, request.now)
 
 
 @snapshot.register
-def _(node: query.Correlate, asked: _Asked, entry: QueryEntry) -> Flow:
+def _(node: query.Correlate, request: _Request, entry: QueryEntry) -> Flow:
     def part(below: Node) -> Flow | None:
-        return None if isinstance(below, query.Relation) else snapshot(below, asked, entry)
+        return None if isinstance(below, query.Relation) else snapshot(below, request, entry)
 
-    return present(node, [part(below) for _, below in node.inputs], asked.network)
+    return present(node, [part(below) for _, below in node.inputs], request.network)

@@ -1,4 +1,4 @@
-"""What a database refuses, told of the user's text: the databases point into the SQL that was made of it."""
+"""Errors of a database as errors in the user's text: databases point into the SQL that was generated from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED = re.compile(
 
 
 def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iterable[str] = ()) -> QueryError:
-    """The error of ours that says the same; at its place where the database names a word of the text.
+    """The QueryError that says the same, with its place where the database names a word of the text.
 
     `tables` and `columns` are names that would have been right.
 
@@ -51,5 +51,5 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
 
 
 def _last(found: re.Match[str]) -> str:
-    """The name that a pattern found, without what qualifies it."""
+    """The name that a pattern has found, without its qualifier."""
     return next(group for group in found.groups() if group).rstrip("!").split(".")[-1].strip('"`')

@@ -1,7 +1,7 @@
-"""Events out of order (rule T2): a bounded reorder buffer, and a table for what comes later still.
+"""Events out of order (rule T2): a bounded reorder buffer, and a table for events that are later still.
 
-Events wait until the watermark (the newest ts seen, less the lateness) has reached their ts; then they go on in (ts,
-arrival) order, so queries see an ordered stream and never learn of it. The buffer is a table, like all state.
+Events wait until the watermark (the newest ts seen, less the lateness) has reached their ts; then they are pushed in the
+order of (ts, arrival), so queries see an ordered stream. The buffer is a table, like all state.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Reorder:
             runner.database.execute(f"CREATE TABLE IF NOT EXISTS {LATE_EVENTS} ({', '.join(words)})")
 
     def sift(self, batches: Iterable[Batch]) -> list[LateEvent]:
-        """Puts the events of a push in the buffer; gives those that are too late, which are in their table then."""
+        """Puts the events of a push into the buffer; gives those that are too late, after storing them in their table."""
         late: list[LateEvent] = []
         rows = ((batch.stream, row) for batch in batches for row in batch.tuples())
         for stream, (ts, _, *values) in sorted(rows, key=lambda pair: pair[1][1]):
@@ -68,7 +68,7 @@ class Reorder:
         return late
 
     def release(self, watermark: int) -> tuple[list[Batch], int]:
-        """The events that the watermark has reached, in order and numbered, taken out of the buffer; and how many."""
+        """Removes the events that the watermark has reached; gives them in order and numbered, and their count."""
         self.watermark = max(self.watermark, watermark)
         batches: dict[str, Batch] = {}
         count = 0
@@ -82,14 +82,14 @@ class Reorder:
         return list(batches.values()), count
 
     def remembered(self) -> tuple[Any, ...]:
-        """What to give to `restore` if the transaction fails."""
+        """The state to `restore` if the transaction fails."""
         return list(self._heap), self._arrivals, self.watermark, dict(self._tables)
 
     def restore(self, remembered: tuple[Any, ...]) -> None:
         self._heap, self._arrivals, self.watermark, self._tables = remembered
 
     def waiting(self, stream: str) -> int:
-        """How many events of a stream are in the buffer."""
+        """The number of events of a stream in the buffer."""
         return sum(event.stream.name == stream for event in self._heap)
 
     def _late(self, stream: StreamEntry, ts: int, values: list[Any]) -> LateEvent:
@@ -103,7 +103,7 @@ class Reorder:
         self.runner.database.insert(self._table(stream.name), len(row), [row])
 
     def _table(self, stream: str) -> str:
-        """The stream's buffer table, made when it is first needed; its name as the database quotes it."""
+        """The quoted name of the stream's buffer table, which is created when it is first needed."""
         if stream not in self._tables:
             self._tables[stream] = self.runner.add_buffer(stream)
         return self._tables[stream]

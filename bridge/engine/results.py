@@ -52,7 +52,7 @@ class ShortPush:
     def is_for(self, count: int, lasting: int) -> bool:
         """Whether a push of `count` events that lasts `lasting` milliseconds is short beside the windows as they are now."""
         is_brief = lasting * self.ratio <= self.window and count * self.window >= lasting * self.rows
-        return is_brief and all(entry.is_brief for entry in self._members)
+        return is_brief and all(entry.has_short_variant for entry in self._members)
 
     @functools.cached_property
     def statements(self) -> list[ResultStatement]:

@@ -1,4 +1,4 @@
-"""What a replay asks of a bridge beyond its public methods: the entries of its catalogue, and pushes of its own."""
+"""What a replay needs of a bridge beyond its public methods: the catalogue, and pushes without delivery."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A bridge as the engines of a replay see it; `session_of(cep)` gives it.
+    """A bridge for the engines of a replay; `session_of(cep)` gives it.
 
     >>> from bridge.engine.connect import connect
     >>> with connect() as cep:
@@ -58,11 +58,11 @@ class Session:
 
     @property
     def reorders(self) -> bool:
-        """Whether events wait to be put in order (`lateness`)."""
+        """Whether events wait in a reorder buffer (`lateness`)."""
         return self._cep._pushes.reorder is not None
 
     def expecting(self, trees: Iterable[Node]) -> contextlib.AbstractContextManager[None]:
-        """Within it queries are created that belong together: one may read a table that a later one writes."""
+        """A context to create queries that belong together: one may read a table that a later one writes."""
         return self._runner.expecting(trees)
 
     def number_results(self) -> None:

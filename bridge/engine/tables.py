@@ -1,4 +1,4 @@
-"""The tables that there are in a database, made and dropped by name, and the texts of what is done with them."""
+"""The tables of a bridge in its database: created and dropped by name; and the texts of the statements on them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from windows.times import BEGINNING
 
 
 class Tables:
-    """What is made here is known by its name until it is dropped; `names` in the order they were made."""
+    """Creates and drops tables; `names` are those that exist, in the order of creation."""
 
     def __init__(self, database: Database) -> None:
         self.names: list[str] = []
         self._database = database
         self._texts: dict[tuple[int, str], tuple[Step | RowCountProbe, str]] = {}
         self.quoted = functools.cache(database.quoted)
-        """A name as the database's SQL wants it."""
+        """A name, quoted, in the database's SQL."""
         self.emptying = functools.cache(self._emptying)
         """The statement that removes all rows of a table."""
 
     def create(self, name: str, columns: Sequence[tuple[str, str]], key: str | None = None) -> None:
-        """Makes a table of these columns, with types in the database's words; where it has indexes, with a key."""
+        """Creates a table of these columns, with types in the database's SQL; where it uses indexes, with a primary key."""
         definitions = [
             exp.ColumnDef(
                 this=identifier(column), kind=exp.DataType.build(kind, dialect=self._database.dialect, udt=True)
@@ -42,7 +42,7 @@ class Tables:
         self.names.append(name)
 
     def create_clock(self) -> None:
-        """Makes the table of one row that holds the time before the push and since, and the number of its newest event."""
+        """Creates the table of one row that holds the time before the push and since, and the number of its newest event."""
         self._execute(exp.Drop(tables=[table(CLOCK)], kind="TABLE", exists=True))
         self.create(CLOCK, [("before", "BIGINT"), ("now", "BIGINT"), ("seq", "BIGINT")])
         self._database.insert(self.quoted(CLOCK), 3, [(BEGINNING, BEGINNING, 0)])
@@ -54,13 +54,13 @@ class Tables:
         self._database.execute(f"UPDATE {self.quoted(CLOCK)} SET {settings}")
 
     def make(self, made: PlannedTable) -> None:
-        """Makes a table of a plan, with its indexes."""
+        """Creates a table of a plan, with its indexes."""
         self._execute(made.create())
         self.names.append(made.name)
         self.index(made.name, made.indexes)
 
     def index(self, name: str, indexes: Sequence[Sequence[str]], done: int = 0) -> None:
-        """Makes indexes over these columns of a table, but for so many that are `done`, where the database has any."""
+        """Creates indexes over these columns of a table, without the first `done`, where the database uses indexes."""
         for statement in indexing(name, indexes)[done:] if self._database.uses_indexes else []:
             self._execute(statement)
 
@@ -69,17 +69,17 @@ class Tables:
         self.names.remove(name)
 
     def missing(self, operator: Operator) -> dict[str, PlannedTable]:
-        """The tables of an operator that are made only when it has become long, and are not yet."""
+        """The late tables of an operator that do not exist yet."""
         return {made.name: made for made in operator.tables if made.is_late and made.name not in self.names}
 
     def columns(self, schema: Schema) -> list[tuple[str, str]]:
-        """What `create` wants for the attributes of a stream."""
+        """The columns for `create` that hold the attributes of a stream."""
         return [(attribute.name, self._database.column_type(attribute)) for attribute in schema]
 
     def text(self, step: Step | RowCountProbe, push: str = "any") -> str:
-        """A step in the database's SQL, for `any` push or that of `few` events, rendered once.
+        """A step in the database's SQL, for `any` push or a push of `few` events, rendered once.
 
-        It is kept with its text, so its id stays its own.
+        The step is stored with its text, so that its id is not given to another object.
         """
         variant = step.variants.kind(push) if isinstance(step, Insert) else "any"
         known = self._texts.get((id(step), variant))
@@ -89,7 +89,7 @@ class Tables:
         return known[1]
 
     def forget_texts(self) -> None:
-        """Steps have been taken back."""
+        """Forgets all texts, as steps were undone."""
         self._texts.clear()
 
     def _emptying(self, name: str) -> str:

@@ -96,7 +96,7 @@ def test_rows_have_names_and_other_forms(cep: Bridge):
         ("DELETE FROM s", "one SELECT"),
         ("SELECT 1; SELECT 2", "one SELECT"),
         ("SELECT FROM WHERE", "syntax error"),
-        (None, "a question is the text of a SELECT, not NoneType"),
+        (None, "an on-demand query is the text of a SELECT, not NoneType"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(cep: Bridge, sql: str, message: str):

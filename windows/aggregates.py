@@ -169,7 +169,7 @@ def aggregate_of(call: exp.Expr) -> Aggregate | None:
     >>> aggregate_of(sqlglot.parse_one("MAX(a)")).name
     'MAX'
     """
-    if isinstance(call, exp.AnonymousAggFunc):
+    if isinstance(call, (exp.AnonymousAggFunc, exp.Anonymous)):
         return aggregate_named(call.name)
     return _BY_FUNCTION.get(type(call))  # type: ignore[arg-type]
 

@@ -167,9 +167,8 @@ def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, .
     for operand in operands:
         found = type_of(operand, column_type)
         if family(found) not in (None, *wanted):
-            raise QueryError(
-                f"{shown(operand)} is {found}; {node.key.upper()} wants a {wanted[0]}", position=place(node)
-            )
+            name = node.name if isinstance(node, exp.AnonymousAggFunc) else node.key
+            raise QueryError(f"{shown(operand)} is {found}; {name.upper()} wants a {wanted[0]}", position=place(node))
 
 
 # EPL's names of the types of values: what typeof gives of an attribute, and instanceof asks for

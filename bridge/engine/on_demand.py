@@ -252,7 +252,7 @@ class _Request:
         found = resolve(node, self.catalogue)
         self._typed(found.visible)
         resolved = found.node
-        kept = self.network.kept(resolved)
+        kept = self.network.epochs_of(resolved)
         if not kept:
             raise QueryError(
                 f"no query keeps {resolved}: create one that has this window "

@@ -1,7 +1,7 @@
-"""Whether events must be taken one by one: where what one writes into a table, the next reads there.
+"""Whether events must be pushed one by one: where an event reads from a table what the event before it wrote.
 
-Statements of a push run over all its events. That gives what one event after the other gives, unless a query reads what a
-query writes, or two write the same: rows of a table that come or go, or columns that an UPDATE sets.
+The statements of a push run over all its events. That gives the same results as one event after the other, unless a query
+reads what a query writes, or two queries write the same: inserted or deleted rows, or columns that an UPDATE sets.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from windows.databases.base import PARAMETER
 
 
 class Touch(NamedTuple):
-    """What an operator reads or writes of a table: these columns, or (None) all of it; names in lower case."""
+    """What an operator reads or writes of a table: these columns, or (None) whole rows; names are in lower case."""
 
     node: Node
     table: str
     columns: frozenset[str] | None
 
     def meets(self, other: Touch) -> bool:
-        """Whether two different operators are about the same."""
+        """Whether two different operators touch the same columns of a table."""
         if self.node == other.node or self.table != other.table:
             return False
         return self.columns is None or other.columns is None or not self.columns.isdisjoint(other.columns)
 
 
 def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
-    """The tables of the bridge's database for whose sake events are taken one by one; names in lower case."""
+    """The tables of the bridge's database because of which events are pushed one by one; names are in lower case."""
     nodes = dict.fromkeys(node for tree in trees for node in query.walk(tree))
     writes = [touch for node in nodes for touch in _written(node, database)]
     reads = [touch for node in nodes for touch in _read(node, database)] if writes else []
@@ -49,20 +49,20 @@ def conflicts(trees: Iterable[Node], database: Database) -> set[str]:
 
 
 def written(trees: Iterable[Node], database: Database) -> frozenset[str]:
-    """The tables of the bridge's database that some of these trees write; names in lower case."""
+    """The tables of the bridge's database that these trees write; names are in lower case."""
     nodes = (node for tree in trees for node in query.walk(tree))
     return frozenset(touch.table for node in nodes for touch in _written(node, database))
 
 
 def uses(tree: Node, table: str, database: Database) -> tuple[int, int]:
-    """How often a tree reads a table, and writes it."""
+    """How many nodes of a tree read a table, and how many write it."""
     nodes = dict.fromkeys(query.walk(tree))
     reads = sum(touch.table == table for node in nodes for touch in _read(node, database))
     return reads, sum(touch.table == table for node in nodes for touch in _written(node, database))
 
 
 def met(trees: Iterable[Node], late: Iterable[Node], database: Database) -> str | None:
-    """A table that the trees write, and that some of the others read `late`, when all is written; None where all is well."""
+    """A table that the trees write and that a node of `late` reads after all steps; None if there is no such table."""
     writes = [touch for tree in trees for node in query.walk(tree) for touch in _written(node, database)]
     reads = [touch for node in late for touch in _read(node, database)] if writes else []
     return next((write.table for write in writes if any(write.meets(read) for read in reads)), None)
@@ -100,14 +100,14 @@ def _read_by(node: Node, sql: Sql) -> Iterator[Touch]:
 
 
 def set_by(sql: Sql) -> frozenset[str] | None:
-    """The columns that an UPDATE sets; None for what adds or removes rows."""
+    """The columns that an UPDATE sets; None for a statement that inserts or deletes rows."""
     if not isinstance(sql.tree, exp.Update):
         return None
     return frozenset(setting.this.name.lower() for setting in sql.tree.expressions)
 
 
 def read_by(sql: Sql, table: str) -> frozenset[str] | None:
-    """The columns of a table that a statement reads, or may read; None where that cannot be told from its text."""
+    """The columns of a table that a statement may read; None where its text does not say."""
     tree = sql.tree
     stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
     joins = (join for join in tree.find_all(exp.Join) if join.method or join.args.get("using"))

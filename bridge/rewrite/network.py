@@ -1,4 +1,4 @@
-"""The network of operators that all queries of a bridge form: equal sub-trees are one operator, equal windows one table."""
+"""The network of operators of all queries of a bridge: equal sub-trees are one operator, equal windows one table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CLOCK = "cep_clock"
 
 @dataclasses.dataclass(frozen=True)
 class NamedSource:
-    """What a name in FROM stands for in the network: a stream's inbox, or another query's tree."""
+    """What a name in FROM stands for: the inbox of a stream, or the tree of another query."""
 
     names: tuple[str, ...]
     inbox: str | None = None
@@ -53,7 +53,7 @@ class NamedSource:
 
 
 class NetworkNames(Protocol):
-    """What names stand for: streams and queries, data stores (None: the bridge's own database), columns' types."""
+    """Resolves names: streams and queries, data stores (None: the bridge's own database), and types of columns."""
 
     outbox: Outbox
     stores: Stores
@@ -65,9 +65,12 @@ class NetworkNames(Protocol):
 
 
 class Network:
-    """Rewrites trees into operators. `epoch` (the number of the newest event) keeps queries created later from seeing
-    what came before them, so a query's results do not depend on which other queries exist. `reader` is the epoch of the
-    query at hand, which reads others' results from then on; `epoch` is that of the tree at hand, perhaps another's."""
+    """Rewrites trees into operators.
+
+    An operator has an `epoch`, the number of the newest event at its creation: a query does not see earlier events, so its
+    results do not depend on which other queries exist. While a query is rewritten, `reader` is its own epoch, and `epoch`
+    that of the tree at hand, which may be another query's.
+    """
 
     def __init__(self, database: Database, names: NetworkNames, settings: Settings = DEFAULTS) -> None:
         self.database = database
@@ -80,25 +83,25 @@ class Network:
         self.operators: list[Operator] = []
         self.epoch = 0
         self.written: frozenset[str] = frozenset()
-        """The tables that queries write: what is read of them is read at its place among the steps."""
+        """The tables that queries write; reads of them have their place among the steps."""
         self.state_changes = StateChanges(names.tables)
         self.read_late: set[Node] = set()
-        """What reads tables that nobody wrote when it was created: it is read when all steps are done."""
+        """Nodes that read tables which no query wrote at their creation: they are read after all steps."""
         self._by_node: dict[tuple[Hashable, int], Operator] = {}
         self._before: dict[int, tuple[Operator, dict[str, object]]] = {}
-        """How the operators were that what is under way has added to."""
+        """The operators that the creation under way has added to, with their state before."""
         self.reader = 0
         self._used: set[int | str] = set()
         self._needs: dict[int | str, set[int | str]] = {}
         self._names = {name.lower() for name in database.table_names()}
 
     def plan(self, node: Node, epoch: int) -> tuple[Flow, list[Operator], frozenset[str]]:
-        """The flow of results of a resolved tree, all operators that it needs, and their derived tables that it reads."""
+        """Plans a resolved tree: the flow of its results, its operators, and the derived tables that it reads."""
         self._used = set()
         self.epoch = self.reader = epoch
         flow = self.rewrite(node, Need.RESULT)
         if only_views(node):
-            self.rewrite(node, Need.CONTENT)  # the query asked for a window: it is kept, to be asked on demand
+            self.rewrite(node, Need.CONTENT)  # the query is a window: it is kept for on-demand queries
         derived = frozenset(name for name in self._used if isinstance(name, str))
         return flow, [operator for operator in self.operators if id(operator) in self._used], derived
 
@@ -106,7 +109,7 @@ class Network:
         return rewrite(node, self, need)
 
     def keep(self, operators: Iterable[Operator]) -> list[Operator]:
-        """Forgets all operators but these; gives back the forgotten ones, whose tables can go."""
+        """Forgets all operators but these; gives the forgotten ones, whose tables can be dropped."""
         kept = {id(operator) for operator in operators}
         gone = [operator for operator in self.operators if id(operator) not in kept]
         self._needs = {key: needs for key, needs in self._needs.items() if key in kept or isinstance(key, str)}
@@ -118,7 +121,7 @@ class Network:
         return gone
 
     def keep_derived(self, names: set[str]) -> list[str]:
-        """Forgets all derived tables of the operators but these; gives back the names of those that can go."""
+        """Forgets all derived tables but these; gives the names of those that can be dropped."""
         gone = [name for operator in self.operators for name in operator.forget_derived(names)]
         for name in gone:
             self._needs.pop(name, None)
@@ -132,9 +135,9 @@ class Network:
         key: Hashable | None = None,
         epoch: int | None = None,
     ) -> Operator:
-        """The operator of this tree, built when it is the first of its kind since the last event.
+        """The operator of this tree, built unless there is an equal one of this epoch.
 
-        `key`: what it is known by, where it is another one than that of the tree itself; `epoch`: since when, likewise.
+        `key` identifies it where the tree itself does not; `epoch` is another epoch than that of the tree at hand.
         """
         key, epoch = key or node, self.epoch if epoch is None else epoch
         found = self._by_node.get((key, epoch))
@@ -150,7 +153,7 @@ class Network:
         return found
 
     def _noting(self, user: int | str, build: Callable[[], T]) -> T:
-        """Builds an operator or a derived table, and notes what it needs: who needs it, needs that too."""
+        """Builds an operator or a derived table, and records what it needs: its readers need that, too."""
         above, self._used = self._used, set()
         result = build()
         self._needs[user] = self._used
@@ -159,7 +162,7 @@ class Network:
 
     @contextlib.contextmanager
     def restored_on_error(self) -> Iterator[None]:
-        """All operators go back to how they were, where a query that adds to some of them is refused within."""
+        """A context after whose failure all operators are as they were before."""
         changes = self.state_changes.copy()
         self._before = {}
         try:
@@ -173,21 +176,21 @@ class Network:
             self._before = {}
 
     def _note_before(self, operator: Operator) -> None:
-        """Keeps how an operator is that may be added to now."""
+        """Records the state of an operator before it may be added to."""
         if id(operator) not in self._before:
             state = {name: copy.copy(value) for name, value in vars(operator).items()}
             self._before[id(operator)] = operator, state
 
-    def kept(self, node: Node) -> list[int]:
-        """The epochs in which a window was made that is still kept."""
+    def epochs_of(self, node: Node) -> list[int]:
+        """The epochs of the operators of a window."""
         return [epoch for known, epoch in self._by_node if known == node]
 
     def windows(self) -> list[Node]:
-        """All windows kept."""
+        """All windows that have an operator."""
         return list(dict.fromkeys(node for node, _ in self._by_node if isinstance(node, query.Window)))
 
     def content_of(self, node: Node, epoch: int) -> Flow:
-        """The content of a window made in this epoch."""
+        """The content of the window of this epoch."""
         operator = self._by_node.get((node, epoch))
         flow = next(iter(operator.contents.values()), operator.arrivals) if operator else None
         if flow is None or flow.content is None:
@@ -195,7 +198,7 @@ class Network:
         return flow
 
     def index(self, name: str, columns: tuple[str, ...]) -> None:
-        """Has a window's table indexed by these columns, too."""
+        """Adds an index over these columns to a table."""
         for operator in self.operators:
             for place, made in enumerate(operator.tables):
                 if made.name == name and columns not in made.indexes:
@@ -203,11 +206,11 @@ class Network:
                     operator.tables[place] = dataclasses.replace(made, indexes=(*made.indexes, columns))
 
     def use(self, operator: Operator) -> None:
-        """Notes that the query at hand needs an operator and all that this one was built on."""
+        """Records that the query at hand needs an operator and all that the operator needs."""
         self._used |= {id(operator), *self._needs[id(operator)]}
 
     def under(self, epoch: int) -> Callable[[Node, Need], Flow]:
-        """Rewrites another query's tree as of its own creation."""
+        """A function that rewrites another query's tree in the epoch of that query."""
 
         def rewritten(node: Node, need: Need) -> Flow:
             mine, self.epoch = self.epoch, epoch
@@ -219,7 +222,7 @@ class Network:
         return rewritten
 
     def name(self, kind: str, node: Node) -> str:
-        """A fresh table name that tells what it is for."""
+        """A new name for a table: its kind, then the stream or query that it is for."""
         words = re.sub(r"\W+", "_", query.source_name(node) or "").strip("_").lower()[:24]
         stem = f"cep_{kind}_{words}" if words else f"cep_{kind}"
         name, suffix = stem, 1
@@ -230,7 +233,7 @@ class Network:
         return name
 
     def give(self, operator: Operator, node: Node, need: Need) -> Flow:
-        """An operator's result as it is wanted: as a SELECT, in an inbox, or also with its derived window (W5)."""
+        """An operator's result as its reader needs it: a SELECT, in an inbox, or with its derived window (W5), too."""
         result = cast("Flow", operator.result)
         if need is Need.RESULT and operator.arrivals is None:
             return result
@@ -244,7 +247,7 @@ class Network:
         return operator.contents[self.reader] if need is Need.CONTENT else operator.arrivals
 
     def _materialised(self, operator: Operator, node: Node, result: Flow) -> Flow:
-        """The result in an inbox, its rows of one event numbered in the operator's order."""
+        """Puts the result into an inbox; rows of one event are numbered in the operator's order."""
         inbox = self.name("inbox", node)
         order: dict[str, exp.Expr] = {}
         if result.order == ("_place",):
@@ -277,7 +280,7 @@ class Network:
         flow = derived_content(node, dataclasses.replace(arrivals, content=content, last=None))
         if origins := self._noting(name, operator.origins):
             flow = leaving_with(flow, origins)
-        # What is replaced goes first: without the row that replaced it, it would count again.
+        # Replaced rows are purged first: without the row that replaced them they would count again.
         operator.purges += [purge_expired_results(name, flow), expired(name)] if flow.counted else [expired(name)]
         return flow
 
@@ -307,25 +310,25 @@ class Network:
 
 @singledispatch
 def rewrite(node: Node, network: Network, need: Need) -> Flow:
-    """The flow of a resolved node; each operator registers its own rewriting, one file an operator."""
+    """The flow of a resolved node; each operator registers its own function, one file per operator."""
     raise TypeError(f"no rewriting for {type(node).__name__}")
 
 
 @singledispatch
 def derived_content(node: Node, flow: Flow) -> Flow:
-    """What a derived window holds besides the rule of `_expires`; an aggregate's rows are replaced by newer ones."""
+    """The content of a derived window beside the rule of `_expires`; an aggregate's rows are replaced by newer ones."""
     return flow
 
 
 def only_views(node: Node) -> bool:
-    """Whether a tree is filters, maps and unions of windows, which keep no state of their own."""
+    """Whether a tree is windows below filters, maps and unions alone, which have no state."""
     if isinstance(node, query.Window):
         return True
     return isinstance(node, (query.Filter, query.Map, query.Union)) and all(map(only_views, node.inputs_of))
 
 
 def as_inserted(node: Node, network: Network) -> bool:
-    """Whether the rows of a tree stand in their tables in their order, and the database counts them by it: one stream's."""
+    """Whether the rows of a tree, those of one stream, are stored in their order, and the database reads them in it."""
     while isinstance(node, (query.Filter, query.Map, query.Window)):
         node = node.input
     return (
@@ -340,23 +343,23 @@ def add_table(
 
 
 def indexed_by(time: str, rows: exp.Select, network: Network) -> tuple[tuple[str, ...], ...]:
-    """The index of a window table by `ts`, `_expires` or `seq`: the rows still valid are the last of it."""
+    """The indexes of a window table by `time` (`ts`, `_expires` or `seq`), at whose end the valid rows stand."""
     others = [name for name in ("seq", *rows.named_selects) if name != time]
     return (tuple(dict.fromkeys((time, *others))),) if network.database.covering_indexes else ((time,),)
 
 
 def clock(name: str) -> exp.Expr:
-    """The time `now`, or `before` the push."""
+    """The time `now`, or the time `before` the push, as a sub-query on the clock."""
     return exp.Subquery(this=exp.select(column(name)).from_(table(CLOCK)))
 
 
 def ago(milliseconds: int) -> exp.Expr:
-    """The time so long before now."""
+    """The time `milliseconds` before now."""
     return exp.Sub(this=clock("now"), expression=number(milliseconds))
 
 
 def keep_for(operator: Operator, milliseconds: int) -> str:
-    """The table of an operator whose rows are kept for so long at least; it may serve longer windows, too."""
+    """The name of an operator's table, whose rows are kept for `milliseconds` or longer from now on."""
     name = operator.tables[0].name
     if milliseconds > operator.longest:
         operator.longest = milliseconds
@@ -369,7 +372,7 @@ def expired(name: str) -> Purge:
 
 
 def arrived(alias: str, below: Flow) -> exp.Expr:
-    """Whether a row of the table is one of the present arrivals."""
+    """Whether a row of the table (alias `alias`) is one of this push's arrivals."""
     keys = ("ts", "seq") if below.timed else ("seq",)
     row = [column_of(alias, key) for key in keys]
     return exp.In(
@@ -379,12 +382,12 @@ def arrived(alias: str, below: Flow) -> exp.Expr:
 
 
 def order_columns(flow: Flow) -> dict[str, exp.Expr]:
-    """The order columns a window table copies from its input."""
+    """The order columns, which a window table copies from its input."""
     return {name: column(name) for name in flow.order}
 
 
 def row_columns(flow: Flow, expires: exp.Expr) -> dict[str, exp.Expr]:
-    """The columns of a window table over a flow: the rows as they are, with another expiry."""
+    """The columns of a window table over a flow: those of its rows, with another expiry."""
     return {
         "ts": column("ts"),
         "seq": column("seq"),

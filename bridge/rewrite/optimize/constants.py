@@ -1,8 +1,8 @@
-"""Families: statements that differ in constants alone become one, their constants rows of a table.
+"""Families: statements that differ in constants alone become one, with the constants as rows of a table.
 
-So many queries cost about as much as one (the expression signatures of NiagaraCQ: Chen, DeWitt, Tian and Wang 2000). The
-statement is lifted over the table of constants: each SELECT in which a constant stands, or below which one does,
-also gives `_query`, the member's number, and groups and partitions by it.
+Many queries then cost about as much as one (the expression signatures of NiagaraCQ: Chen, DeWitt, Tian and Wang 2000).
+The statement is lifted over the table of constants: each SELECT that has a constant, or that reads such a SELECT, also
+selects `_query`, the number of the member, and groups and partitions by it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from windows.aggregates import aggregate_of
 from windows.sql import aliased, aliased_table, column_of, from_items, number
 
 QUERY = "_query"
-"""The column that tells the members of a family apart."""
+"""The column with the number of the member."""
 
 _ALIAS = "_k"
 _LARGEST = 2**63 - 1
@@ -28,32 +28,32 @@ _THROUGH = (
     *_COMPARED, exp.And, exp.Or, exp.Not, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Between, exp.In,
     exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least, exp.Alias, exp.Nullif, exp.Abs,
 )  # fmt: skip
-"""Below these a constant may as well be a column's value."""
+"""Expressions in which a column may replace a constant."""
 
 
 class NotAlike(Exception):
-    """Statements that cannot be one."""
+    """These statements cannot be merged into one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """One statement for many, and its table: `rows` are (member's number, constants …) of `columns` (name, type)."""
+    """One statement for several, and its table: `rows` are (number of the member, constants …) of `columns` (name, type)."""
 
     statement: exp.Expr
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[object, ...], ...]
     looked_up: tuple[str, ...]
-    """The columns that are compared for equality, which an index serves."""
+    """The columns that are compared for equality, for which an index is useful."""
 
 
 def signature(statement: exp.Expr, fixed: bool = True) -> Hashable:
-    """A statement or expression without its constants: equal for those that can be one.
+    """A key of a statement or expression without its constants: equal for statements that can be merged.
 
-    `fixed`: with those that no column's value may replace.
+    `fixed`: the key has the constants that no column may replace.
     """
     found: list[object] = []
 
-    def tell(node: exp.Expr) -> None:
+    def visit(node: exp.Expr) -> None:
         if isinstance(node, exp.Literal) and (_is_free(node) or (not fixed and node.meta.get("fixed"))):
             found.append(_kind(node))
             return
@@ -63,15 +63,24 @@ def signature(statement: exp.Expr, fixed: bool = True) -> Hashable:
             if several:
                 found.append(name)
             for one in several:
-                tell(one) if isinstance(one, exp.Expr) else found.append((one,))
+                visit(one) if isinstance(one, exp.Expr) else found.append((one,))
         found.append(None)
 
-    tell(statement)
+    visit(statement)
     return tuple(found)
 
 
 def share_constants(statements: Sequence[exp.Expr], name: str) -> Family:
-    """The family of statements of one signature, with its table called `name`; raises `NotAlike`."""
+    """Merges statements of one signature into one over the table `name` of their constants. Raises NotAlike.
+
+    >>> import sqlglot
+    >>> each = [sqlglot.parse_one(f"SELECT a FROM t WHERE a > {k}") for k in (3, 7)]
+    >>> family = share_constants(each, "k")
+    >>> print(family.statement.sql())
+    SELECT "_k"."_query", a FROM t INNER JOIN "k" AS "_k" ON TRUE WHERE a > "_k"."_k1" ORDER BY "_query" NULLS LAST
+    >>> family.rows
+    ((0, 3), (1, 7))
+    """
     literals = [list(constants(statement)) for statement in statements]
     places = [place for place, values in enumerate(zip(*literals, strict=True)) if len({v.name for v in values}) > 1]
     statement = statements[0].copy()
@@ -91,14 +100,14 @@ def share_constants(statements: Sequence[exp.Expr], name: str) -> Family:
 
 
 def constants(statement: exp.Expr) -> Iterator[exp.Literal]:
-    """The literals that may differ between members, in the order of the text, of a statement or expression."""
+    """The literals of a statement or expression that may differ between members, in the order of the text."""
     for found in statement.walk(bfs=False):
         if isinstance(found, exp.Literal) and _is_free(found):
             yield found
 
 
 def _is_free(constant: exp.Literal) -> bool:
-    """Whether a column's value may stand in its place."""
+    """Whether a column may replace it."""
     if constant.meta.get("fixed") or (_kind(constant) is int and int(constant.name) > _LARGEST):
         return False
     node: exp.Expr = constant
@@ -114,7 +123,7 @@ def _is_free(constant: exp.Literal) -> bool:
 
 
 def _is_argument(node: exp.Expr) -> bool:
-    """Whether it is what an aggregate or a cast of a number is of."""
+    """Whether it is the argument of an aggregate or of a cast of a number."""
     above = node.parent
     if isinstance(above, exp.Cast):
         return node.arg_key == "this" and not node.is_string
@@ -123,7 +132,7 @@ def _is_argument(node: exp.Expr) -> bool:
 
 
 def kind_of(constant: exp.Literal) -> str:
-    """The type of a column of such constants."""
+    """The type of a column for such constants."""
     return _KINDS[_kind(constant)]
 
 
@@ -138,12 +147,12 @@ def _value(constant: exp.Literal) -> Any:
 
 
 def covering(sought: Iterable[str], columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Indexes of a table of constants: by each column that is sought, with all others."""
+    """The indexes of a table of constants: one per column in `sought`, followed by all other columns."""
     return tuple((name, *(other for other in columns if other != name)) for name in sought)
 
 
 def is_equated(constant: exp.Literal) -> bool:
-    """Whether something is to be equal to it, so that an index finds the rows of which it is."""
+    """Whether it stands in an equation, for which an index on its column is useful."""
     above = constant.parent
     while isinstance(above, (exp.Paren, exp.Neg)):
         above = above.parent
@@ -152,14 +161,14 @@ def is_equated(constant: exp.Literal) -> bool:
 
 @dataclasses.dataclass
 class _Lift:
-    """Lifts a statement over the table of constants, in place; `marks`: the columns of the literals still to replace."""
+    """Lifts a statement, in place, over the table of constants; `marks`: the columns of the literals still to replace."""
 
     name: str
     marks: dict[int, str]
     largest: Mapping[int, Any]
 
     def top(self, statement: exp.Expr) -> None:
-        """The outermost SELECT, whose rows come member by member."""
+        """Lifts the outermost SELECT, whose rows are then ordered by member."""
         select = _select(statement)
         if not self.query(select):
             _join(select, self._table(), exp.true())
@@ -173,7 +182,7 @@ class _Lift:
             raise NotAlike("a constant in a sub-query of an expression")
 
     def query(self, query: exp.Expr) -> bool:
-        """Whether the query has constants, and gives `_query` now."""
+        """Lifts a query; whether it has constants and now selects `_query`."""
         if not isinstance(query, exp.Union):
             return self._lift(_select(query))
         sides = [query.left, query.right]
@@ -197,12 +206,12 @@ class _Lift:
         self._pair(select, below, member)
         for constant in own:
             constant.replace(column_of(_ALIAS, self.marks.pop(id(constant))))
-        _keep_apart(select, member)
+        _separate(select, member)
         _give(select, member)
         return True
 
     def _pair(self, select: exp.Select, below: Sequence[exp.Subquery], member: exp.Column) -> None:
-        """Joins the constants, right behind the first item so that all others can use them, and rows of one member."""
+        """Joins the table of constants, right after the first item so that all others can use it, and rows by member."""
         on: exp.Expr = exp.true()
         for item in below:
             if item.alias == member.table:
@@ -219,7 +228,7 @@ class _Lift:
         return aliased_table(self.name, _ALIAS)
 
     def _bound(self, select: exp.Select) -> None:
-        """Bands of differing width also get the widest one's bound, which an index can use before the member is known."""
+        """Adds the widest bound to range joins of different widths: an index can use it before the member is known."""
         for join in select.args.get("joins") or []:
             on = join.args.get("on")
             wider = [found for part in on.flatten() if (found := self._wider(part))] if isinstance(on, exp.And) else []
@@ -249,7 +258,7 @@ def _select(query: exp.Expr) -> exp.Select:
 
 
 def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """What stands in the SELECT itself, in no item of its FROM and no sub-query."""
+    """The nodes of the SELECT itself, without items of FROM and sub-queries."""
     within = {id(item) for item in from_items(select)}
     for clause in select.iter_expressions():
         for node in clause.walk(prune=lambda node: isinstance(node, exp.Query)):
@@ -258,7 +267,7 @@ def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _nested(select: exp.Select) -> Iterator[exp.Expr]:
-    """What stands in the SELECT itself or in a sub-query of an expression, which sees the SELECT's columns."""
+    """The nodes of the SELECT itself and of sub-queries in its expressions, which see its columns."""
     for node in _nodes(select):
         yield node
         if isinstance(node, exp.Select):
@@ -268,7 +277,7 @@ def _nested(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _join(select: exp.Select, item: exp.Expr, on: exp.Expr) -> None:
-    """Joins an item right behind the first one."""
+    """Joins an item right after the first one."""
     if not from_items(select):
         raise NotAlike("a SELECT without FROM")
     select.set("joins", [exp.Join(this=item, on=on, kind="INNER"), *(select.args.get("joins") or [])])
@@ -281,8 +290,8 @@ def _narrow(join: exp.Join, condition: exp.Expr) -> None:
         join.set("kind", "INNER")
 
 
-def _keep_apart(select: exp.Select, member: exp.Column) -> None:
-    """Groups and window functions are each member's own."""
+def _separate(select: exp.Select, member: exp.Column) -> None:
+    """Groups and window functions are computed per member."""
     nodes = list(_nodes(select))
     for window in nodes:
         if isinstance(window, exp.Window):

@@ -1,7 +1,7 @@
-"""Statements over one row of known values: these stand in the place of the row's columns, and the row is gone.
+"""Statements over one row of known values: the values replace the columns, and the row is dropped from FROM.
 
-To a database a join with a row is a join, which it plans and whose rows it groups again by that row; conditions with values
-are asked while a table is read, and where the row was all that rows were grouped by, nothing is left to group.
+A database plans a join with one row as a join, and groups its result by that row again. Conditions on values are checked
+while a table is read instead; where rows were grouped by that row alone, no grouping is left.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from bridge.rewrite.optimize.rule import Facts
 from windows.sql import aliased, from_items, number, parenthesized
 
 _ROW_ONLY = {"expressions", "where", "kind", "hint", "operation_modifiers"}
-"""The parts that the SELECT of a row may have."""
+"""The clauses that the SELECT of a row may have."""
 
 _SIMPLE = (
     exp.Add, exp.Boolean, exp.Cast, exp.ColumnDef, exp.DataType, exp.DataTypeParam, exp.Identifier, exp.Literal, exp.Neg,
     exp.Null, exp.Paren, exp.Sub, exp.Var,
 )  # fmt: skip
-"""What may be computed as often as it is read."""
+"""Expressions that may be computed wherever the column is read."""
 
 _UNFAILING = (
     *PLAIN, *_SIMPLE, exp.Alias, exp.Case, exp.Coalesce, exp.If, exp.In, exp.Like, exp.Lower, exp.NullSafeEQ,
     exp.NullSafeNEQ, exp.Upper,
 )  # fmt: skip
-"""What no value fails on, but for casts."""
+"""Expressions that fail for no value, except casts."""
 
 _CLAUSES = (exp.Query, exp.Where, exp.Join, exp.Having, exp.Group, exp.Ordered)
-"""An expression ends here."""
+"""Nodes at which an expression ends."""
 
 
 def bind_event(statement: exp.Expr, facts: Facts) -> exp.Expr:
@@ -56,7 +56,7 @@ def bind_event(statement: exp.Expr, facts: Facts) -> exp.Expr:
 
 
 def inline_rows(statement: exp.Expr) -> exp.Expr:
-    """The statement (changed in place) without sub-queries in FROM that are a row of values.
+    """The statement (changed in place) with values in place of sub-queries in FROM that are one row.
 
     >>> import sqlglot
     >>> query = "SELECT t.ts, MAX(w.a) AS a FROM (SELECT 7 AS ts) AS t JOIN w ON w.ts > t.ts - 5 GROUP BY t.ts"
@@ -92,7 +92,7 @@ def _unnamed(value: exp.Expr) -> exp.Expr:
 
 
 def _can_move(value: exp.Expr) -> bool:
-    """Whether it means the same in another place; sub-queries do whose columns all are of what they read."""
+    """Whether it has the same value in another place; a sub-query has if all its columns are those of its own FROM."""
     if not isinstance(value, exp.Subquery) or not isinstance(value.this, exp.Select):
         return _is_simple(value)
     read = {item.alias_or_name for item in from_items(value.this)}
@@ -104,7 +104,7 @@ def _is_simple(value: exp.Expr) -> bool:
 
 
 def _can_go(select: exp.Select, item: exp.Expr) -> bool:
-    """Whether the SELECT means the same where the item's columns are values."""
+    """Whether the SELECT has the same rows with values in place of the item's columns."""
     joins = select.args.get("joins") or []
     if any(join.method or join.args.get("using") or join.side not in ("", "LEFT") for join in joins):
         return False
@@ -123,9 +123,9 @@ def _can_go(select: exp.Select, item: exp.Expr) -> bool:
 
 
 def _may_fail(column: exp.Column, columns: Sequence[exp.Column], values: Mapping[str, exp.Expr]) -> bool:
-    """Whether a value in its place could make what is computed of values alone fail.
+    """Whether an expression over values alone could fail with a value in the column's place.
 
-    A database computes that before it asks the conditions that are to keep it from doing so.
+    A database computes such an expression before it checks the conditions that were to prevent the failure.
     """
     own, part = set(map(id, columns)), cast("exp.Expr", column)
     while isinstance(part.parent, exp.Expr) and not isinstance(part.parent, _CLAUSES):
@@ -138,20 +138,20 @@ def _may_fail(column: exp.Column, columns: Sequence[exp.Column], values: Mapping
 
 
 def _is_safe(call: exp.Cast, values: Mapping[str, exp.Expr]) -> bool:
-    """Whether every value can be cast: to a text, or to the type it has."""
+    """Whether the cast cannot fail: it is to a text, or to the value's own type."""
     value = values[call.this.name] if isinstance(call.this, exp.Column) else call.this
     return call.to.is_type(*exp.DataType.TEXT_TYPES) or (isinstance(value, exp.Cast) and value.to == call.to)
 
 
 def _fit(values: Mapping[str, exp.Expr], columns: Sequence[exp.Column]) -> bool:
-    """Whether values can stand where these columns do; what is not simple in one place."""
+    """Whether values can replace these columns; a value that is not simple must be read in one place only."""
     read = Counter(column.name for column in columns)
     once = all(count == 1 or _is_simple(values[name]) for name, count in read.items())
     return once and not any(_may_fail(each, columns, values) for each in columns)
 
 
 def _columns(select: exp.Select, item: exp.Expr, values: Mapping[str, exp.Expr]) -> list[exp.Column] | None:
-    """What names the item's columns; None where that is not plain to see."""
+    """The columns that name the item's columns; None where that is not certain."""
     found = []
     derived = set(map(id, from_items(select)))
     for node in select.walk(prune=lambda node: id(node) in derived):
@@ -168,7 +168,7 @@ def _columns(select: exp.Select, item: exp.Expr, values: Mapping[str, exp.Expr])
 
 
 def _scopes(column: exp.Column, select: exp.Select) -> Iterator[exp.Select]:
-    """The sub-queries of the SELECT that the column stands in."""
+    """The sub-queries of the SELECT that the column is in, the innermost first."""
     scope = column.find_ancestor(exp.Select)
     while scope is not None and scope is not select:
         yield scope
@@ -176,7 +176,7 @@ def _scopes(column: exp.Column, select: exp.Select) -> Iterator[exp.Select]:
 
 
 def _remove(select: exp.Select, item: exp.Expr) -> None:
-    """Takes the item from FROM; conditions of it are those of the SELECT."""
+    """Removes the item from FROM; its conditions become those of the SELECT."""
     joins = select.args.get("joins") or []
     parent, condition = item.parent, item.this.args.get("where")
     if isinstance(parent, exp.Join):
@@ -194,12 +194,12 @@ def _remove(select: exp.Select, item: exp.Expr) -> None:
 
 
 def _replace(column: exp.Column, value: exp.Expr, select: exp.Select) -> None:
-    told = column.parent is select and column.arg_key == "expressions"
-    column.replace(aliased(value.copy(), column.name) if told else parenthesized(value.copy()))
+    is_selected = column.parent is select and column.arg_key == "expressions"
+    column.replace(aliased(value.copy(), column.name) if is_selected else parenthesized(value.copy()))
 
 
 def _without_values(select: exp.Select) -> None:
-    """Rows are neither grouped nor ordered by values; where that was all, they are one group, if there are any."""
+    """Drops values from GROUP BY and ORDER BY; without any other term the rows, if there are any, are one group."""
     order = select.args.get("order")
     if order is not None:
         kept = [term for term in order.expressions if not _is_value(term.this)]

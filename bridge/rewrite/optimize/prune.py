@@ -1,4 +1,4 @@
-"""Sub-queries without the columns that nobody reads: less to compute, and less to read in `explain`."""
+"""Sub-queries without columns that are not read, and statements without joins to empty tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _prune(select: exp.Select) -> None:
 
 
 def _keep(query: exp.Expr, used: Collection[str]) -> None:
-    """Leaves the columns of these names, of a union those at their places."""
+    """Keeps the columns of these names; of a union the columns at their places."""
     names = [each.alias_or_name for each in next(_selects(query)).expressions]
     selects = list(_selects(query))
     if "*" in names or any(select.args.get("distinct") for select in selects) or _is_distinct(query):
@@ -61,7 +61,7 @@ def _sub_queries(select: exp.Select) -> list[exp.Subquery]:
 
 
 def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
-    """The columns that the SELECT, without the item, names of it; None where it wants all of them."""
+    """The columns of the item that the rest of the SELECT names; None where it selects all of them."""
     used: set[str] = set()
     alias = item.alias
     for node in select.walk(prune=lambda node: node is item):
@@ -72,7 +72,7 @@ def _used(select: exp.Select, item: exp.Subquery) -> set[str] | None:
     return used
 
 
-# Statements over tables that are known to be empty: what can give no row is left out
+# Statements over tables that are known to be empty
 
 
 def drop_empty(statement: exp.Expr, facts: Facts) -> exp.Expr | None:

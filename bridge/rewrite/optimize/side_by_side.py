@@ -1,7 +1,7 @@
-"""Statements that read the same rows and differ in what they tell of them alone become one, which tells it side by side.
+"""Statements that read the same rows and select different columns become one with the columns side by side.
 
-A family (`family.py`) has a row for each member, so what differs must be a value of a row; the bounds of window frames
-must stand in the text. Here each member has columns of its own, what is equal stands once, and rows are read once.
+In a family (`constants.py`) the differences are values of a row; but bounds of window frames must stand in the text. Here
+each member has columns of its own, equal columns stand once, and the rows are read once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _CLAUSES = {"expressions", "from_", "where", "order"}
 
 @dataclasses.dataclass(frozen=True)
 class SideBySide:
-    """One statement for many; `places`: which of its columns each member's are."""
+    """One statement for several; `places`: per member the columns that are its own."""
 
     statement: exp.Select
     places: tuple[tuple[int, ...], ...]
 
 
 def side_by_side(statements: Sequence[exp.Expr]) -> SideBySide:
-    """The statement of statements of one shape; raises `NotAlike`.
+    """Merges statements of one shape into one. Raises NotAlike.
 
     >>> import sqlglot
     >>> each = (f"SELECT ts, n FROM (SELECT ts, COUNT(*) OVER (ROWS {k} PRECEDING) AS n FROM t) AS q" for k in (4, 7))
@@ -56,7 +56,7 @@ def side_by_side(statements: Sequence[exp.Expr]) -> SideBySide:
 
 
 def is_one(statements: Sequence[exp.Expr]) -> bool:
-    """Whether there is such a statement."""
+    """Whether the statements can be merged so."""
     try:
         side_by_side(statements)
     except NotAlike:
@@ -66,7 +66,7 @@ def is_one(statements: Sequence[exp.Expr]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Merged:
-    """One SELECT for those of all members: the names that are told of each by itself, and the places of each column."""
+    """One SELECT for those of all members: the names of columns that differ, and per column its place for each member."""
 
     select: exp.Select
     own: frozenset[str]
@@ -82,12 +82,12 @@ class _Merged:
             select.set("where", where)
         named_own: set[str] = set()
         places: list[tuple[int, ...]] = []
-        told = 0
+        count = 0
         for several in zip(*(each.expressions for each in selects), strict=True):
             if _is_one(several, own):
                 select.append("expressions", several[0].copy())
-                places.append((told,) * len(several))
-                told += 1
+                places.append((count,) * len(several))
+                count += 1
                 continue
             name = several[0].alias_or_name
             if not name or any(each.alias_or_name != name for each in several):
@@ -95,33 +95,33 @@ class _Merged:
             named_own.add(name)
             for member, each in enumerate(several):
                 select.append("expressions", aliased(_of_member(each.unalias(), member, own), _name(name, member)))
-            places.append(tuple(range(told, told + len(several))))
-            told += len(several)
-        if len({name.lower() for name in select.named_selects}) < told:
+            places.append(tuple(range(count, count + len(several))))
+            count += len(several)
+        if len({name.lower() for name in select.named_selects}) < count:
             raise NotAlike("two columns of one name")
         return cls(select, frozenset(named_own), places)
 
 
 def _select(query: exp.Expr, order: exp.Expr | None) -> exp.Select:
-    """The SELECT, of rows and conditions alone: each of its rows is one of the rows it reads."""
+    """The query, if it is a SELECT each of whose rows is one of the rows that it reads; else raises NotAlike."""
     if not isinstance(query, exp.Select):
         raise NotAlike(f"{type(query).__name__} is no SELECT")
     given = {clause for clause, value in query.args.items() if value}
     if given - _CLAUSES or query.args.get("order") != order or len(from_items(query)) != 1:
         raise NotAlike("a SELECT with more than rows, columns and conditions")
-    if any(isinstance(call, exp.AggFunc) and not isinstance(call.parent, exp.Window) for call in _shown(query)):
+    if any(isinstance(call, exp.AggFunc) and not isinstance(call.parent, exp.Window) for call in _column_nodes(query)):
         raise NotAlike("an aggregate of all rows")
     return query
 
 
-def _shown(select: exp.Select) -> list[exp.Expr]:
-    """What stands in the columns, in no sub-query."""
+def _column_nodes(select: exp.Select) -> list[exp.Expr]:
+    """The nodes of the columns, without sub-queries."""
     nodes = (one.walk(prune=lambda node: isinstance(node, exp.Query)) for one in select.expressions)
     return [node for each in nodes for node in each]
 
 
 def _rows(selects: Sequence[exp.Select]) -> tuple[exp.Expr, frozenset[str]]:
-    """What all members read, and which of its columns are of each by itself."""
+    """The rows that all members read, and the names of its columns that differ."""
     first, *others = (each.args["from_"].this for each in selects)
     if all(other == first for other in others):
         return first.copy(), frozenset()
@@ -132,7 +132,7 @@ def _rows(selects: Sequence[exp.Select]) -> tuple[exp.Expr, frozenset[str]]:
 
 
 def _where(wheres: Sequence[exp.Where | None], own: frozenset[str]) -> exp.Expr | None:
-    """The conditions: equal ones, but for what may as well be greater."""
+    """The condition, which must be equal for all members but for numbers that may be greater."""
     if all(where is None for where in wheres):
         return None
     found = [where.copy() for where in wheres if where is not None]

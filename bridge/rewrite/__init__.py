@@ -12,10 +12,11 @@ from bridge.rewrite.network import NamedSource, Network
 from bridge.rewrite.patterns import eager_match as eager_match
 from bridge.rewrite.patterns import match_recognize as match_recognize
 from bridge.rewrite.patterns import temporal_match as temporal_match
-from bridge.rewrite.rows import arrange as arrange
 from bridge.rewrite.rows import enumeration as enumeration
-from bridge.rewrite.rows import gathered as gathered
+from bridge.rewrite.rows import order_limit as order_limit
+from bridge.rewrite.rows import output_every as output_every
 from bridge.rewrite.rows import previous as previous
+from bridge.rewrite.rows import throttle as throttle
 from bridge.rewrite.tables import change as change
 from bridge.rewrite.tables import changed_window as changed_window
 from bridge.rewrite.tables import stores as stores

@@ -1,1 +1,1 @@
-"""Operators over the rows of one event or instant: order, rate, previous rows, lists."""
+"""Operators over results row by row: order, rate, previous rows, lists."""

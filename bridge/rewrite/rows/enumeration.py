@@ -20,13 +20,13 @@ from windows.types import List, shape
 def _(node: Enumeration, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        operator.result = with_column(node.name, below, _found(node, network))
+        operator.result = with_column(node.name, below, _of_list(node, network))
 
     return network.give(network.operator(node, build, f"Enumeration {node.name}"), node, need)
 
 
-def _found(node: Enumeration, network: Network) -> exp.Expr:
-    """The sub-query over the elements `w` of the list of the row `t`."""
+def _of_list(node: Enumeration, network: Network) -> exp.Expr:
+    """The method's value, as a sub-query over the elements `w` of the list of a row `t`."""
     types = network.types(node.input)
     kind = shape(type_of(node.values, lambda column: types[column.name]))
     assert isinstance(kind, List) and node.body is not None
@@ -64,7 +64,7 @@ def _is_there(value: exp.Expr) -> exp.Expr:
 
 
 def _over(expression: exp.Expr, known: dict[str, exp.Expr]) -> exp.Expr:
-    """An expression over the row `t`, and what stands for other names."""
+    """An expression over the row `t`, and `known` values of other names."""
 
     def own(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):

@@ -1,4 +1,4 @@
-"""EPL's prev and prior: values of rows so many before, which a table of the newest rows keeps."""
+"""EPL's prev and prior: values of the n-th row before, from a table of the newest rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windows.sql import aliased, aliased_table, column, column_of, derived_table
 
 
 class Before(NamedTuple):
-    """A value of the row so many before, of the same keys; NULL where that is so many milliseconds older, or more."""
+    """A value of the `rows`-th row before, of the same key; NULL if that row is `within` milliseconds or more older."""
 
     value: exp.Expr
     rows: int
@@ -44,66 +44,61 @@ def with_rows_before(
     partition_by: Sequence[exp.Expr],
     values: Mapping[str, Before],
 ) -> Flow:
-    """The arrivals with these of their columns, and the values of rows before them."""
+    """The arrivals, with the columns `names` and the values of rows before them."""
     raw = network.name("raw", node)
     keys = {f"_part{place}": key for place, key in enumerate(partition_by)}
     own = ["ts", "seq", "_expires", *order_columns(below), *names]
-    kept = {
-        value: f"_e{place}" for place, value in enumerate(dict.fromkeys(before.value for before in values.values()))
-    }
-    columns = {**{name: column(name) for name in own}, **keys, **{name: value for value, name in kept.items()}}
+    stored = {value: f"_e{at}" for at, value in enumerate(dict.fromkeys(before.value for before in values.values()))}
+    columns = {**{name: column(name) for name in own}, **keys, **{name: value for value, name in stored.items()}}
     rows = below.arrivals.project(columns).select()
     by_index = network.database.uses_indexes and below.key == ("seq",)
-    indexes = tuple(dict.fromkeys([("seq",), (*keys, "seq")]))
-    add_table(operator, raw, rows, indexes if by_index else ())
+    add_table(operator, raw, rows, tuple(dict.fromkeys([("seq",), (*keys, "seq")])) if by_index else ())
     operator.steps.append(Insert(raw, rows))
     operator.purges.append(all_but_newest(raw, keys, max(before.rows for before in values.values()), below.key))
     newest = _Newest(raw, tuple(keys), below.key)
 
-    def selected(at: Callable[[str, int], exp.Expr]) -> exp.Select:
-        found = {name: _value(before, kept[before.value], at) for name, before in values.items()}
-        return exp.select(*map(column, own), *(aliased(value, name) for name, value in found.items()))
+    def with_values(source: exp.Expr, at: Callable[[str, int], exp.Expr]) -> exp.Select:
+        found = {name: _value(before, stored[before.value], at) for name, before in values.items()}
+        return exp.select(*map(column, own), *(aliased(value, name) for name, value in found.items())).from_(source)
 
-    def all_in_order() -> Selection:
-        known = derived_table(selected(newest.in_order).from_(table(raw)), "k")
+    def by_window_functions() -> Selection:
+        known = derived_table(with_values(table(raw), newest.by_lag), "k")
         select = exp.select(*map(column, (*own, *values))).from_(known).where(arrived("k", below))
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
-    def each_sought() -> Selection:
-        select = selected(newest.sought).from_(aliased_table(raw, "k")).where(arrived("k", below))
+    def one_by_one() -> Selection:
+        select = with_values(aliased_table(raw, "k"), newest.by_index).where(arrived("k", below))
         return Selection.of(exp.Subquery(this=select), [*own, *values])
 
-    variants = (
-        Variants(StatementWriter(all_in_order, "window functions"), few=StatementWriter(each_sought, "an index"))
-        if by_index
-        else None
-    )
-    return Flow((*names, *values), all_in_order(), order=below.order, timed=below.timed, variants=variants)
+    every = StatementWriter(by_window_functions, "window functions")
+    variants = Variants(every, few=StatementWriter(one_by_one, "an index")) if by_index else None
+    names = (*names, *values)
+    return Flow(names, by_window_functions(), order=below.order, timed=below.timed, variants=variants)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Newest:
-    """The table of the newest rows of these keys, in this order: what a column of it holds so many rows before one."""
+    """The table of the newest rows per key, in an order; its methods give a column's value `back` rows before a row."""
 
     name: str
     keys: tuple[str, ...]
     order: tuple[str, ...]
 
-    def in_order(self, value: str, back: int) -> exp.Expr:
-        """Where all rows are read."""
+    def by_lag(self, value: str, back: int) -> exp.Expr:
+        """Of a row of a scan of all rows."""
         return over(exp.Lag(this=column(value), offset=number(back)), map(column, self.keys), map(column, self.order))
 
-    def sought(self, value: str, back: int) -> exp.Expr:
-        """By an index, before a row `k`."""
-        alike = [null_safe_equal(column_of("o", key), column_of("k", key)) for key in self.keys]
+    def by_index(self, value: str, back: int) -> exp.Expr:
+        """Of a row `k`, by an index."""
+        same_key = [null_safe_equal(column_of("o", key), column_of("k", key)) for key in self.keys]
         older = exp.LT(this=column_of("o", "seq"), expression=column_of("k", "seq"))
-        found = exp.select(column_of("o", value)).from_(aliased_table(self.name, "o")).where(*alike, older)
-        last = exp.Ordered(this=column_of("o", "seq"), desc=True)
-        return exp.Subquery(this=found.order_by(last).limit(1).offset(back - 1))
+        before = exp.select(column_of("o", value)).from_(aliased_table(self.name, "o")).where(*same_key, older)
+        newest_first = exp.Ordered(this=column_of("o", "seq"), desc=True)
+        return exp.Subquery(this=before.order_by(newest_first).limit(1).offset(back - 1))
 
 
 def _value(before: Before, name: str, at: Callable[[str, int], exp.Expr]) -> exp.Expr:
-    """The value that a column holds, where `at` tells what one of a row so many before does."""
+    """The value that is asked for, NULL if the row is too old; `at(column, back)` gives a column of an earlier row."""
     if before.within is None:
         return at(name, before.rows)
     since = exp.Sub(this=column("ts"), expression=number(before.within))
@@ -111,8 +106,8 @@ def _value(before: Before, name: str, at: Callable[[str, int], exp.Expr]) -> exp
 
 
 def all_but_newest(name: str, keys: Iterable[str], count: int, order: Sequence[str]) -> Purge:
-    """The rows of a table that come before so many of their keys, in this order."""
-    newest = [exp.Ordered(this=column(one), desc=True) for one in order]
+    """A purge of the rows that are not among the `count` newest of their key, in this order."""
+    newest = [exp.Ordered(this=column(name), desc=True) for name in order]
     place = over(exp.RowNumber(), map(column, keys), [])
     place.set("order", exp.Order(expressions=newest))
     return Purge.beyond(name, order, place, count)

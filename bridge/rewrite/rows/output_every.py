@@ -1,4 +1,4 @@
-"""Results told together once there are enough: a table of those that wait, and a step that counts them event by event."""
+"""Results reported together, every n of them (EPL's output every n events): a table of those that wait, and a step."""
 
 from __future__ import annotations
 
@@ -26,41 +26,42 @@ from windows.sql import (
 )
 from windows.times import NEVER
 
-_TOLD = ("ts", "seq", "_at_ts", "_at_seq")
-"""The moment of rows, and that at which they are told."""
+_REPORT = ("ts", "seq", "_at_ts", "_at_seq")
+"""The event of a row, and the event at which the row is reported."""
 
 
 @rewrite.register
 def _(node: OutputEvery, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        operator.result = _gathered(operator, node, network)
+        operator.result = _reports(operator, node, network)
 
     return network.give(network.operator(node, build, "OutputEvery"), node, need)
 
 
-def _gathered(operator: Operator, node: OutputEvery, network: Network) -> Flow:
+def _reports(operator: Operator, node: OutputEvery, network: Network) -> Flow:
+    """The rows that this push reports."""
     below = network.rewrite(node.input, Need.ARRIVALS)
-    raw, ends, told = (network.name(kind, node) for kind in ("raw", "ends", "told"))
+    raw, ends, reports = (network.name(kind, node) for kind in ("raw", "ends", "told"))
     rows = below.arrivals.project(row_columns(below, number(NEVER))).select()
     add_table(operator, raw, rows)
-    add_table(operator, ends, exp.select(*(aliased(bigint_zero(), name) for name in _TOLD[:2])))
-    add_table(operator, told, exp.select(*(aliased(bigint_zero(), name) for name in _TOLD)))
-    operator.inboxes.append(told)
-    done = exp.select(number(1)).from_(aliased_table(ends, "e")).where(_not_after(raw, "e"))
-    operator.steps += [Purge(raw, exp.Exists(this=done)), Insert(raw, rows)]
+    add_table(operator, ends, exp.select(*(aliased(bigint_zero(), name) for name in _REPORT[:2])))
+    add_table(operator, reports, exp.select(*(aliased(bigint_zero(), name) for name in _REPORT)))
+    operator.inboxes.append(reports)
+    reported = exp.select(number(1)).from_(aliased_table(ends, "e")).where(_not_after(raw, "e"))
+    operator.steps += [Purge(raw, exp.Exists(this=reported)), Insert(raw, rows)]
     counted = exp.select(column("ts"), column("seq"), exp.Count(this=exp.Star())).from_(table(raw))
     counted = counted.group_by(column("ts"), column("seq")).order_by(column("ts"), column("seq"))
     database = network.database
-    quoted = database.quoted(ends), database.quoted(told)
-    operator.steps.append(Counting(told, database.render(counted), *quoted, node.count, node.first))
+    quoted = database.quoted(ends), database.quoted(reports)
+    operator.steps.append(CountStep(reports, database.render(counted), *quoted, node.count, node.first))
     newest = exp.select(aliased(exp.Max(this=column("ts")), "ts")).from_(table(ends))
     newest = exp.select(column("ts")).from_(derived_table(newest, "m"))
     operator.purges.append(Purge(ends, exp.LT(this=column("ts"), expression=exp.Subquery(this=newest))))
-    return _result(below, raw, told, node.first)
+    return _result(below, raw, reports, node.first)
 
 
 def _not_after(row: str, end: str) -> exp.Expr:
-    """Whether a row came with the event at which others were told, or before."""
+    """Whether a row arrived at the latest with the event at which rows were reported."""
     return lexicographically_before(
         [
             (column_of(row, "ts"), column_of(end, "ts")),
@@ -69,47 +70,55 @@ def _not_after(row: str, end: str) -> exp.Expr:
     )
 
 
-def _result(below: Flow, raw: str, told: str, first: bool) -> Flow:
-    """The rows with the moment at which they are told; the `first` ones are of this push, and else were told before."""
+def _result(below: Flow, raw: str, reports: str, first: bool) -> Flow:
+    """The rows, with the ts and seq of the event at which they are reported; with `first` only those of this push."""
     order = [column_of("r", name) for name in ("ts", "seq", *below.order)]
-    at = [column_of("t", name) for name in _TOLD[2:]]
+    at = [column_of("t", name) for name in _REPORT[2:]]
     place = row_number(at, order)
     columns = [aliased(at[0], "ts"), aliased(at[1], "seq"), column_of("r", "_expires"), aliased(place, "_place")]
     select = exp.select(*columns, *(column_of("r", name) for name in below.names))
     pairs = [exp.EQ(this=column_of("r", name), expression=column_of("t", name)) for name in ("ts", "seq")]
-    select = select.from_(aliased_table(raw, "r")).join(aliased_table(told, "t"), on=exp.and_(*pairs))
+    select = select.from_(aliased_table(raw, "r")).join(aliased_table(reports, "t"), on=exp.and_(*pairs))
     select = select.where(arrived("r", below)) if first else select
     names = ("ts", "seq", "_expires", "_place", *below.names)
-    found = Selection.of(exp.Subquery(this=select), names)
-    return Flow(below.names, found, order=("_place",), timed=below.timed, hidden=below.hidden)
+    rows = Selection.of(exp.Subquery(this=select), names)
+    return Flow(below.names, rows, order=("_place",), timed=below.timed, hidden=below.hidden)
 
 
 @dataclasses.dataclass
-class Counting:
-    """A step: at which events the rows that wait are enough to be told; of `first` those of the event that begins."""
+class CountStep:
+    """A step that finds the events at which enough rows wait, `count` or more, to be reported.
+
+    With `first` only the rows of the event that begins a count are reported, at once.
+
+    Args:
+        counted: the statement of the waiting events, each with the number of its rows.
+        ends: the table of the events with which a count ends.
+        reports: the table of the rows to report.
+    """
 
     table: str
     counted: str
     ends: str
-    told: str
+    reports: str
     count: int
     first: bool
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Note the events with which rows are told, and the rows' own."""
-        ends, told, waiting = list[tuple[int, int]](), list[tuple[int, ...]](), list[tuple[int, int]]()
+        """Inserts the ends of counts, and the rows to report."""
+        ends, reports, waiting = list[tuple[int, int]](), list[tuple[int, ...]](), list[tuple[int, int]]()
         reached = 0
         for ts, number_of, rows in database.fetch(self.counted):
             waiting.append((ts, number_of))
             reached += rows
             if self.first and len(waiting) == 1:
-                told.append((ts, number_of, ts, number_of))
+                reports.append((ts, number_of, ts, number_of))
             if reached >= self.count:
-                told += [] if self.first else [(*moment, ts, number_of) for moment in waiting]
+                reports += [] if self.first else [(*event, ts, number_of) for event in waiting]
                 ends.append((ts, number_of))
                 waiting, reached = [], 0
-        if told:
-            database.insert(self.told, len(_TOLD), told)
+        if reports:
+            database.insert(self.reports, len(_REPORT), reports)
         if ends:
             database.insert(self.ends, 2, ends)
 
@@ -118,4 +127,4 @@ class Counting:
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The statement that counts."""
-        return f"-- with every {self.count} of these rows or more they go to {self.told}\n{pretty(self.counted)};"
+        return f"-- with every {self.count} of these rows or more they go to {self.reports}\n{pretty(self.counted)};"

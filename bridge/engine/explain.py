@@ -76,26 +76,25 @@ def _title(node: Node) -> str:
         case query.Stream(name) | query.Relation(name):
             return f"{type(node).__name__} {name}"
         case query.Window():
-            keys = f" PARTITION BY {_list(node.partition_by)}" if node.partition_by else ""
-            return f"Window {node.extent}{keys}"
+            return f"Window {node.extent}{_keys('PARTITION BY', node.partition_by)}"
         case query.Filter():
             return f"Filter {shown(node.condition)}"
         case query.Map():
             return f"Map {_list(node.columns)}"
         case query.Aggregate():
-            keys = f" GROUP BY {_list(node.group_by)}" if node.group_by else ""
+            keys = _keys("GROUP BY", node.group_by)
             having = f" HAVING {shown(node.having)}" if node.having is not None else ""
             return f"Aggregate {_list(node.columns)}{keys}{having}{_emitted(node)}"
         case query.Correlate():
             return "Correlate" + (f" {shown(node.condition)}" if node.condition is not None else "")
         case query.Match():
-            keys = f" PARTITION BY {_list(node.partition_by)}" if node.partition_by else ""
+            keys = _keys("PARTITION BY", node.partition_by)
             return f"Match {node.pattern} WITHIN {node.within} MS{keys} MEASURES {node.measures}"
         case query.MatchRecognize():
             return str(node.pattern)
         case ReadSQL(_, statement, parameters) | UpdateSQL(_, statement, parameters):
-            asked = f" ({_list(parameters)})" if parameters else ""
-            return f"{type(node).__name__}{asked} {' '.join(statement.split())}"
+            values = f" ({_list(parameters)})" if parameters else ""
+            return f"{type(node).__name__}{values} {' '.join(statement.split())}"
         case IntoTable(_, name):
             return f"IntoTable {name}"
         case ChangeTable(_, state, change):
@@ -111,12 +110,16 @@ def _title(node: Node) -> str:
         case Enumeration():
             return f"Enumeration {node.name} of {shown(node.values)}"
         case query.SubqueryColumn():
-            asked = "" if node.condition is None else f" {shown(node.condition)}"
-            return f"SubqueryColumn {node.name}{asked}"
+            condition = "" if node.condition is None else f" {shown(node.condition)}"
+            return f"SubqueryColumn {node.name}{condition}"
         case Snapshot() | OutputEvery() | query.OrderLimitDistinct() | query.Throttle() | query.PreviousRow():
             return f"{type(node).__name__} {clause(node)}"
         case _:
             return type(node).__name__
+
+
+def _keys(words: str, expressions: tuple[exp.Expr, ...]) -> str:
+    return f" {words} {_list(expressions)}" if expressions else ""
 
 
 def _emitted(node: query.Aggregate) -> str:

@@ -1,4 +1,4 @@
-"""Events on their way in: checked, in order, numbered, in chunks that one transaction takes."""
+"""Intake of events: checked, in the order of time, numbered, in chunks of one transaction each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 Chunk = Callable[[int], "tuple[list[Batch], int, int, int]"]
-"""Given the number of the newest event: batches, number of events, first and last ts."""
+"""A function of the newest event's number that gives batches, the number of events, and the first and last ts."""
 
 
 class Sizes(NamedTuple):
-    """How many events are a chunk, as `rows` of Python and as `arrow`."""
+    """The number of events in a chunk, of Python `rows` and of `arrow` tables."""
 
     rows: int
     arrow: int
@@ -32,7 +32,7 @@ class Sizes(NamedTuple):
 
 @dataclasses.dataclass
 class Batch:
-    """Numbered rows (ts, seq, attributes…) of one stream, as tuples or as an Arrow table."""
+    """Numbered rows (ts, seq, attributes…) of one stream: tuples, or an Arrow table."""
 
     stream: StreamEntry
     rows: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
@@ -45,13 +45,13 @@ class Batch:
         return ts
 
     def tuples(self) -> list[tuple[Any, ...]]:
-        """The rows, whichever form they have."""
+        """The rows as tuples."""
         if self.table is None:
             return self.rows
         return list(zip(*map(values_of, self.table.columns), strict=True))
 
     def named(self) -> pa.Table | None:
-        """The Arrow table with the names of the inbox's columns, where the batch is one."""
+        """The Arrow table with the inbox's column names; None where the batch is tuples."""
         if self.table is None:
             return None
         return self.table.rename_columns(["ts", "seq", *self.stream.schema.names])
@@ -64,7 +64,7 @@ class Batch:
 
 
 def chunks(stream: StreamEntry, events: Any, timestamp: str, sizes: Sizes, ordered: bool = True) -> Iterator[Chunk]:
-    """The chunks of whatever `push_events` takes; where they need not be `ordered`, row by row."""
+    """The chunks of what `push_events` takes; row by row where they need not be `ordered`."""
     tables = as_arrow(events)
     if tables is not None and ordered:
         return _arrow_chunks(stream, tables, timestamp, sizes.arrow)
@@ -107,7 +107,7 @@ class _Rows:
     entry: Callable[[str], StreamEntry]
     ordered: bool
     before: int
-    """So many events of the push precede these."""
+    """The number of events of the push before these."""
 
     def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
         batches: dict[str, Batch] = {}
@@ -159,7 +159,7 @@ def _sliced(stream: StreamEntry, table: pa.Table, size: int) -> Iterator[Chunk]:
 
 
 def even(count: int, size: int) -> int:
-    """How many of `count` go into each of as many parts as there have to be, that all have about as many.
+    """The size of parts that hold `count` rows, at most `size` each, in as few parts as possible and of about equal size.
 
     >>> even(500_004, 500_000), even(7, 10)
     (250002, 7)
@@ -169,7 +169,7 @@ def even(count: int, size: int) -> int:
 
 @dataclasses.dataclass
 class _Columns:
-    """Rows of one stream; `ranks`: their places in a chunk of several streams, from 0, where they do not follow."""
+    """Rows of one stream; `ranks`: their places, from 0, in a chunk of several streams."""
 
     stream: StreamEntry
     table: pa.Table
@@ -192,7 +192,7 @@ class _Columns:
         return [Batch(self.stream, table=table)], count, first, last
 
     def within(self, start: int, stop: int) -> _Columns | None:
-        """The rows of ranks from `start` to before `stop`, ranked from 0; None where there are none."""
+        """The rows of ranks from `start` to before `stop`, ranked from 0; None if there are none."""
         first, last = self.ranks.searchsorted([start, stop])
         if first == last:
             return None
@@ -230,8 +230,7 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
 
 
 def interleaved(parts: list[tuple[StreamEntry, pa.Table, Any]]) -> Chunk:
-    """One chunk of tables (`ts`, then the attributes in their types) of several streams, each with the places of its
-    rows in the chunk, from 0."""
+    """One chunk of several streams: per stream a table (`ts`, then the attributes) and the places of its rows, from 0."""
     return _Merged([_Columns(*part) for part in parts]).numbered
 
 
@@ -249,9 +248,9 @@ class _Merged:
 
 
 def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int = 0) -> pa.Table:
-    """The columns ts and the attributes, of the schema's types, in its order; time not going back.
+    """The columns `ts` and the attributes, in the schema's types and order. Raises SchemaError and OrderError.
 
-    `before`: so many rows of the push precede this table; errors count them in.
+    `before`: the rows of the push before this table, which errors count.
     """
     import pyarrow as pa
 
@@ -273,29 +272,29 @@ def _conformed(stream: StreamEntry, table: pa.Table, timestamp: str, before: int
 def _cast(column: Any, attribute: Attribute, before: int) -> Any:
     import pyarrow as pa
 
-    wanted = arrow_type(attribute.type)
+    target = arrow_type(attribute.type)
     column = _decoded(column)
     kind = column.type
     if is_nested(attribute.type) or pa.types.is_nested(kind):
         return _nested(column, attribute, before)
     families = (_is_text, pa.types.is_boolean, pa.types.is_temporal)
-    if not pa.types.is_null(kind) and any(test(kind) != test(wanted) for test in families):
+    if not pa.types.is_null(kind) and any(test(kind) != test(target) for test in families):
         raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}, the column is {kind}")
     try:
-        return _converted(column, wanted)
+        return _converted(column, target)
     except pa.ArrowNotImplementedError as error:
         raise SchemaError(f"attribute {attribute.name!r} is {attribute.type}: {error}") from None
     except pa.ArrowInvalid:
-        wrong = _first_unfit(column, wanted)
+        wrong = _first_unfit(column, target)
     try:
-        return _converted(column.slice(wrong, 1), wanted)
+        return _converted(column.slice(wrong, 1), target)
     except pa.ArrowInvalid as error:
         row = before + wrong + 1
         raise SchemaError(f"row {row}: attribute {attribute.name!r} is {attribute.type}: {error}") from None
 
 
 def _nested(column: Any, attribute: Attribute, before: int) -> Any:
-    """The column in a nested type; the error says which row is wrong."""
+    """The column in a nested type. Raises SchemaError with the number of the wrong row."""
     try:
         return conformed(column, attribute)
     except TypeMismatch:
@@ -307,32 +306,32 @@ def _nested(column: Any, attribute: Attribute, before: int) -> Any:
         raise
 
 
-def _converted(column: Any, wanted: Any) -> Any:
-    """The column in another Arrow type; raises ArrowInvalid where that would change a value."""
+def _converted(column: Any, target: Any) -> Any:
+    """The column in another Arrow type. Raises ArrowInvalid where that would change a value."""
     import pyarrow as pa
 
     kind = column.type
-    if pa.types.is_decimal(wanted) and pa.types.is_integer(kind):
-        column = column.cast(pa.decimal128(38, wanted.scale))  # as wide as Arrow wants it in between
-    if kind == wanted:
+    if pa.types.is_decimal(target) and pa.types.is_integer(kind):
+        column = column.cast(pa.decimal128(38, target.scale))  # as wide as Arrow wants it in between
+    if kind == target:
         return column
-    cast = column.cast(wanted)
-    rounds = pa.types.is_decimal(wanted) and pa.types.is_floating(kind)
-    cuts = pa.types.is_date(wanted) and pa.types.is_timestamp(kind)
+    cast = column.cast(target)
+    rounds = pa.types.is_decimal(target) and pa.types.is_floating(kind)
+    cuts = pa.types.is_date(target) and pa.types.is_timestamp(kind)
     if (rounds or cuts) and not cast.cast(kind).equals(column):
         raise pa.ArrowInvalid(f"there are values of {kind} that it does not hold exactly")
     return cast
 
 
-def _first_unfit(column: Any, wanted: Any) -> int:
-    """The row of the first value that cannot be converted, where there is one."""
+def _first_unfit(column: Any, target: Any) -> int:
+    """The row of the first value that cannot be converted; there must be one."""
     import pyarrow as pa
 
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            _converted(column.slice(low, middle - low), wanted)
+            _converted(column.slice(low, middle - low), target)
             low = middle
         except pa.ArrowInvalid:
             high = middle
@@ -340,7 +339,7 @@ def _first_unfit(column: Any, wanted: Any) -> int:
 
 
 def _decoded(column: Any) -> Any:
-    """The column without its dictionary, where it has one."""
+    """The column without a dictionary."""
     import pyarrow as pa
 
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -353,7 +352,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _times(column: Any, name: str, before: int) -> Any:
-    """The timestamps as whole milliseconds, none missing, none going back."""
+    """The timestamps in milliseconds. Raises SchemaError for a missing one, and OrderError where time goes back."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -363,7 +362,7 @@ def _times(column: Any, name: str, before: int) -> Any:
         column = pc.floor_temporal(column, unit="millisecond") if kind.unit in ("us", "ns") else column
         column = column.cast(pa.timestamp("ms", kind.tz)).cast(pa.int64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or (pa.types.is_null(kind))):
-        raise SchemaError(f"the timestamps in {name!r} are {kind}: whole milliseconds or Arrow timestamps are wanted")
+        raise SchemaError(f"the timestamps in {name!r} are {kind}: whole milliseconds or Arrow timestamps are expected")
     try:
         column = column if column.type == pa.int64() else column.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

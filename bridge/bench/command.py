@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from bridge.bench.experiment import Measurement, Settings, Tell, check, measure
+from bridge.bench.experiment import ExperimentSettings, Measurement, Tell, check, measure
 from bridge.bench.peers import Peer
 from bridge.bench.plot import draw, pyplot
 from bridge.bench.report import as_json, as_markdown
@@ -23,13 +23,13 @@ QUICK: dict[str, Any] = {"counts": (1,), "drives": (1, 1_000), "seconds": 0.2, "
 """Whether everything works, not how fast."""
 
 
-def settings_of(quick: bool, **options: Any) -> Settings:
+def settings_of(quick: bool, **options: Any) -> ExperimentSettings:
     """The settings that options give; what is not given is as usual, or as it is in a hurry."""
-    usual = dataclasses.replace(Settings(), **(QUICK if quick else {}))
+    usual = dataclasses.replace(ExperimentSettings(), **(QUICK if quick else {}))
     return dataclasses.replace(usual, **{name: value for name, value in options.items() if value})
 
 
-def bench(settings: Settings, json: Path | None, plot: Path | None) -> None:
+def bench(settings: ExperimentSettings, json: Path | None, plot: Path | None) -> None:
     """Runs the experiment and writes what it found; what cannot be written is refused before."""
     if plot is not None:
         pyplot()
@@ -47,7 +47,7 @@ def bench(settings: Settings, json: Path | None, plot: Path | None) -> None:
             _report(settings, found, json, plot)
 
 
-def _report(settings: Settings, found: Sequence[Measurement], json: Path | None, plot: Path | None) -> None:
+def _report(settings: ExperimentSettings, found: Sequence[Measurement], json: Path | None, plot: Path | None) -> None:
     click.echo(as_markdown(settings, found), nl=False)
     if json is not None:
         json.write_text(as_json(settings, found), encoding="utf-8")
@@ -55,7 +55,7 @@ def _report(settings: Settings, found: Sequence[Measurement], json: Path | None,
         draw(found, plot)
 
 
-def _reach(settings: Settings) -> None:
+def _reach(settings: ExperimentSettings) -> None:
     """Opens each database once: a wrong URL is told before minutes have passed."""
     for url in settings.databases:
         open_database(url).close()
@@ -122,7 +122,7 @@ def _peer(text: str) -> Peer:
 
 def operators(_: object, option: click.Parameter, texts: Sequence[str]) -> tuple[str, ...]:
     """`sigma,rho`, or several of these."""
-    known = Settings().operators
+    known = ExperimentSettings().operators
     found = tuple(dict.fromkeys(word.strip() for text in texts for word in text.split(",")))
     for word in found:
         if word not in known:

@@ -19,7 +19,7 @@ Tell = Callable[[str, float], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class ExperimentSettings:
     """What to measure, and for how long."""
 
     databases: Sequence[str] = ("duckdb://", "sqlite://")
@@ -66,7 +66,7 @@ class DifferenceError(BridgeError):
     """Two sides do not report the same rows."""
 
 
-def check(settings: Settings, tell: Tell) -> None:
+def check(settings: ExperimentSettings, tell: Tell) -> None:
     """Raises DifferenceError unless all sides report the same rows: query, timestamp and values."""
     places = [(workload, count, side) for workload, count in settings.workloads for side in settings.sides]
     expected: dict[tuple[str, int], Rows] = {}
@@ -112,7 +112,7 @@ def first_difference(expected: Rows, found: Rows, checked: range) -> str | None:
     return None
 
 
-def measure(settings: Settings, tell: Tell) -> Iterator[Measurement]:
+def measure(settings: ExperimentSettings, tell: Tell) -> Iterator[Measurement]:
     """The measurements, a workload after the other."""
     places = [(workload, count, sides) for workload, count in settings.workloads for sides in _groups(settings.sides)]
     for done, (workload, count, sides) in enumerate(places):
@@ -133,7 +133,9 @@ def _is_alone(side: Side) -> bool:
     return isinstance(side, Sided) and side.alone
 
 
-def _measured(sides: Sequence[Side], workload: Workload, count: int, settings: Settings) -> Iterator[Measurement]:
+def _measured(
+    sides: Sequence[Side], workload: Workload, count: int, settings: ExperimentSettings
+) -> Iterator[Measurement]:
     try:
         timings = _timings(sides, workload, count, settings)
     except RefusedError as error:
@@ -144,7 +146,7 @@ def _measured(sides: Sequence[Side], workload: Workload, count: int, settings: S
         yield Measurement(workload.name, count, side.database, side.name, timing.rates, timing.batch)
 
 
-def _timings(sides: Sequence[Side], workload: Workload, count: int, settings: Settings) -> list[Timing]:
+def _timings(sides: Sequence[Side], workload: Workload, count: int, settings: ExperimentSettings) -> list[Timing]:
     ours = [side for side in sides if isinstance(side, Sided)]
     if len(ours) == len(sides):
         return in_turns(ours, workload, count, settings.seconds, settings.runs)

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bridge.bench.experiment import Measurement, Settings
+from bridge.bench.experiment import ExperimentSettings, Measurement
 from windows.databases import open_database
 
 PACKAGES = ("cep-bridge", "duckdb", "sqlalchemy", "sqlglot", "pyarrow", "numpy")
@@ -86,7 +86,7 @@ def shown(url: str) -> str:
 # JSON -----------------------------------------------------------------------------------------------------------------
 
 
-def as_json(settings: Settings, found: Sequence[Measurement]) -> str:
+def as_json(settings: ExperimentSettings, found: Sequence[Measurement]) -> str:
     told = {
         "databases": [shown(url) for url in settings.databases],
         "counts": list(settings.counts),
@@ -105,7 +105,7 @@ def as_json(settings: Settings, found: Sequence[Measurement]) -> str:
 # Markdown -------------------------------------------------------------------------------------------------------------
 
 
-def as_markdown(settings: Settings, found: Sequence[Measurement]) -> str:
+def as_markdown(settings: ExperimentSettings, found: Sequence[Measurement]) -> str:
     """A table a database: median events a second (smallest–largest), and how many times the baseline's that is."""
     tables = [_table(url, [each for each in found if each.database == url]) for url in settings.databases]
     peers = [each for each in found if each.database not in settings.databases]
@@ -141,7 +141,7 @@ def _cell(each: Measurement | None, baseline: Measurement | None) -> str:
     return f"{short(each.median)}{spread}{times}{fewer}"
 
 
-def _notes(settings: Settings, found: Sequence[Measurement]) -> list[str]:
+def _notes(settings: ExperimentSettings, found: Sequence[Measurement]) -> list[str]:
     facts = machine(settings.databases)
     runs = f"Median of {settings.runs} runs (smallest–largest)" if settings.runs > 1 else "One run"
     notes = [

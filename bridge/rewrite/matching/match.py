@@ -18,7 +18,7 @@ from bridge.errors import QueryError
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.matching.members import FamilyMembers, QueryFamily, instant_before, shape
 from bridge.rewrite.matching.runs import RunStatement
-from bridge.rewrite.matching.sequence import Chain, suits, word_of
+from bridge.rewrite.matching.sequence import SequenceFamily, suits, word_of
 from bridge.rewrite.network import Network, add_table, ago, as_inserted, rewrite
 from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import StatementWriter, Variants
@@ -59,9 +59,9 @@ def _begin(family: Operator, node: query.Match, network: Network) -> None:
     automaton = automaton_of(node)
     word = word_of(automaton)
     if word is not None and suits(node, word, network.database.prefers_bulk):
-        family.family = Chain(family, node, below, network, word)
+        family.family = SequenceFamily(family, node, below, network, word)
     else:
-        family.family = Matching(family, node, below, network, automaton)
+        family.family = AutomatonFamily(family, node, below, network, automaton)
 
 
 def automaton_of(node: query.Match) -> Automaton:
@@ -73,7 +73,7 @@ def automaton_of(node: query.Match) -> Automaton:
 
 
 @dataclasses.dataclass
-class Matching(QueryFamily):
+class AutomatonFamily(QueryFamily):
     """Writes the tables and steps of a family of Matches, which differ in WITHIN and the constants of DEFINE.
 
     symbols: this push's events with the instant before theirs; instants: the newest instant of each key;

@@ -40,17 +40,17 @@ from windows.sql import (
 )
 
 LONGEST = 8
-"""Symbols up to which a pattern is matched so: its statement joins as many tables."""
+"""The most symbols of such a pattern: its statement joins a table per symbol."""
 
 LARGEST = 400
-"""Nodes of its conditions up to which it is, with all that variables stand for."""
+"""The most nodes of its conditions, with variables replaced by what they stand for."""
 
 At = Callable[[int, str], exp.Expr]
-"""A column of the event at a place of the pattern, from 1."""
+"""Gives a column of the event at a place of the pattern, from 1."""
 
 
 def word_of(automaton: Automaton) -> tuple[str, ...] | None:
-    """The symbols of the one word that an automaton accepts, if it accepts no other one and this is not too long."""
+    """The symbols of the only word that an automaton accepts; None if it accepts others, or a word that is too long."""
     following = {state: (symbol, target) for state, symbol, target in automaton.transitions}
     if not 1 < len(automaton.transitions) == len(following) <= LONGEST:
         return None
@@ -63,7 +63,7 @@ def word_of(automaton: Automaton) -> tuple[str, ...] | None:
 
 
 def suits(node: query.Match, word: Sequence[str], bulk: bool) -> bool:
-    """Whether the pattern's events can be joined, where each instant may have many.
+    """Whether joins are fast for the pattern, whose instants may each have many events.
 
     From the last one back, each event is joined with all of the instant before. A database that takes many events at once
     (`bulk`) chooses another order where that serves conditions better, and bears one place where nothing is asked.
@@ -93,7 +93,7 @@ def _places(expression: exp.Expr, place: int, variables: Mapping[str, set[int]])
 
 
 def _is_short(node: query.Match, word: Sequence[str]) -> bool:
-    """Whether the conditions stay of a size that can be written, with all that their variables stand for."""
+    """Whether the conditions are small enough with their variables replaced by what they stand for."""
     sizes = {attribute.name: 1 for attribute in node.measures}
     defined = {definition.symbol: definition for definition in node.define}
     whole = 0
@@ -109,8 +109,8 @@ def _size(expression: exp.Expr, sizes: Mapping[str, int]) -> int:
 
 
 @dataclasses.dataclass
-class Chain(QueryFamily):
-    """Writes the tables and steps of a family of such Matches, which differ in WITHIN and the constants of DEFINE.
+class SequenceFamily(QueryFamily):
+    """Writes the tables and steps of a family of such patterns, which differ in WITHIN and the constants of DEFINE.
 
     matches: what this push made, and (without `_member`) its events of the last instants; events: those of the last
     instants of each key, as many as the pattern has symbols, each with the instant before.
@@ -183,7 +183,7 @@ class Chain(QueryFamily):
         return exp.select(*mine, *names, column("_alone"), aliased(after, "_next")).from_(derived_table(rows, "c"))
 
     def _near(self) -> exp.Select:
-        """The events that are not alone, or that matches of such or to come may take, each with the instant before it.
+        """The events that are not alone, or that matches with such events or later ones may take, with the instant before.
 
         Among them are all of each key's first instant and its last ones.
         """
@@ -209,19 +209,19 @@ class Chain(QueryFamily):
         return rows.where(exp.Not(this=exp.paren(apart)))
 
     def _all(self) -> exp.Query:
-        """Those, and the events of pushes before."""
+        """The same events, and those of earlier pushes."""
         names = [*map(column, self.columns), column("_before")]
         older = exp.select(*names).from_(table(self.events))
         return exp.union(exp.select(*names).from_(table("_near")), older, distinct=False)
 
     def _in_order(self, function: exp.Expr) -> exp.Window:
-        """A window function over the events of a key; those of one stream stand in their order, and need no sort."""
+        """A window function over the events of a key; those of one stream are stored in their order and need no sort."""
         if not self.keys and as_inserted(self.node.input, self.network):
             return exp.Window(this=function)
         return over(function, map(column, self.keys), map(column, self.below.key))
 
     def _one_key(self, left: str, right: str, *others: exp.Expr) -> exp.Expr:
-        """Whether rows are of one key, and what else is to hold."""
+        """Whether two rows are of one key, and other conditions hold."""
         conditions = [*others, *(null_safe_equal(column_of(left, key), column_of(right, key)) for key in self.keys)]
         return exp.and_(*conditions) if conditions else exp.true()
 
@@ -239,7 +239,7 @@ class Chain(QueryFamily):
         return select
 
     def _select_alone(self, nodes: Mapping[int, query.Match]) -> exp.Query:
-        """The same of a push with events of one instant: those before it came with earlier pushes."""
+        """The same for a push with events of one instant: all earlier events came with earlier pushes."""
         return self._by_instant(self._members_of(nodes), exp.Subquery(this=self._newest()), table(self.events))
 
     def _members_of(self, nodes: Mapping[int, query.Match]) -> FamilyMembers:
@@ -257,7 +257,7 @@ class Chain(QueryFamily):
         )
 
     def _by_place(self, members: FamilyMembers, rows: exp.Expr) -> exp.Select:
-        """Those of events that are alone at their instants, all of this push."""
+        """The matches of events that are alone at their instants and all of this push."""
 
         def at(place: int, name: str) -> exp.Expr:
             back = len(self.word) - place
@@ -267,7 +267,7 @@ class Chain(QueryFamily):
         return self._matches(exp.select().from_(rows), members, at, path, column_of("r", "_alone"))
 
     def _by_instant(self, members: FamilyMembers, new: exp.Expr, known: exp.Expr, *conditions: exp.Expr) -> exp.Select:
-        """Those of other events, the `new` ones: at each instant before any of its events, which are `known`."""
+        """The matches that end with one of the `new` events, joined with the `known` events of the instants before."""
 
         def at(place: int, name: str) -> exp.Expr:
             return column_of(f"e{place}", name)
@@ -330,7 +330,7 @@ class Chain(QueryFamily):
         return conditions, variables
 
     def _last_instants(self) -> exp.Select:
-        """This push's events that matches to come can begin with."""
+        """The events of this push that later matches can begin with."""
         nothing = [aliased(exp.null(), name) for name in ("_member", "_first")]
         rows = exp.select(*nothing, *map(column, [*self.columns, "_before"]))
         rows = rows.select(*(aliased(exp.null(), name) for name in ("_path", *self.variables)))
@@ -349,7 +349,7 @@ def _lag(name: str, places: int) -> exp.Expr:
 
 
 def _is_plain(node: query.Match) -> bool:
-    """Whether no condition can fail, so that it does not matter which is asked first: DuckDB then joins by them."""
+    """Whether no condition can fail, so that their order does not matter: DuckDB then joins by them."""
     plain = all(isinstance(found, PLAIN) for expression in expressions(node.define) for found in expression.walk())
     kinds = {attribute.name: attribute.type for attribute in node.measures}
     assigned = [assignment for definition in node.define for assignment in definition.assignments]
@@ -366,7 +366,7 @@ def _type(found: exp.Column) -> str:
 
 
 def _one_after_the_other(conditions: Sequence[exp.Expr]) -> exp.Expr:
-    """Whether all hold; one is not asked where one before it does not."""
+    """Whether all conditions hold; a condition is not evaluated where an earlier one does not hold."""
     *others, result = conditions
     for condition in reversed(others):
         result = exp.Case().when(condition, result).else_(exp.false())

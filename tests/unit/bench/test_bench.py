@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from benchmarks import epl
 from benchmarks.__main__ import main as benchmarks
 from bridge.bench.contestants import Baseline, Ours, RefusedError
-from bridge.bench.experiment import DifferenceError, Settings, check, first_difference
+from bridge.bench.experiment import DifferenceError, ExperimentSettings, check, first_difference
 from bridge.bench.paper import Paper
 from bridge.bench.peers import Peer
 from bridge.bench.workloads import MIXED, WORKLOADS, Workload
@@ -113,7 +113,7 @@ def test_a_difference_is_told_before_anything_is_measured(monkeypatch: pytest.Mo
         return {**found, name: [(*rows[0][:-1], -1), *rows[1:]]}
 
     monkeypatch.setattr(Baseline, "rows", wrong)
-    settings = Settings(("sqlite://",), (2,), (1,), ("alpha",))
+    settings = ExperimentSettings(("sqlite://",), (2,), (1,), ("alpha",))
     with pytest.raises(
         DifferenceError, match=r"α aggregation, Count = 2, sqlite:// paper: alpha_1 reports \(800, -1\)"
     ):

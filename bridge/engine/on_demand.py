@@ -34,7 +34,7 @@ from bridge.query.nodes import Node
 from bridge.query.words import RESERVED
 from bridge.rewrite.aggregates.aggregate import per_jump
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
-from bridge.rewrite.joins.correlate import present
+from bridge.rewrite.joins.correlate import of_contents
 from bridge.rewrite.network import Network
 from bridge.rewrite.patterns import eager_match as eager
 from bridge.stores.statement import converted
@@ -367,4 +367,4 @@ def _(node: query.Correlate, request: _Request, entry: QueryEntry) -> Flow:
     def part(below: Node) -> Flow | None:
         return None if isinstance(below, query.Relation) else snapshot(below, request, entry)
 
-    return present(node, [part(below) for _, below in node.inputs], request.network)
+    return of_contents(node, [part(below) for _, below in node.inputs], request.network)

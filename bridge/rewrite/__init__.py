@@ -6,7 +6,7 @@ from bridge.rewrite.aggregates import aggregate as aggregate
 from bridge.rewrite.aggregates import snapshot as snapshot
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.joins import correlate as correlate
-from bridge.rewrite.joins import lookup as lookup
+from bridge.rewrite.joins import subquery_column as subquery_column
 from bridge.rewrite.matching import match as match
 from bridge.rewrite.network import NamedSource, Network
 from bridge.rewrite.patterns import eager_match as eager_match

@@ -1,4 +1,4 @@
-"""One branch of a correlation (O3): what arrives at one input, joined with the windows of the others."""
+"""One branch of a correlation (O3): the arrivals at one input, joined with the windows of the others."""
 
 from __future__ import annotations
 
@@ -26,42 +26,44 @@ from windows.sql import (
 from windows.times import NEVER
 
 Outputs = dict[str, tuple[str, str]]
-"""By their names, the columns given on: the part's alias and its column."""
+"""The output columns by name: the alias of their input in the statement, and the input's column."""
 
 Equation = tuple[exp.Expr, exp.Expr]
-"""Two sides that are equal."""
+"""The two sides of an equation."""
 
 
-class By(enum.Enum):
-    """How the rows that an arrival meets are found."""
+class SearchBy(enum.Enum):
+    """How the rows that join an arrival are searched."""
 
     TIME = enum.auto()
+    """By their timestamps."""
     STEPS = enum.auto()
-    """Of time, and of the sides of the equations in the condition."""
+    """By equal steps of time, and by the equations in the condition."""
     INDEX = enum.auto()
-    """By time; of last rows those up to the oldest one, which an index finds."""
+    """By their timestamps; of a window of last rows an index finds the oldest."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """One input under its alias in the statement; `flow` is None for a relation."""
+class JoinInput:
+    """An input of a correlation: its alias in the statement, and its name in the query; `flow` is None for a relation."""
 
     alias: str
     name: str
     source: Selection
     flow: Flow | None
 
-    def rows(self, arriving: bool, sought: bool) -> Selection:
-        """The arrivals or the window; where its last rows are `sought` by an index, all that is kept of it."""
-        if self.flow is None or arriving or self.flow.content is None:
+    def window(self, by_index: bool) -> Selection:
+        """The window's rows; all stored rows where an index finds the last of them."""
+        if self.flow is None or self.flow.content is None:
             return self.source
         content, last = self.flow.content, self.flow.last
-        return dataclasses.replace(content, source=last.rows.source) if sought and last is not None else content
+        return dataclasses.replace(content, source=last.rows.source) if by_index and last is not None else content
 
     def step(self, rows: Selection, alias: str | None) -> exp.Expr:
-        """The number of the step of time that a row is of.
+        """The number of a row's step of time.
 
-        Steps are at least as long as the part's window, and of few lengths, so that windows of like sizes make one family.
+        A step is at least as long as the window. Its length is a power of 2, so that windows of similar sizes make one
+        query family.
         """
         assert self.flow is not None and self.flow.size is not None
         length = 1 << (self.flow.size - 1).bit_length()
@@ -70,62 +72,69 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """The combinations whose last part arrives at input number `arriving`.
+    """The results whose last row arrives at one input.
 
-    `wide`: the type in which sides of equations are computed, if there is one. `once`: whether other branches find what
-    one event joins with itself, too, so that one of them has to leave it out.
+    Args:
+        inputs: all inputs of the correlation.
+        arriving: the place of the input at which rows arrive.
+        outputs: the output columns.
+        by: how the other inputs' rows are searched.
+        wide_integer: the type in which the sides of equations are computed; None: they are not rewritten.
+        shares_event: whether other branches find the results that join an event with itself, so that one must omit them.
     """
 
     node: query.Correlate
-    parts: Sequence[Part]
+    inputs: Sequence[JoinInput]
     arriving: int
     outputs: Outputs
-    by: By = By.TIME
-    wide: str | None = None
-    once: bool = True
+    by: SearchBy = SearchBy.TIME
+    wide_integer: str | None = None
+    shares_event: bool = True
 
-    # What it consists of ----------------------------------------------------------------------------------------------
+    # The inputs and conditions ------------------------------------------------------------------------------------------
 
     @property
-    def trigger(self) -> Part:
-        """The part that arrives."""
-        return self.parts[self.arriving]
+    def trigger(self) -> JoinInput:
+        """The input at which rows arrive."""
+        return self.inputs[self.arriving]
 
     @functools.cached_property
-    def asked(self) -> list[exp.Expr]:
-        """The conditions that all must hold."""
+    def conditions(self) -> list[exp.Expr]:
+        """The conditions of the correlation, all of which must hold."""
         return [] if self.node.condition is None else conjuncts(self.node.condition)
 
     @functools.cached_property
     def rows(self) -> dict[str, Selection]:
-        """By alias, what is joined."""
-        return {part.alias: part.rows(part is self.trigger, part.alias in self._sought) for part in self.parts}
+        """The rows to join, by the alias of their input."""
+        trigger, found = self.trigger, self._found_by_index
+        windows = {each.alias: each.window(each.alias in found) for each in self.inputs if each is not trigger}
+        return {**windows, trigger.alias: trigger.source}
 
     @functools.cached_property
-    def lasts(self) -> dict[str, list[Equation]]:
-        """By alias, the parts whose last rows an index finds: keys of rows `o` and the columns that give them.
+    def indexed_inputs(self) -> dict[str, list[Equation]]:
+        """By alias, the inputs whose last rows an index finds: keys of their rows `o`, and the columns equal to these.
 
-        Without such columns it is computed of all rows of a window which one pushes out which.
+        For a window per key whose keys equal no columns, window functions over all rows say which row evicts which.
         """
         found = {}
-        for part in self.parts:
-            flow = part.flow
-            if flow is None or part is self.trigger or not flow.is_last_rows or self._timed:
+        for each in self.inputs:
+            flow = each.flow
+            if flow is None or each is self.trigger or not flow.is_last_rows or self._timed:
                 continue
             assert flow.content is not None and flow.last is not None
             equal: dict[exp.Expr, exp.Expr] = {
                 flow.content.columns[self.outputs[mine.name][1]]: its
-                for mine, its in equal_columns(self.asked, self.outputs)
-                if self.outputs[mine.name][0] == part.alias and mine.meta.get("type") == its.meta.get("type")
+                for mine, its in equal_columns(self.conditions, self.outputs)
+                if self.outputs[mine.name][0] == each.alias and mine.meta.get("type") == its.meta.get("type")
             }
             keys, kept = flow.last.keys, flow.last.rows
             if all(key in equal for key in keys):
-                found[part.alias] = [(kept.value(key, "o"), equal[key]) for key in keys]
+                found[each.alias] = [(kept.value(key, "o"), equal[key]) for key in keys]
         return found
 
     @property
-    def is_moved(self) -> bool:
-        """Whether there are equations, and none with a column as a side: of many events databases join by those as they are."""
+    def has_computed_equations(self) -> bool:
+        """Whether there are equations, none with a plain column as a side: by such columns databases join anyway."""
         found = [sides for sides in self._equations if sides is not None]
         return bool(found) and not any(isinstance(side, exp.Column) for sides in found for side in sides)
 
@@ -134,99 +143,110 @@ class Branch:
         return self.trigger.flow is not None and self.trigger.flow.timed
 
     @property
-    def _sought(self) -> dict[str, list[Equation]]:
-        return self.lasts if self.by is By.INDEX else {}
+    def _found_by_index(self) -> dict[str, list[Equation]]:
+        return self.indexed_inputs if self.by is SearchBy.INDEX else {}
 
     @functools.cached_property
-    def _other(self) -> Part | None:
-        """The other one of two parts, where its window has one length: time in steps so long makes a join by equality."""
-        other = next((part for part in self.parts if part is not self.trigger), None)
-        if len(self.parts) != 2 or other is None or other.flow is None or other.flow.size in (None, NEVER):
+    def _stepped_input(self) -> JoinInput | None:
+        """The other one of two inputs, if its window has one length: steps of that length make a join by equality."""
+        other = next((each for each in self.inputs if each is not self.trigger), None)
+        if len(self.inputs) != 2 or other is None or other.flow is None or other.flow.size in (None, NEVER):
             return None
         return other
 
     @functools.cached_property
     def _equations(self) -> list[Equation | None]:
-        """Which of what is asked says that something of the trigger equals something of the other part, which has steps."""
-        if self._other is None:
-            return [None for _ in self.asked]
-        return [split(part, lambda name: self.outputs[name][0], self.trigger.alias, self.wide) for part in self.asked]
+        """For each condition its sides, if it equates values of the trigger with values of the stepped input."""
+        if self._stepped_input is None:
+            return [None for _ in self.conditions]
+        return [
+            split(condition, lambda name: self.outputs[name][0], self.trigger.alias, self.wide_integer)
+            for condition in self.conditions
+        ]
 
     # The statement ----------------------------------------------------------------------------------------------------
 
-    def select(self, shown: Outputs) -> exp.Select:
-        """The combinations with the columns to be `shown`."""
-        stepped = self._other if self.by is By.STEPS else None
-        sides = self._equations if self.by is By.STEPS else [None for _ in self.asked]
+    def select(self, columns: Outputs) -> exp.Select:
+        """The results, with these output columns."""
+        stepped = self._stepped_input if self.by is SearchBy.STEPS else None
+        sides = self._equations if self.by is SearchBy.STEPS else [None for _ in self.conditions]
         equations = [side for side in sides if side]
         trigger = self.trigger
         source = self.rows[trigger.alias].item(trigger.alias)
         if stepped is not None:
             source = _in_steps(trigger, stepped, [self._of_trigger(side) for side, _ in equations])
         select = exp.select().from_(source)
-        for part in (part for part in self.parts if part is not trigger):
-            on = self._on(part)
-            if part is stepped:
-                step = part.step(self.rows[part.alias], part.alias)
-                on = [*_in_step(trigger, step, [replaced(side, self._value) for _, side in equations]), *on]
-            item, kind = self.rows[part.alias].item(part.alias), "inner" if on else "cross"
+        others = [each for each in self.inputs if each is not trigger]
+        for each in others:
+            on = self._on(each)
+            if each is stepped:
+                step = each.step(self.rows[each.alias], each.alias)
+                on = [*_in_step(trigger, step, [with_values(side, self._value) for _, side in equations]), *on]
+            item, kind = self.rows[each.alias].item(each.alias), "inner" if on else "cross"
             select = select.join(item, on=exp.and_(*on) if on else None, join_type=kind)
         conditions = [
             *self.rows[trigger.alias].conditions_of(trigger.alias),
-            *(replaced(part, self._value) for part, side in zip(self.asked, sides, strict=True) if side is None),
-            *(self._is_last(part) for part in self.parts if part.alias in self._sought),
+            *(
+                with_values(each, self._value)
+                for each, side in zip(self.conditions, sides, strict=True)
+                if side is None
+            ),
+            *(self._is_last(each) for each in self.inputs if each.alias in self._found_by_index),
         ]
-        columns = [*self._own_columns(), *(aliased(self._value(name), name) for name in shown)]
-        return select.select(*columns).where(*conditions)
+        shown = [*self._own_columns(), *(aliased(self._value(name), name) for name in columns)]
+        return select.select(*shown).where(*conditions)
 
     def _value(self, name: str) -> exp.Expr:
-        """An output as a column of what is joined."""
+        """An output column as a column of its input."""
         alias, attribute = self.outputs[name]
         return qualify_columns(self.rows[alias].columns[attribute].copy(), alias)
 
     def _of_trigger(self, side: exp.Expr) -> exp.Expr:
-        return replaced(side, lambda name: self.trigger.source.columns[self.outputs[name][1]].copy())
+        return with_values(side, lambda name: self.trigger.source.columns[self.outputs[name][1]].copy())
 
-    def _on(self, part: Part) -> list[exp.Expr]:
-        """What the rows of another part have to be."""
-        own = self.rows[part.alias].conditions_of(part.alias)
-        return own if part.flow is None else [*self._seen(part, part.flow), *own]
+    def _on(self, other: JoinInput) -> list[exp.Expr]:
+        """Conditions on the rows of another input, apart from those of the correlation."""
+        own = self.rows[other.alias].conditions_of(other.alias)
+        return own if other.flow is None else [*self._in_window(other, other.flow), *own]
 
-    def _seen(self, part: Part, flow: Flow) -> list[exp.Expr]:
-        """Whether the part's row is in its window as of the trigger; among parts of one event the left one is seen.
+    def _in_window(self, other: JoinInput, flow: Flow) -> list[exp.Expr]:
+        """Conditions under which an input's row is in its window as of the trigger; of one event the left input is seen.
 
-        A window that events change is seen as it was before the event, but where the event itself asks (`driving`): as it
-        has changed it, before what it inserts. Of rows that an index finds it is asked elsewhere which are the last ones.
+        A window that statements change is seen as before the event. If only the event itself reports (`driving`), it is
+        seen with the event's changes, but without its insertions. Rows found by an index have another condition on age.
         """
         assert self.trigger.flow is not None
         timed, driven = flow.timed or self._timed, self.node.driving is not None
         if flow.late and not self.trigger.flow.late:
-            asked = arrived_and_valid("w", "t", flow, timed)
+            conditions = arrived_and_valid("w", "t", flow, timed)
             if driven:
-                asked = [not_later("w", "t", (), timed), _not_inserted(timed), *valid("w", "t", flow, timed=timed)]
-            return [self._bound(condition, part) for condition in asked]
-        is_right = self.parts.index(part) > self.arriving and self.once and not driven
+                conditions = [not_later("w", "t", (), timed), _not_inserted(timed), *valid("w", "t", flow, timed=timed)]
+            return [self._bound(condition, other) for condition in conditions]
+        is_right = self.inputs.index(other) > self.arriving and self.shares_event and not driven
         strictly = is_right and not (self.trigger.flow.late and not flow.late)
-        spared = _of_one_event(timed, "_place" in self.rows[part.alias].columns) if flow.order else None
-        bounded = self.by is not By.STEPS
+        spared = _of_one_event(timed, "_place" in self.rows[other.alias].columns) if flow.order else None
+        bounded = self.by is not SearchBy.STEPS
         inside = (
-            [] if part.alias in self._sought else valid("w", "t", flow, timed=timed, bounded=bounded, spared=spared)
+            []
+            if other.alias in self._found_by_index
+            else valid("w", "t", flow, timed=timed, bounded=bounded, spared=spared)
         )
         return [
-            self._bound(condition, part) for condition in (not_later("w", "t", (), timed, strictly=strictly), *inside)
+            self._bound(condition, other) for condition in (not_later("w", "t", (), timed, strictly=strictly), *inside)
         ]
 
-    def _is_last(self, part: Part) -> exp.Expr:
-        """Whether a row is one of the last ones, the oldest of which an index finds."""
-        assert part.flow is not None
-        alike = [exp.EQ(this=key, expression=replaced(its, self._value)) for key, its in self._sought[part.alias]]
+    def _is_last(self, other: JoinInput) -> exp.Expr:
+        """Whether a row is one of the last rows, the oldest of which an index finds."""
+        assert other.flow is not None
+        equations = self._found_by_index[other.alias]
+        same_key = [exp.EQ(this=key, expression=with_values(its, self._value)) for key, its in equations]
         at = qualify_columns(self.rows[self.trigger.alias].columns["seq"].copy(), self.trigger.alias)
-        oldest = oldest_seq(part.flow, at, alike, inclusive=False)
-        return exp.GTE(this=column_of(part.alias, "seq"), expression=oldest)
+        oldest = oldest_seq(other.flow, at, same_key, inclusive=False)
+        return exp.GTE(this=column_of(other.alias, "seq"), expression=oldest)
 
-    def _bound(self, condition: exp.Expr, part: Part) -> exp.Expr:
-        """The condition on `w` and `t` as one on the part's and the trigger's own columns."""
-        alias = {"w": part.alias, "t": self.trigger.alias}
+    def _bound(self, condition: exp.Expr, other: JoinInput) -> exp.Expr:
+        """A condition on `w` and `t`, over the input's and the trigger's own columns."""
+        alias = {"w": other.alias, "t": self.trigger.alias}
 
         def own(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Column):
@@ -239,30 +259,34 @@ class Branch:
         return bound
 
     def _own_columns(self) -> Iterator[exp.Expr]:
-        """The bridge's own columns of a combination: its time and end, and what orders it among others."""
+        """The bridge's own columns of a result: its ts and seq, its expiry, and what orders the results of an event."""
 
-        def own(part: Part, name: str, called: str) -> exp.Expr:
-            return aliased(qualify_columns(self.rows[part.alias].columns[name].copy(), part.alias), called)
+        def own(source: JoinInput, name: str, alias: str) -> exp.Expr:
+            return aliased(qualify_columns(self.rows[source.alias].columns[name].copy(), source.alias), alias)
 
         yield from (own(self.trigger, name, name) for name in ("ts", "seq"))
-        yield aliased(earliest(self.parts, self.rows), "_expires")
-        yield from (own(part, own_name, called) for part in self.parts for called, own_name in keys_of(part))
-        yield from (own(part, own_name, called) for part in self.parts for called, own_name in values_of(part))
+        yield aliased(earliest_expiry(self.inputs, self.rows), "_expires")
+        yield from (own(each, name, alias) for each in self.inputs for alias, name in row_keys(each))
+        yield from (own(each, name, alias) for each in self.inputs for alias, name in relation_values(each))
 
 
-def keys_of(part: Part) -> list[tuple[str, str]]:
-    """What tells the rows of a part's flow apart: how it is called among the columns of a combination, and in the part."""
-    return [(f"_{part.alias}_{key}", key) for key in part.flow.key] if part.flow else []
+def row_keys(source: JoinInput) -> list[tuple[str, str]]:
+    """The columns that identify the rows of a streamed input: their names in a result, and in the input."""
+    return [(f"_{source.alias}_{key}", key) for key in source.flow.key] if source.flow else []
 
 
-def values_of(part: Part) -> list[tuple[str, str]]:
-    """The columns of a relation, which order its rows, likewise."""
-    return [] if part.flow else [(f"{RELATION_ORDER_PREFIX}{part.alias}_{name}", name) for name in part.source.columns]
+def relation_values(source: JoinInput) -> list[tuple[str, str]]:
+    """The columns of a relation, which order its rows: their names in a result, and in the relation."""
+    return (
+        []
+        if source.flow
+        else [(f"{RELATION_ORDER_PREFIX}{source.alias}_{name}", name) for name in source.source.columns]
+    )
 
 
-def equal_columns(asked: Sequence[exp.Expr], outputs: Outputs) -> Iterator[tuple[exp.Column, exp.Column]]:
-    """The columns of two parts that have to be equal, either one first."""
-    for condition in asked:
+def equal_columns(conditions: Sequence[exp.Expr], outputs: Outputs) -> Iterator[tuple[exp.Column, exp.Column]]:
+    """The pairs of columns of two inputs that conditions equate, each pair in both orders."""
+    for condition in conditions:
         sides = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else ()
         found = [side for side in sides if isinstance(side, exp.Column)]
         if len({outputs[side.name][0] for side in found}) == 2:
@@ -270,12 +294,12 @@ def equal_columns(asked: Sequence[exp.Expr], outputs: Outputs) -> Iterator[tuple
             yield found[1], found[0]
 
 
-def earliest(parts: Sequence[Part], rows: dict[str, Selection]) -> exp.Expr:
-    """W5: a combination is valid until the first of its parts expires."""
+def earliest_expiry(inputs: Sequence[JoinInput], rows: dict[str, Selection]) -> exp.Expr:
+    """W5: a result is valid until the first of its rows expires."""
     times = [
-        qualify_columns(rows[part.alias].columns["_expires"].copy(), part.alias)
-        for part in parts
-        if part.flow is not None
+        qualify_columns(rows[each.alias].columns["_expires"].copy(), each.alias)
+        for each in inputs
+        if each.flow is not None
     ]
     times = [time for time in times if time.sql() != number(NEVER).sql()]
     if not times:
@@ -283,41 +307,41 @@ def earliest(parts: Sequence[Part], rows: dict[str, Selection]) -> exp.Expr:
     return times[0] if len(times) == 1 else exp.Least(this=times[0], expressions=times[1:])
 
 
-def replaced(condition: exp.Expr, value: Callable[[str], exp.Expr]) -> exp.Expr:
-    """The condition with the value of each column in its place."""
+def with_values(condition: exp.Expr, value: Callable[[str], exp.Expr]) -> exp.Expr:
+    """The condition with `value(name)` in place of each column."""
 
     def own(node: exp.Expr) -> exp.Expr:
         return parenthesized(value(node.name)) if isinstance(node, exp.Column) else node
 
-    found = condition.transform(own)
-    assert isinstance(found, exp.Expr)
-    return found
+    changed = condition.transform(own)
+    assert isinstance(changed, exp.Expr)
+    return changed
 
 
 def _not_inserted(timed: bool) -> exp.Expr:
-    """Whether a row is not one that the event inserts."""
+    """Whether a row is not one of the event's insertions."""
     changed = exp.LT(this=column_of("w", "_place"), expression=number(INSERTED))
     return exp.or_(changed, exp.not_(_of_one_event(timed, placed=False)))
 
 
 def _of_one_event(timed: bool, placed: bool) -> exp.Expr:
-    """Rows of one event all take part in its combinations, also where one of them pushes another out.
+    """Whether two rows are of one event: these all join, even if one of them evicts another.
 
-    Not one that falls out as it comes (W9): that one meets others where it arrives, as the trigger.
+    A row that a window evicts on arrival (W9) is excluded: it joins others only as the trigger.
     """
     names = ("ts", "seq") if timed else ("seq",)
-    together: list[exp.Expr] = [exp.EQ(this=column_of("w", name), expression=column_of("t", name)) for name in names]
+    same: list[exp.Expr] = [exp.EQ(this=column_of("w", name), expression=column_of("t", name)) for name in names]
     if placed:
         own = zip(("seq", "_place"), OUT[1:], strict=True)
-        together.append(exp.not_(exp.and_(*(column_of("w", mine).eq(column_of("w", out)) for mine, out in own))))
-    return exp.and_(*together)
+        same.append(exp.not_(exp.and_(*(column_of("w", mine).eq(column_of("w", out)) for mine, out in own))))
+    return exp.and_(*same)
 
 
-def _in_steps(trigger: Part, other: Part, sides: Sequence[exp.Expr]) -> exp.Expr:
-    """The arrivals, once in the step of time they are of and once in the one before: the window has no older rows.
+def _in_steps(trigger: JoinInput, other: JoinInput, sides: Sequence[exp.Expr]) -> exp.Expr:
+    """The arrivals, once in their own step of time and once in the previous one: the window has no older rows.
 
-    A union, as an optimizer would take a join with the two steps apart and compare every pair of rows. The trigger's
-    sides of equations stand in it, too, so that the other rows are found by them.
+    This is a union, since optimizers split a join with the two steps, and compare every pair of rows. It also computes
+    the trigger's `sides` of the equations, by which the other rows are searched.
     """
     own = other.step(trigger.source, None)
     both = [own, exp.Sub(this=own.copy(), expression=number(1))]
@@ -330,8 +354,8 @@ def _in_steps(trigger: Part, other: Part, sides: Sequence[exp.Expr]) -> exp.Expr
     return derived_table(exp.union(*selects, distinct=False), trigger.alias)
 
 
-def _in_step(trigger: Part, step: exp.Expr, sides: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The equations by which the rows of a step are found."""
+def _in_step(trigger: JoinInput, step: exp.Expr, sides: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The equations by which the rows of a step are searched."""
     equal = [
         exp.EQ(this=column_of(trigger.alias, f"_side{place}"), expression=side) for place, side in enumerate(sides)
     ]

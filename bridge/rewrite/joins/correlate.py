@@ -1,7 +1,7 @@
-"""Correlations (O3): what arrives at one input joined with the windows of the others, each combination once.
+"""Correlations (O3): the arrivals at each input joined with the windows of the others, each result once.
 
-One SELECT per streamed input, that input giving the arrivals (the new results of a join after Blakeley et al. 1986).
-An input left of it is seen including the very same event, one right of it without: so no combination comes twice.
+There is one SELECT per streamed input, which has this input's arrivals (the new results of a join, after Blakeley et al.
+1986). Windows of inputs to its left include the arriving event, those to its right do not: so no result comes twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from sqlglot import exp
 from bridge import query
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.joins.branch import Branch, By, Outputs, Part, earliest, equal_columns, keys_of, replaced, values_of
+from bridge.rewrite.joins.branch import (
+    Branch,
+    JoinInput,
+    Outputs,
+    SearchBy,
+    earliest_expiry,
+    equal_columns,
+    relation_values,
+    row_keys,
+    with_values,
+)
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator, Origin
 from bridge.rewrite.variants import StatementWriter, Variants
@@ -27,162 +37,163 @@ from windows.times import NEVER
 def _(node: query.Correlate, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         streamed = sum(not isinstance(below, query.Relation) for _, below in node.inputs)
-        parts = _parts(node, network, windowed=streamed > 1)
-        operator.result = _flow(node, parts, network)
-        operator.keys = tuple(called for part in parts for called, _ in keys_of(part))
-        operator.origins = lambda: _origins(_parts(node, network, windowed=True))
+        inputs = _inputs(node, network, windowed=streamed > 1)
+        operator.result = _flow(node, inputs, network)
+        operator.keys = tuple(alias for each in inputs for alias, _ in row_keys(each))
+        operator.origins = lambda: _origins(_inputs(node, network, windowed=True))
 
     tables = {below.name.lower() for _, below in node.inputs if isinstance(below, query.Relation)}
     operator = network.operator(node, build, "Correlate", key=network.state_changes.key(node, tables))
     return network.give(operator, node, max(need, Need.ARRIVALS) if network.state_changes.concern(tables) else need)
 
 
-def _parts(node: query.Correlate, network: Network, windowed: bool) -> list[Part]:
+def _inputs(node: query.Correlate, network: Network, windowed: bool) -> list[JoinInput]:
+    """The inputs; with `windowed` with the contents of their windows, but for the `driving` one."""
     return [
-        _part(place, alias, below, network, windowed and alias != node.driving)
+        _input(place, alias, below, network, windowed and alias != node.driving)
         for place, (alias, below) in enumerate(node.inputs, 1)
     ]
 
 
-def _origins(parts: list[Part]) -> list[Origin]:
-    """The parts whose rows leave when others come."""
-    counted = [part for part in parts if part.flow is not None and part.flow.counted]
-    return [(part.flow, {key: called for called, key in keys_of(part)}) for part in counted if part.flow]
+def _origins(inputs: list[JoinInput]) -> list[Origin]:
+    """The inputs whose rows are evicted, by which results leave with them."""
+    counted = [each for each in inputs if each.flow is not None and each.flow.counted]
+    return [(each.flow, {key: alias for alias, key in row_keys(each)}) for each in counted if each.flow]
 
 
-def _part(place: int, name: str, node: Node, network: Network, windowed: bool) -> Part:
+def _input(place: int, name: str, node: Node, network: Network, windowed: bool) -> JoinInput:
     if isinstance(node, query.Relation):
-        return Part(f"p{place}", name, related(node, network), None)
+        return JoinInput(f"p{place}", name, rows_of_relation(node, network), None)
     flow = network.rewrite(node, Need.CONTENT if windowed else Need.ARRIVALS)
-    return Part(f"p{place}", name, flow.arrivals, flow)
+    return JoinInput(f"p{place}", name, flow.arrivals, flow)
 
 
-def related(node: query.Relation, network: Network) -> Selection:
+def rows_of_relation(node: query.Relation, network: Network) -> Selection:
     """The rows of a table."""
     columns = network.database.relation_columns(node.name, network.source(node.name).names)
     return Selection(table_of(node.name), columns)
 
 
-def _flow(node: query.Correlate, parts: list[Part], network: Network) -> Flow:
-    outputs = _outputs(parts, network, node)
-    keys = [called for part in parts for called, _ in keys_of(part)]
-    order = (*keys, *(called for part in parts for called, _ in values_of(part)))
+def _flow(node: query.Correlate, inputs: list[JoinInput], network: Network) -> Flow:
+    outputs = _outputs(inputs, network, node)
+    keys = [alias for each in inputs for alias, _ in row_keys(each)]
+    order = (*keys, *(alias for each in inputs for alias, _ in relation_values(each)))
     names = tuple(outputs)
     columns = ["ts", "seq", "_expires", *order, *names]
     database = network.database
 
-    def branches(by: By) -> list[Branch]:
-        told = [place for place, part in enumerate(parts) if part.flow and node.driving in (None, part.name)]
-        return [Branch(node, parts, place, outputs, by, database.wide_integer) for place in told]
+    def branches(by: SearchBy) -> list[Branch]:
+        reporting = [place for place, each in enumerate(inputs) if each.flow and node.driving in (None, each.name)]
+        return [Branch(node, inputs, place, outputs, by, database.wide_integer) for place in reporting]
 
-    def joined(by: By) -> Selection:
-        found = [branch.select(outputs) for branch in branches(by)]
-        alone_by = By.TIME if by is By.STEPS else by
-        found += [_alone(branch) for branch in branches(alone_by) if branch.trigger.name in node.outer]
-        union = found[0] if len(found) == 1 else exp.union(*found, distinct=False)
+    def joined(by: SearchBy) -> Selection:
+        selects = [branch.select(outputs) for branch in branches(by)]
+        unmatched_by = SearchBy.TIME if by is SearchBy.STEPS else by
+        selects += [_unmatched(branch) for branch in branches(unmatched_by) if branch.trigger.name in node.outer]
+        union = selects[0] if len(selects) == 1 else exp.union(*selects, distinct=False)
         return Selection.of(exp.Subquery(this=union), columns)
 
-    for name, columns_sought in _sought(Branch(node, parts, 0, outputs)) if database.uses_indexes else ():
-        network.index(name, columns_sought)
-    timed = any(part.flow.timed for part in parts if part.flow)
-    hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
-    found = joined(By.TIME if database.uses_indexes else By.STEPS)
-    return Flow(names, found, order=order, timed=timed, hidden=hidden, variants=_variants(branches, joined, network))
+    for name, indexed in _indexes(Branch(node, inputs, 0, outputs)) if database.uses_indexes else ():
+        network.index(name, indexed)
+    timed = any(each.flow.timed for each in inputs if each.flow)
+    hidden = tuple(f"{each.name}.ts" for each in inputs if each.flow)
+    results = joined(SearchBy.TIME if database.uses_indexes else SearchBy.STEPS)
+    return Flow(names, results, order=order, timed=timed, hidden=hidden, variants=_variants(branches, joined, network))
 
 
 def _variants(
-    branches: Callable[[By], list[Branch]], joined: Callable[[By], Selection], network: Network
+    branches: Callable[[SearchBy], list[Branch]], joined: Callable[[SearchBy], Selection], network: Network
 ) -> Variants[StatementWriter[Selection]]:
-    """The ways to find the combinations, by the pushes that they are for."""
-    by_time = StatementWriter(lambda: joined(By.TIME), "the times of their rows")
-    by_steps = StatementWriter(lambda: joined(By.STEPS), "steps of time that are equal")
-    by_index = StatementWriter(lambda: joined(By.INDEX), "an index")
+    """The variants of the join, by how the other inputs' rows are searched."""
+    by_time = StatementWriter(lambda: joined(SearchBy.TIME), "the times of their rows")
+    by_steps = StatementWriter(lambda: joined(SearchBy.STEPS), "steps of time that are equal")
+    by_index = StatementWriter(lambda: joined(SearchBy.INDEX), "an index")
     if not network.database.uses_indexes:
         return Variants(by_steps, few=by_time)
-    # Of many events an index takes MariaDB the third power of their number.
-    few = by_index if any(branch.lasts for branch in branches(By.INDEX)) else None
-    if not all(branch.is_moved for branch in branches(By.STEPS)):
+    # For many events MariaDB takes time cubic in their number by an index.
+    few = by_index if any(branch.indexed_inputs for branch in branches(SearchBy.INDEX)) else None
+    if not all(branch.has_computed_equations for branch in branches(SearchBy.STEPS)):
         return Variants(by_time, few=few)
-    # All members' constants with each row, and then a seek, is faster than all their equations.
+    # For a query family a search per member and row is faster than the equations of all members.
     return Variants(by_steps, few=few or by_time, shared=by_time if network.database.index_range_joins else None)
 
 
-def _outputs(parts: list[Part], network: Network, node: query.Correlate) -> Outputs:
-    """Output name → (part's alias, its column), as check.py named them."""
-    listed = [(part, name) for part in parts for name in _attributes(part)]
+def _outputs(inputs: list[JoinInput], network: Network, node: query.Correlate) -> Outputs:
+    """The output columns, under the names that checking gave them."""
+    listed = [(each, name) for each in inputs for name in _attributes(each)]
     lowered = [name.lower() for _, name in listed]
     outputs = {}
-    for part, name in listed:
-        shown = name if lowered.count(name.lower()) == 1 else f"{part.name}_{name}"
-        outputs[shown] = (part.alias, name)
-    for part in parts:
-        if part.flow is not None:
-            outputs[f"{part.name}.ts"] = (part.alias, "ts")
+    for each, name in listed:
+        shown = name if lowered.count(name.lower()) == 1 else f"{each.name}_{name}"
+        outputs[shown] = (each.alias, name)
+    for each in inputs:
+        if each.flow is not None:
+            outputs[f"{each.name}.ts"] = (each.alias, "ts")
     return outputs
 
 
-def _attributes(part: Part) -> tuple[str, ...]:
-    """The columns a part gives on; the times of a correlation's own parts stay within it."""
-    names = tuple(part.source.columns) if part.flow is None else part.flow.names
-    return tuple(name for name in names if not (part.flow is not None and name in part.flow.hidden))
+def _attributes(source: JoinInput) -> tuple[str, ...]:
+    """The columns of an input that are output; those that a correlation below keeps for itself are not."""
+    names = tuple(source.source.columns) if source.flow is None else source.flow.names
+    return tuple(name for name in names if not (source.flow is not None and name in source.flow.hidden))
 
 
-def _alone(branch: Branch) -> exp.Select:
-    """The arrivals at one of two inputs that nothing of the other joins, that one's columns being NULL."""
+def _unmatched(branch: Branch) -> exp.Select:
+    """The arrivals at one of two inputs that no row of the other joins, with NULL for the other's columns."""
     trigger = branch.trigger
-    found = dataclasses.replace(branch, once=False).select({})
+    matched = dataclasses.replace(branch, shares_event=False).select({})
     own = derived_table(trigger.source.select(), "o")
-    same_row = [exp.EQ(this=column_of("o", key), expression=column_of("j", called)) for called, key in keys_of(trigger)]
-    joined = exp.select(number(1)).from_(derived_table(found, "j")).where(*same_row)
+    same_row = [exp.EQ(this=column_of("o", key), expression=column_of("j", alias)) for alias, key in row_keys(trigger)]
+    joined = exp.select(number(1)).from_(derived_table(matched, "j")).where(*same_row)
     columns: list[exp.Expr] = [column_of("o", name) for name in ("ts", "seq")]
     columns.append(aliased(number(NEVER), "_expires"))
-    for part in branch.parts:
-        names = [*keys_of(part), *values_of(part)]
-        columns += [aliased(column_of("o", name) if part is trigger else exp.null(), shown) for shown, name in names]
+    for each in branch.inputs:
+        names = [*row_keys(each), *relation_values(each)]
+        columns += [aliased(column_of("o", name) if each is trigger else exp.null(), shown) for shown, name in names]
     for shown, (alias, name) in branch.outputs.items():
         columns.append(aliased(column_of("o", name) if alias == trigger.alias else exp.null(), shown))
     return exp.select(*columns).from_(own).where(exp.Not(this=exp.Exists(this=joined)))
 
 
-def _sought(branch: Branch) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The tables of windows, by which columns rows are sought in them: those that have to equal others', and their order."""
-    flows = {part.alias: part.flow for part in branch.parts}
-    for mine, _ in equal_columns(branch.asked, branch.outputs):
+def _indexes(branch: Branch) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Window tables with columns to index: one that a condition equates with another input's, and the rows' order."""
+    flows = {each.alias: each.flow for each in branch.inputs}
+    for mine, _ in equal_columns(branch.conditions, branch.outputs):
         alias, attribute = branch.outputs[mine.name]
         flow = flows[alias]
         if flow is None or flow.content is None:
             continue
-        held, kept, order = flow.content.columns[attribute], flow.content.source, "ts"
+        value, stored, order = flow.content.columns[attribute], flow.content.source, "ts"
         if flow.last is not None and flow.is_last_rows:
-            kept, order = flow.last.rows.source, "seq"
+            stored, order = flow.last.rows.source, "seq"
         elif flow.size in (None, 1):
             continue
-        if isinstance(held, exp.Column) and isinstance(kept, exp.Table):
-            yield kept.name, (held.name, order)
+        if isinstance(value, exp.Column) and isinstance(stored, exp.Table):
+            yield stored.name, (value.name, order)
 
 
-def present(node: query.Correlate, flows: list[Flow | None], network: Network) -> Flow:
-    """The combinations of the inputs' present contents, for an answer on demand."""
-    parts = []
+def of_contents(node: query.Correlate, flows: list[Flow | None], network: Network) -> Flow:
+    """The correlation of the inputs' present contents, for an on-demand query."""
+    inputs = []
     for place, ((alias, below), flow) in enumerate(zip(node.inputs, flows, strict=True), 1):
-        part = _part(place, alias, below, network, windowed=False) if flow is None else None
-        parts.append(part or Part(f"p{place}", alias, flow.arrivals, flow))  # type: ignore[union-attr]
-    outputs = _outputs(parts, network, node)
-    rows = {part.alias: part.source for part in parts}
-    select = exp.select().from_(parts[0].source.item(parts[0].alias))
-    for part in parts[1:]:
-        select = select.join(part.source.item(part.alias), join_type="cross")
-    times = [qualify_columns(part.source.columns["ts"].copy(), part.alias) for part in parts if part.flow]
+        each = _input(place, alias, below, network, windowed=False) if flow is None else None
+        inputs.append(each or JoinInput(f"p{place}", alias, flow.arrivals, flow))  # type: ignore[union-attr]
+    outputs = _outputs(inputs, network, node)
+    rows = {each.alias: each.source for each in inputs}
+    select = exp.select().from_(inputs[0].source.item(inputs[0].alias))
+    for each in inputs[1:]:
+        select = select.join(each.source.item(each.alias), join_type="cross")
+    times = [qualify_columns(each.source.columns["ts"].copy(), each.alias) for each in inputs if each.flow]
     newest = times[0] if len(times) == 1 else exp.Greatest(this=times[0], expressions=times[1:])
     select = select.select(
-        aliased(newest, "ts"), aliased(bigint_zero(), "seq"), aliased(earliest(parts, rows), "_expires")
+        aliased(newest, "ts"), aliased(bigint_zero(), "seq"), aliased(earliest_expiry(inputs, rows), "_expires")
     )
     columns = {name: qualify_columns(rows[alias].columns[own].copy(), alias) for name, (alias, own) in outputs.items()}
     select = select.select(*(aliased(value.copy(), name) for name, value in columns.items()))
-    conditions = [condition for part in parts for condition in part.source.conditions_of(part.alias)]
+    conditions = [condition for each in inputs for condition in each.source.conditions_of(each.alias)]
     if node.condition is not None:
-        conditions.append(replaced(node.condition, lambda name: columns[name].copy()))
+        conditions.append(with_values(node.condition, lambda name: columns[name].copy()))
     select = select.where(*conditions)
     names = tuple(outputs)
-    hidden = tuple(f"{part.name}.ts" for part in parts if part.flow)
+    hidden = tuple(f"{each.name}.ts" for each in inputs if each.flow)
     return Flow(names, Selection.of(exp.Subquery(this=select), ["ts", "seq", "_expires", *names]), hidden=hidden)

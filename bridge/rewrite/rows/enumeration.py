@@ -8,7 +8,7 @@ from bridge.check.enumerations import CONDITIONAL, told
 from bridge.check.types import type_of
 from bridge.query.epl_columns import Enumeration
 from bridge.rewrite.flow import Flow, Need
-from bridge.rewrite.joins.lookup import with_column
+from bridge.rewrite.joins.subquery_column import with_column
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
 from windows.aggregates import aggregate_named

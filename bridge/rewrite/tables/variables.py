@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from bridge.query.epl_state import CURRENT, SetVariables
 from bridge.rewrite.flow import Flow, Need, Selection
-from bridge.rewrite.joins import lookup
+from bridge.rewrite.joins.subquery_column import read_before_set
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.tables.change import EVENT, Marked, add_cause, arrived, equations, run_bound
@@ -22,7 +22,7 @@ from windows.times import NEVER
 @rewrite.register
 def _(node: SetVariables, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
-        lookup.make(node, network)
+        read_before_set(node, network)
         for state in node.set:
             network.state_changes.add(state.name, node.input)
         _set(node, network.rewrite(node.input, Need.ARRIVALS), network, operator)

@@ -1,4 +1,4 @@
-"""Sub-queries of EPL: what another window holds as a row arrives, as one column more."""
+"""Sub-queries of EPL: a column with a value of another window's content when a row arrives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bridge import query
 from bridge.errors import QueryError
 from bridge.query.epl_state import CURRENT, EARLY, SetVariables, with_variable
 from bridge.rewrite.flow import Flow, Need, Selection, arrived_and_valid
-from bridge.rewrite.joins.correlate import related
+from bridge.rewrite.joins.correlate import rows_of_relation
 from bridge.rewrite.network import Network, rewrite
 from bridge.rewrite.plan import Operator
 from bridge.rewrite.windows.top import order_of
@@ -21,30 +21,32 @@ from windows.sql import aliased, column, column_of, derived_table, number, paren
 def _(node: query.SubqueryColumn, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         below = network.rewrite(node.input, Need.ARRIVALS)
-        found = value(node, network) or _found(node, below, _source(node.source, network))
-        operator.result = with_column(node.name, below, found)
+        value = _value_of_same_event(node, network) or _subquery(node, below, _source(node.source, network))
+        operator.result = with_column(node.name, below, value)
 
     tables = [node.source.name.lower()] if isinstance(node.source, query.Relation) else []
-    kept, title = network.state_changes.concern(tables), f"SubqueryColumn {node.name}"
-    if node.early and is_alone(node, network):
-        operator = network.operator(node, build, title, epoch=0)  # before what changes the table, where that put it
+    is_state, title = network.state_changes.concern(tables), f"SubqueryColumn {node.name}"
+    if node.early and _reads_stream(node, network):
+        operator = network.operator(
+            node, build, title, epoch=0
+        )  # it stands before the statements that change the table
     else:
         operator = network.operator(node, build, title, key=network.state_changes.key(node, tables))
-    return network.give(operator, node, max(need, Need.ARRIVALS) if kept else need)
+    return network.give(operator, node, max(need, Need.ARRIVALS) if is_state else need)
 
 
 def _source(node: query.Node, network: Network) -> Flow | Selection:
-    """What is looked into: the content of a window, or a table as it is."""
+    """The rows of the sub-query: the content of a window, or a table."""
     if isinstance(node, query.Relation):
-        return related(node, network)
+        return rows_of_relation(node, network)
     return network.rewrite(node, Need.CONTENT)
 
 
-def with_column(name: str, below: Flow, found: exp.Expr) -> Flow:
-    """The rows `t` with one column more."""
+def with_column(name: str, below: Flow, value: exp.Expr) -> Flow:
+    """The arrivals `t` with another column."""
     own = list(below.arrivals.columns)
     rows = derived_table(below.arrivals.select(), "t")
-    select = exp.select(*(column_of("t", name) for name in own), aliased(found, name)).from_(rows)
+    select = exp.select(*(column_of("t", name) for name in own), aliased(value, name)).from_(rows)
     return Flow(
         (*below.names, name),
         Selection.of(exp.Subquery(this=select), [*own, name]),
@@ -54,13 +56,13 @@ def with_column(name: str, below: Flow, found: exp.Expr) -> Flow:
     )
 
 
-def _found(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) -> exp.Expr:
-    """The sub-query, over the rows `w` that are in the window as the row `t` arrives, its own event's among them."""
+def _subquery(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) -> exp.Expr:
+    """The sub-query over the rows `w` in the window when the row `t` arrives, with those of the same event."""
     content = inner if isinstance(inner, Selection) else inner.content
     assert content is not None
     prefix = f"{node.name}."
 
-    def meant(expression: exp.Expr) -> exp.Expr:
+    def bound(expression: exp.Expr) -> exp.Expr:
         def own(part: exp.Expr) -> exp.Expr:
             if not isinstance(part, exp.Column):
                 return part
@@ -75,18 +77,18 @@ def _found(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) -> 
         inside = arrived_and_valid("w", "t", inner, below.timed or inner.timed)
     conditions = [*(_of_content(condition, content) for condition in inside), *content.conditions_of("w")]
     if node.condition is not None:
-        conditions.append(parenthesized(meant(node.condition)))
+        conditions.append(parenthesized(bound(node.condition)))
     rows = exp.select().from_(content.item("w")).where(*conditions)
     if node.value is None:
         return exp.Exists(this=rows.select(number(1)))
-    value = meant(node.value)
+    value = bound(node.value)
     if node.place is not None:
         assert isinstance(inner, Flow)
         return exp.Subquery(this=_at_place(rows.select(value), node, inner))
     if node.name.startswith((CURRENT, EARLY)):
         return exp.Subquery(this=rows.select(value))
     if node.operand is not None:
-        return exp.In(this=parenthesized(meant(node.operand)), query=exp.Subquery(this=rows.select(value)))
+        return exp.In(this=parenthesized(bound(node.operand)), query=exp.Subquery(this=rows.select(value)))
     if not value.find(exp.AggFunc):
         alone = exp.EQ(this=exp.Count(this=exp.Star()), expression=number(1))
         value = exp.Case().when(alone, exp.Min(this=value))
@@ -94,7 +96,7 @@ def _found(node: query.SubqueryColumn, below: Flow, inner: Flow | Selection) -> 
 
 
 def _at_place(rows: exp.Select, node: query.SubqueryColumn, inner: Flow) -> exp.Select:
-    """The row at a place of the window's order, or from its end."""
+    """The row at a place of the window's order; a negative place counts from the end."""
     assert inner.content is not None and node.place is not None
     order = order_of(node.source) or [exp.Ordered(this=column(name), desc=True) for name in ("ts", "seq", *inner.order)]
     for term in order:
@@ -108,7 +110,7 @@ def _at_place(rows: exp.Select, node: query.SubqueryColumn, inner: Flow) -> exp.
 
 
 def _of_content(condition: exp.Expr, content: Selection) -> exp.Expr:
-    """A condition on `w` with its columns as the content computes them."""
+    """A condition on `w`, over the columns that the content is computed of."""
 
     def own(part: exp.Expr) -> exp.Expr:
         return _computed(part.name, content) if isinstance(part, exp.Column) and part.table == "w" else part
@@ -120,31 +122,31 @@ def _computed(name: str, content: Selection) -> exp.Expr:
     return qualify_columns(content.columns[name].copy(), "w")
 
 
-# Values that variables have before an event sets them: what a filter of its stream asks for (EPL)
+# Values of variables before an event sets them, which filters of its stream read (EPL)
 
 
-def make(node: SetVariables, network: Network) -> None:
-    """Makes what asks for the values of the variables that are set, of all streams whose events set them."""
+def read_before_set(node: SetVariables, network: Network) -> None:
+    """Adds the operators that read the variables a node sets, before its events set them."""
     for below in dict.fromkeys(below for below in query.walk(node) if isinstance(below, query.Stream)):
-        for state in node.set if _is_pushed(below, network) else ():
-            asked = with_variable(below, state.name, early=True)
-            asked = dataclasses.replace(asked, value=column(f"{asked.name}.{state.name}"))
-            network.rewrite(asked, Need.ARRIVALS)
+        for state in node.set if _has_inbox(below, network) else ():
+            reading = with_variable(below, state.name, early=True)
+            reading = dataclasses.replace(reading, value=column(f"{reading.name}.{state.name}"))
+            network.rewrite(reading, Need.ARRIVALS)
 
 
-def is_alone(node: query.SubqueryColumn, network: Network) -> bool:
-    """Whether it is what asks for one variable's value as events of a stream come."""
-    return _is_pushed(node.input, network)
+def _reads_stream(node: query.SubqueryColumn, network: Network) -> bool:
+    """Whether a variable is read for the events of a stream, not for results of another sub-query."""
+    return _has_inbox(node.input, network)
 
 
-def value(node: query.SubqueryColumn, network: Network) -> exp.Expr | None:
-    """Of a second variable the value that was found for the same event `t`; None where it is to be asked for."""
-    if not node.early or is_alone(node, network):
+def _value_of_same_event(node: query.SubqueryColumn, network: Network) -> exp.Expr | None:
+    """The value of a second variable, which was read for the same event `t`; None if it was not."""
+    if not node.early or _reads_stream(node, network):
         return None
     below = node.input
     while isinstance(below, query.SubqueryColumn) and below.early:
         below = below.input
-    if not _is_pushed(below, network):
+    if not _has_inbox(below, network):
         _refuse_own(node, network)
         return None
     rows = network.rewrite(dataclasses.replace(node, input=below), Need.ARRIVALS).arrivals
@@ -153,12 +155,12 @@ def value(node: query.SubqueryColumn, network: Network) -> exp.Expr | None:
     return exp.Subquery(this=select)
 
 
-def _is_pushed(node: query.Node, network: Network) -> bool:
+def _has_inbox(node: query.Node, network: Network) -> bool:
     return isinstance(node, query.Stream) and network.source(node.name).inbox is not None
 
 
 def _refuse_own(node: query.SubqueryColumn, network: Network) -> None:
-    """Of a stream made of others the value before the event is not known, where its own events set it."""
+    """Refuses a filter of derived events that set the variable it reads: the value before the event is not known."""
     name = node.source.name if isinstance(node.source, query.Relation) else ""
     if own := sorted(network.state_changes.streams(name, node.input)):
         raise QueryError(

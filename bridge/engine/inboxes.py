@@ -24,11 +24,8 @@ class Inboxes:
         self._database, self._network, self._tables = database, network, tables
         self.filled: set[str] = set()
         self.skipped: Batch | None = None
-        self._registered: dict[str, pa.Table] = {}
-
-    def __bool__(self) -> bool:
-        """Whether some inbox holds rows."""
-        return bool(self.filled or self._registered)
+        self.registered: dict[str, pa.Table] = {}
+        """The Arrow tables that stand in the place of inboxes, by the names of these."""
 
     def fill(self, batches: Sequence[Batch]) -> set[str]:
         """Brings events into their inboxes; the tables that have rows then."""
@@ -55,14 +52,14 @@ class Inboxes:
     def _register(self, inbox: str, rows: pa.Table) -> None:
         """Lets the statements read an Arrow table under the inbox's name."""
         self._database.register_arrow(inbox, rows)
-        self._registered[inbox] = rows
+        self.registered[inbox] = rows
 
     def unregister(self) -> dict[str, pa.Table]:
         """Ends all registrations, and gives what was registered.
 
         It is done between transactions: one rolled back would bring back what is not there any more.
         """
-        registered, self._registered = self._registered, {}
+        registered, self.registered = self.registered, {}
         for inbox in registered:
             self._database.unregister_arrow(inbox)
         return registered

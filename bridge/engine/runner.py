@@ -86,7 +86,13 @@ class Runner(Plans):
         self._settle(count)
         plan = self._one_event_plans.of(batches[0].stream) if count == 1 and batches[0].rows else None
         housekeeping = self._housekeeping
-        busy = self._inboxes or housekeeping.is_due(count) or housekeeping.pane_inserts(self.seq, count)
+        inboxes = self._inboxes
+        busy = (
+            inboxes.filled
+            or inboxes.registered
+            or housekeeping.is_due(count)
+            or housekeeping.pane_inserts(self.seq, count)
+        )
         if plan is not None and plan.is_one_select and not busy:
             return self._run_select(plan, batches[0], ts)
         with self.transaction(self._inboxes.unregister()):

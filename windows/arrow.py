@@ -1,4 +1,4 @@
-"""Arrow's types and arrays of attribute types."""
+"""Arrow types and arrays for attribute types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windows.types import List, Map, Struct, is_nested, shape, type_of_arrow
 
 
 def arrow_type(type_name: str) -> Any:
-    """The Arrow type of an attribute type; None where only the database knows it.
+    """The Arrow type of an attribute type; None if only the database knows it.
 
     >>> print(arrow_type("STRUCT(a INTEGER, b VARCHAR[])"))
     struct<a: int32, b: list<item: string>>
@@ -34,7 +34,7 @@ def arrow_type(type_name: str) -> Any:
 
 
 def nested_array(values: Sequence[Any], type_name: str) -> Any:
-    """Values of a nested type, as Python has them, as an Arrow array.
+    """Python values of a nested type as an Arrow array.
 
     >>> nested_array([{"k": 1.0}, None], "MAP(VARCHAR, DOUBLE)").to_pylist()
     [[('k', 1.0)], None]
@@ -45,11 +45,11 @@ def nested_array(values: Sequence[Any], type_name: str) -> Any:
     return pa.array(values if pairs is None else list(map(pairs, values)), arrow_type(type_name))
 
 
-def joined(column: Any) -> Any:
-    """A column's chunks as one array, which is not copied where there is one chunk.
+def single_chunk(column: Any) -> Any:
+    """The chunks of a column as one array; a single chunk is not copied.
 
     >>> import pyarrow
-    >>> joined(pyarrow.chunked_array([[1], [2]])).to_pylist()
+    >>> single_chunk(pyarrow.chunked_array([[1], [2]])).to_pylist()
     [1, 2]
     """
     import pyarrow as pa
@@ -62,14 +62,14 @@ def joined(column: Any) -> Any:
 
 
 def values_of(column: Any) -> list[Any]:
-    """The values of an Arrow column as Python has them, maps as dictionaries."""
+    """The values of an Arrow column in Python, maps as dictionaries."""
     values: list[Any] = column.to_pylist()
     undo = _without_pairs(column.type)
     return values if undo is None else [undo(value) for value in values]
 
 
 def array_of(values: Sequence[Any], kind: Any) -> Any:
-    """Values of a column as the database gave them, as an Arrow array; nested ones, and where none is known, of this type.
+    """Fetched values of a column as an Arrow array; `kind` is used for nested values, and if all are NULL.
 
     >>> array_of([None], arrow_type("DATE")).type
     DataType(date32[day])
@@ -82,10 +82,11 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
     return array.cast(kind) if pa.types.is_null(array.type) else array
 
 
-def conformed(column: Any, attribute: Attribute, row: int = 1) -> Any:
-    """A column of nested values in the attribute's type; raises `TypeMismatch`, with the first row's number `row`.
+def conformed_to(column: Any, attribute: Attribute) -> Any:
+    """A column of nested values, converted to the attribute's type. Fields that objects omit are NULL.
 
-    A part that an object leaves out is NULL.
+    Raises:
+        TypeMismatch: if a value does not fit.
     """
     if column.type == arrow_type(attribute.type):
         return column
@@ -94,7 +95,7 @@ def conformed(column: Any, attribute: Attribute, row: int = 1) -> Any:
 
 
 def _with_pairs(type_name: str) -> Callable[[Any], Any] | None:
-    """A function that makes lists of pairs of the maps within a value; None where there are none."""
+    """The function that turns the maps within a value into lists of pairs; None if a type has no maps."""
     match shape(type_name):
         case Struct(fields):
             changes = {name: change for name, kind in fields if (change := _with_pairs(kind)) is not None}
@@ -111,7 +112,7 @@ def _with_pairs(type_name: str) -> Callable[[Any], Any] | None:
 
 
 def _without_pairs(kind: Any) -> Callable[[Any], Any] | None:
-    """The way back, by the Arrow type."""
+    """The inverse function, by the Arrow type."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
@@ -126,4 +127,4 @@ def _without_pairs(kind: Any) -> Callable[[Any], Any] | None:
     return None if inner is None else lambda value: value and [inner(each) for each in value]
 
 
-__all__ = ["array_of", "arrow_type", "conformed", "is_nested", "nested_array", "type_of_arrow", "values_of"]
+__all__ = ["array_of", "arrow_type", "conformed_to", "is_nested", "nested_array", "type_of_arrow", "values_of"]

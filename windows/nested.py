@@ -1,7 +1,7 @@
-"""Parts of nested values in statements: `CAST(part AS type)`, a part being of a column, an object, a list or a map.
+"""Nested values in statements: `CAST(part AS type)` reads a part of an object, a list or a map.
 
-Neutral statements say STRUCT_EXTRACT for a part of an object, and brackets for the n-th of a list, from 1, -1 being the
-last, and for the value of a key. A database without nested types keeps JSON, and takes a part by its path.
+Neutral statements have STRUCT_EXTRACT for a field of an object, and brackets for an element of a list (1 is the first, -1
+the last) or the value of a key. A database without nested types stores JSON, and reads a part by its path.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from sqlglot import exp
 from windows.types import List, Map, Struct, canonical_type, shape
 
 Step = str | int
-"""The name of a part of an object, the key of a map, or a place in a list: from 0, -1 being the last."""
+"""A field's name, the key of a map, or a place in a list: 0 is the first, -1 the last."""
 
 
-class Part(NamedTuple):
-    """A part of the value of `base`: where it is, and its type."""
+class NestedPart(NamedTuple):
+    """A part of the value of `base`: the steps to it, and its type."""
 
     base: exp.Expr
     steps: tuple[Step, ...]
     kind: str
 
 
-def part(base: exp.Expr, kind: str, step: Step) -> tuple[exp.Expr, str] | None:
-    """A step into a value of a type: the expression and the type of the part; None where there is no such part."""
+def step_into(base: exp.Expr, kind: str, step: Step) -> tuple[exp.Expr, str] | None:
+    """The expression and the type of a part of a value; None if values of its type have no such part."""
     found = shape(kind)
     if found is None or (isinstance(step, str) and not isinstance(found, (Struct, Map))):
         return None
@@ -39,22 +39,22 @@ def part(base: exp.Expr, kind: str, step: Step) -> tuple[exp.Expr, str] | None:
     return exp.Bracket(this=base, expressions=[_place(int(step))], offset=1), found.element
 
 
-def typed(value: exp.Expr, kind: str) -> exp.Expr:
-    """A part with its type, as statements have it."""
+def with_type(value: exp.Expr, kind: str) -> exp.Expr:
+    """`CAST(value AS kind)`."""
     return exp.Cast(this=value, to=_data_type(kind).copy())
 
 
 def is_part(node: exp.Expr) -> bool:
-    """Whether a node is a step into a value."""
+    """Whether a node reads a part of a value."""
     return isinstance(node, (exp.StructExtract, exp.Bracket))
 
 
-def part_of(node: exp.Expr) -> Part | None:
-    """What `CAST(part AS type)` asks for; None for any other node.
+def nested_part(node: exp.Expr) -> NestedPart | None:
+    """The part that `CAST(part AS type)` reads; None for other nodes.
 
     >>> value = exp.StructExtract(this=exp.column("a"), expression=exp.Literal.string("tags"))
     >>> value = exp.Bracket(this=value, expressions=[exp.Literal.number(1)], offset=1)
-    >>> part_of(typed(value, "VARCHAR"))[1:]
+    >>> nested_part(with_type(value, "VARCHAR"))[1:]
     (('tags', 0), 'VARCHAR')
     """
     if not isinstance(node, exp.Cast) or not is_part(node.this):
@@ -64,31 +64,31 @@ def part_of(node: exp.Expr) -> Part | None:
     while is_part(base):
         steps.append(_step(base))
         base = base.this
-    return Part(base, tuple(reversed(steps)), kind_of(node))
+    return NestedPart(base, tuple(reversed(steps)), kind_of(node))
 
 
 def kind_of(cast: exp.Cast) -> str:
-    """The type that a cast is to.
+    """The type of a cast.
 
-    >>> kind_of(typed(exp.null(), "STRUCT(a DECIMAL(10, 2)[], b VARCHAR)"))
+    >>> kind_of(with_type(exp.null(), "STRUCT(a DECIMAL(10, 2)[], b VARCHAR)"))
     'STRUCT(a DECIMAL(10, 2)[], b VARCHAR)'
     """
     return canonical_type(cast.to.sql("duckdb"))
 
 
 def json_path(steps: tuple[Step, ...], last: Callable[[int], str]) -> exp.Expr:
-    """A path of SQL's JSON functions, `$."b"[0]`; `last` writes a place from the end."""
+    """A path for SQL's JSON functions, `$."b"[0]`; `last(place)` writes a place from the end."""
     written = (f'."{step}"' if isinstance(step, str) else f"[{step if step >= 0 else last(step)}]" for step in steps)
     return exp.Literal.string("$" + "".join(written))
 
 
 def is_nested_null(node: exp.Expr) -> bool:
-    """Whether a node is a cast to a nested type, which is text or JSON without such types."""
+    """Whether a node is a cast to a nested type, for which a database without these needs another."""
     return isinstance(node, exp.Cast) and not is_part(node.this) and node.to.is_type(*_NESTED)
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    """A function of the database."""
+    """A call of a function of the database."""
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
@@ -97,7 +97,7 @@ _NESTED = (exp.DataType.Type.STRUCT, exp.DataType.Type.ARRAY, exp.DataType.Type.
 
 @functools.lru_cache(maxsize=1024)
 def _data_type(kind: str) -> exp.DataType:
-    """Without the places of its names, which are none in a query's text."""
+    """The type, without positions of names, which would not be positions in the query's text."""
     found = exp.DataType.build(kind, dialect="duckdb")
     for node in found.walk():
         node.meta.clear()
@@ -115,14 +115,14 @@ def _step(node: exp.Expr) -> Step:
     return str(step.name) if step.is_string else int(step.name) - 1
 
 
-# Objects and lists that statements make of other values: `CAST({'a': x} AS STRUCT(…))`, `CAST(ARRAY_AGG(x ORDER BY …) AS T[])`
+# Constructors of objects and lists: `CAST({'a': x} AS STRUCT(…))`, `CAST(ARRAY_AGG(x ORDER BY …) AS T[])`
 
 FieldValue = tuple[str, exp.Expr, str]
-"""A part of an object that is made: its name, value and type."""
+"""A field of an object: its name, value and type."""
 
 
-class Made(NamedTuple):
-    """What a node makes: an object of these parts, or a list of these values in an order."""
+class Constructor(NamedTuple):
+    """What a node constructs: an object of `fields`, or a list of `element` values of type `kind`, in an order."""
 
     fields: tuple[FieldValue, ...] = ()
     element: exp.Expr | None = None
@@ -131,40 +131,40 @@ class Made(NamedTuple):
 
 
 def object_of(fields: Iterable[FieldValue]) -> exp.Expr:
-    """An object of these parts.
+    """The constructor of an object.
 
     >>> object_of([("a", exp.column("x"), "INTEGER")]).sql("duckdb")
     "CAST({'a': x} AS STRUCT(a INT))"
     """
     found = list(fields)
     parts = [exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=value) for name, value, _ in found]
-    return typed(exp.Struct(expressions=parts), str(Struct(tuple((name, kind) for name, _, kind in found))))
+    return with_type(exp.Struct(expressions=parts), str(Struct(tuple((name, kind) for name, _, kind in found))))
 
 
 def list_of(value: exp.Expr, kind: str, order: Sequence[exp.Expr] = ()) -> exp.Expr:
-    """The values of a group as a list, NULL among them; of no rows it is NULL.
+    """The list of a group's values, with NULLs; NULL for no rows.
 
     >>> list_of(exp.column("x"), "INTEGER", [exp.Ordered(this=exp.column("ts"))]).sql("duckdb")
     'CAST(ARRAY_AGG(x ORDER BY ts) AS INT[])'
     """
     ordered = exp.Order(this=value, expressions=list(order)) if order else value
-    return typed(exp.ArrayAgg(this=ordered), str(List(kind)))
+    return with_type(exp.ArrayAgg(this=ordered), str(List(kind)))
 
 
 def is_list(node: object) -> bool:
-    """Whether a node makes a list."""
+    """Whether a node constructs a list."""
     return isinstance(node, exp.Cast) and isinstance(node.this, exp.ArrayAgg)
 
 
 def is_object(node: object) -> bool:
-    """Whether a node makes an object."""
+    """Whether a node constructs an object."""
     return isinstance(node, exp.Cast) and isinstance(node.this, exp.Struct)
 
 
-def made(node: exp.Expr) -> Made | None:
-    """What a node makes; None for any other node.
+def constructor_of(node: exp.Expr) -> Constructor | None:
+    """What a node constructs; None for other nodes.
 
-    >>> made(list_of(exp.column("x"), "INTEGER")).kind
+    >>> constructor_of(list_of(exp.column("x"), "INTEGER")).kind
     'INTEGER'
     """
     if not isinstance(node, exp.Cast) or not (is_list(node) or is_object(node)):
@@ -172,17 +172,17 @@ def made(node: exp.Expr) -> Made | None:
     found = shape(kind_of(node))
     if isinstance(found, Struct):
         values = (part.expression for part in node.this.expressions)
-        return Made(tuple((name, value, kind) for (name, kind), value in zip(found.fields, values, strict=True)))
+        return Constructor(tuple((name, value, kind) for (name, kind), value in zip(found.fields, values, strict=True)))
     assert isinstance(found, List)
     value = node.this.this
     order = tuple(value.expressions) if isinstance(value, exp.Order) else ()
-    return Made(element=value.this if order else value, kind=found.element, order=order)
+    return Constructor(element=value.this if order else value, kind=found.element, order=order)
 
 
 def json_text(fields: Iterable[FieldValue], text: Callable[[exp.Expr, str], exp.Expr]) -> list[exp.Expr]:
-    """The texts that, joined, are the JSON of an object; `text` gives that of a value of a type, NULL for NULL.
+    """Texts whose concatenation is the JSON of an object; `text(value, type)` is the JSON of a value, NULL for NULL.
 
-    >>> print(*(part.sql() for part in json_text([("a", exp.column("x"), "INTEGER")], lambda value, kind: value)))
+    >>> print(*(step_into.sql() for step_into in json_text([("a", exp.column("x"), "INTEGER")], lambda value, kind: value)))
     '{"a":' COALESCE(x, 'null') '}'
     """
     found: list[exp.Expr] = []
@@ -192,11 +192,11 @@ def json_text(fields: Iterable[FieldValue], text: Callable[[exp.Expr, str], exp.
 
 
 def or_null(text: exp.Expr) -> exp.Expr:
-    """JSON's null for a value that is NULL."""
+    """`COALESCE(text, 'null')`."""
     return call("COALESCE", text, exp.Literal.string("null"))
 
 
 def truth_text(value: exp.Expr) -> exp.Expr:
-    """The text of a truth value in JSON."""
+    """The JSON of a boolean."""
     truths = exp.Case().when(value, exp.Literal.string("true"))
     return truths.when(exp.Not(this=value.copy()), exp.Literal.string("false"))

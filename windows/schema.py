@@ -1,4 +1,4 @@
-"""Schemas: the names and types of a stream's attributes, and the check of what is pushed into it."""
+"""Schemas: the names and types of a stream's attributes, and the check of payloads."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from windows.types import (
     canonical_type,
     decimal_size,
     is_nested,
-    is_text,
-    named,
-    parts,
+    is_storable,
+    name_and_type,
     quoted,
+    split_at_commas,
     type_of_arrow,
     type_of_value,
 )
-from windows.values import UNFIT, Within, conversion, scalar_conversion
+from windows.values import CONVERSION_ERRORS, PartMismatch, conversion, scalar_conversion
 
 __all__ = [
     "TYPES", "Attribute", "Reader", "Schema", "TypeMismatch", "canonical_type", "checker", "decimal_size", "is_reserved",
-    "is_text", "quoted", "type_of_arrow", "type_of_value",
+    "is_storable", "quoted", "type_of_arrow", "type_of_value",
 ]  # fmt: skip
 
 _RESERVED = re.compile(
@@ -40,7 +40,7 @@ _RESERVED = re.compile(
     r"|_back|_step|_side\d+|_part\d+|_starts|_stops|_segment|_batch|_open|_last|_row|_e\d+|cep_parameter_\d+",
     re.IGNORECASE | re.DOTALL,
 )
-"""Names of the bridge's own columns: an event's time and number, and what windows and operators add to rows."""
+"""Names of the bridge's own columns: an event's ts and seq, and those that windows and operators add."""
 
 _PYTHON_TYPES: dict[Any, str] = {
     bool: "BOOLEAN",
@@ -55,7 +55,7 @@ _PYTHON_TYPES: dict[Any, str] = {
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """One named and typed attribute; `type` is a key of `TYPES`, `DECIMAL(p, s)`, or nested of such (`windows.types`).
+    """A named attribute of a type: a key of `TYPES`, `DECIMAL(p, s)`, or a type nested of these (`windows.types`).
 
     >>> Attribute("price", "double")
     Attribute(name='price', type='DOUBLE')
@@ -81,7 +81,7 @@ class Schema:
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
         for name in self.names:
-            if not isinstance(name, str) or not name or not is_text(name):
+            if not isinstance(name, str) or not name or not is_storable(name):
                 raise TypeMismatch(f"{name!r} cannot be the name of an attribute")
             if is_reserved(name):
                 raise TypeMismatch(
@@ -133,7 +133,7 @@ class Schema:
         return ", ".join(f"{quoted(a.name)} {a.type}" for a in self.attributes)
 
     def find(self, name: str) -> Attribute | None:
-        """The attribute of this name: as written, else ignoring case, as SQL does; None where there is none."""
+        """The attribute of this name, else of a name that differs in case; None if there is none."""
         lowered = name.lower()
         return next((a for a in self if a.name == name), None) or next(
             (a for a in self if a.name.lower() == lowered), None
@@ -142,7 +142,7 @@ class Schema:
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Checks payloads against a schema and turns them into rows; built once a stream, used for every event.
+    """Checks payloads against a schema and turns them into rows; built once per stream, used for every event.
 
     >>> Reader.of(Schema.of("a INTEGER, b VARCHAR")).row({"b": "x", "a": 1})
     (1, 'x')
@@ -157,7 +157,7 @@ class Reader:
         return cls(schema, tuple(checker(attribute) for attribute in schema), frozenset(schema.names))
 
     def row(self, payload: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
-        """The values in schema order; an attribute that a mapping leaves out is NULL."""
+        """The values in schema order; an attribute that a mapping omits is NULL. Raises `TypeMismatch`."""
         values = self._values(payload)
         return tuple(
             [None if value is None else check(value) for check, value in zip(self.checks, values, strict=True)]
@@ -181,25 +181,25 @@ class Reader:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the bridge has columns of this name, so that no attribute and no result can be called so."""
+    """Whether a name is one of the bridge's own columns, so that no attribute or result may have it."""
     return _RESERVED.fullmatch(name) is not None
 
 
 def checker(attribute: Attribute) -> Callable[[Any], Any]:
-    """A function that checks and converts one value (not None) of this attribute, or raises `TypeMismatch`."""
+    """The function that checks and converts a value (not None) of an attribute; it raises `TypeMismatch`."""
     name, kind = attribute.name, attribute.type
     convert = conversion(kind) if is_nested(kind) else scalar_conversion(kind)
 
     def check(value: Any) -> Any:
         try:
             return convert(value)
-        except Within as error:
+        except PartMismatch as error:
             raise TypeMismatch(f"attribute {name!r}, {name}{error.path}: {error.reason}") from None
         except TypeMismatch as error:
-            said = str(error).removeprefix(f"it is {kind}")
-            whole = f" is {kind}" if said != str(error) else ": "
-            raise TypeMismatch(f"attribute {name!r}{whole}{said}") from None
-        except UNFIT:
+            reason = str(error).removeprefix(f"it is {kind}")
+            verb = f" is {kind}" if reason != str(error) else ": "
+            raise TypeMismatch(f"attribute {name!r}{verb}{reason}") from None
+        except CONVERSION_ERRORS:
             raise TypeMismatch(
                 f"attribute {name!r} is {kind}: {value!r} ({type(value).__name__}) does not fit"
             ) from None
@@ -208,12 +208,12 @@ def checker(attribute: Attribute) -> Callable[[Any], Any]:
 
 
 def _attributes_of_text(text: str) -> Iterator[Attribute]:
-    """`a INTEGER, "b c" DECIMAL(10, 2)` (a colon may stand between name and type)."""
-    return (Attribute(*named(part)) for part in parts(text))
+    """The attributes of `a INTEGER, "b c" DECIMAL(10, 2)`; a colon may stand between name and type."""
+    return (Attribute(*name_and_type(part)) for part in split_at_commas(text))
 
 
 def _type_name(kind: Any) -> str:
-    """The type of a mapping's value or a dataclass field: a text, a Python type (also `int | None`), an Arrow type."""
+    """The type that a mapping or a dataclass names: by a text, a Python type (also `int | None`) or an Arrow type."""
     if isinstance(kind, str):
         return kind
     if isinstance(kind, Mapping):
@@ -233,3 +233,23 @@ def _type_name(kind: Any) -> str:
     if type(kind).__module__.startswith("pyarrow"):
         return type_of_arrow(kind)
     raise TypeMismatch(f"unknown type {kind!r}")
+
+
+def relation_schema(columns: Sequence[tuple[str, str]]) -> Schema:
+    """A relation's schema from names and types, which may be reserved names and unknown types here."""
+    attributes = []
+    for name, kind in columns:
+        attribute = object.__new__(Attribute)
+        object.__setattr__(attribute, "name", name)
+        object.__setattr__(attribute, "type", _known_type(kind))
+        attributes.append(attribute)
+    schema = object.__new__(Schema)
+    object.__setattr__(schema, "attributes", tuple(attributes))
+    return schema
+
+
+def _known_type(kind: str) -> str:
+    try:
+        return canonical_type(kind)
+    except TypeMismatch:
+        return "UNKNOWN"

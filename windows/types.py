@@ -1,6 +1,6 @@
-"""Types of attributes by their names: the scalar ones, and those nested of these, as in JSON.
+"""Attribute types by name: scalar types, and types nested of them as in JSON.
 
-`STRUCT(street VARCHAR, zip INTEGER)` is an object, `VARCHAR[]` a list, `MAP(VARCHAR, DOUBLE)` an object of any keys.
+`STRUCT(street VARCHAR, zip INTEGER)` is an object, `VARCHAR[]` a list, `MAP(VARCHAR, DOUBLE)` an object with any keys.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ TYPES = {
     "DATE": "",
     "TIMESTAMP": "DATETIME",
 }
-"""The attribute types and the other names under which they are accepted; `DECIMAL(p, s)` is the ninth."""
+"""The attribute types, each with the other names that are accepted for it; `DECIMAL(p, s)` is the ninth."""
 
 _ALIASES = {alias: name for name, aliases in TYPES.items() for alias in (name, *aliases.split())}
 
 
 class TypeMismatch(ValueError):
-    """A value, type or name that does not fit a schema; the bridge raises it as its own `SchemaError`."""
+    """A value, type or name does not fit a schema; the bridge raises this as a `SchemaError`."""
 
 
 class Struct(NamedTuple):
-    """An object with named parts, each with its type."""
+    """The type of an object: its fields, each with a name and a type."""
 
     fields: tuple[tuple[str, str], ...]
 
@@ -40,13 +40,13 @@ class Struct(NamedTuple):
         return f"STRUCT({', '.join(f'{_field_name(name)} {kind}' for name, kind in self.fields)})"
 
     def find(self, name: str) -> tuple[str, str] | None:
-        """The part of this name: as written, else ignoring case."""
+        """The field of this name, else of a name that differs in case; None if there is none."""
         exact = [field for field in self.fields if field[0] == name]
         return next(iter(exact or [field for field in self.fields if field[0].lower() == name.lower()]), None)
 
 
 class List(NamedTuple):
-    """Values of one type, in their order."""
+    """The type of a list: the type of its elements."""
 
     element: str
 
@@ -55,7 +55,7 @@ class List(NamedTuple):
 
 
 class Map(NamedTuple):
-    """An object whose keys are any texts."""
+    """The type of an object with any texts as keys: the type of its values."""
 
     value: str
 
@@ -65,7 +65,7 @@ class Map(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def shape(text: str) -> Struct | List | Map | None:
-    """How a type is nested, None for a scalar one; the types within are as written.
+    """The structure of a nested type, None for a scalar type; the types within keep their spelling.
 
     >>> shape("STRUCT(street VARCHAR, tags VARCHAR[])[]")
     List(element='STRUCT(street VARCHAR, tags VARCHAR[])')
@@ -79,8 +79,8 @@ def shape(text: str) -> Struct | List | Map | None:
     if found is None:
         return None
     if found[1].upper() == "STRUCT":
-        return Struct(tuple(named(part) for part in parts(found[2])))
-    key, *values = parts(found[2])
+        return Struct(tuple(name_and_type(part) for part in split_at_commas(found[2])))
+    key, *values = split_at_commas(found[2])
     if len(values) != 1 or canonical_type(key) != "VARCHAR":
         raise TypeMismatch(f"{text}: a map reads MAP(VARCHAR, T): its keys are texts")
     return Map(values[0])
@@ -89,7 +89,7 @@ def shape(text: str) -> Struct | List | Map | None:
 _NAMED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s*:?\s*(\S.*)', re.DOTALL)
 
 
-def named(text: str) -> tuple[str, str]:
+def name_and_type(text: str) -> tuple[str, str]:
     """Name and type of `a INTEGER`, `"b c" VARCHAR[]`, `d: DATE`."""
     found = _NAMED.fullmatch(text)
     if found is None:
@@ -97,10 +97,10 @@ def named(text: str) -> tuple[str, str]:
     return (found[1].replace('""', '"') if found[1] else found[2]), found[3].strip()
 
 
-def parts(text: str) -> list[str]:
-    """What commas separate, but for those within parentheses and quotes.
+def split_at_commas(text: str) -> list[str]:
+    """The parts of a text between its commas, apart from commas in parentheses or quotes.
 
-    >>> parts("a DECIMAL(10, 2), b STRUCT(c DATE, d DATE)")
+    >>> split_at_commas("a DECIMAL(10, 2), b STRUCT(c DATE, d DATE)")
     ['a DECIMAL(10, 2)', 'b STRUCT(c DATE, d DATE)']
     """
     found, start, depth = [], 0, 0
@@ -113,7 +113,7 @@ def parts(text: str) -> list[str]:
 
 
 def is_nested(type_name: str) -> bool:
-    """Whether values of a type have parts."""
+    """Whether a type is a STRUCT, a list or a MAP."""
     return shape(type_name) is not None
 
 
@@ -130,7 +130,10 @@ def scalars_of(type_name: str) -> Iterator[str]:
 
 
 def canonical_type(text: str) -> str:
-    """The one spelling of a type's name: `Integer` → `INTEGER`, `varchar(20)` → `VARCHAR`.
+    """The canonical spelling of a type: `Integer` → `INTEGER`, `varchar(20)` → `VARCHAR`.
+
+    Raises:
+        TypeMismatch: if there is no such type.
 
     >>> canonical_type("decimal(10,2)"), canonical_type("struct(street text, tags text[])")
     ('DECIMAL(10, 2)', 'STRUCT(street VARCHAR, tags VARCHAR[])')
@@ -158,23 +161,23 @@ def canonical_type(text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """`name` as SQL writes it: as it is where that is safe, else in double quotes."""
+    """A name in SQL: in double quotes unless it is a plain lower-case word."""
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
-def is_text(value: str) -> bool:
-    """Whether every database can hold it as a name: no lone surrogate, no NUL."""
+def is_storable(value: str) -> bool:
+    """Whether every database can store a text: it has no lone surrogate and no NUL."""
     return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def decimal_size(type_name: str) -> tuple[int, int] | None:
-    """Precision and scale of `DECIMAL(p, s)`, None for any other type."""
+    """The precision and scale of `DECIMAL(p, s)`; None for other types."""
     match = re.fullmatch(r"DECIMAL\((\d+), (\d+)\)", type_name)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def type_of_value(value: Any) -> str | None:
-    """The attribute type of a Python value; None for NULL, and for what is of no such type.
+    """The attribute type of a Python value; None for None, and for other classes.
 
     >>> type_of_value(True), type_of_value(1), type_of_value(datetime.date(2024, 2, 29)), type_of_value(None)
     ('BOOLEAN', 'BIGINT', 'DATE', None)
@@ -187,7 +190,7 @@ def type_of_value(value: Any) -> str | None:
 
 
 def type_of_arrow(kind: Any) -> str:
-    """The attribute type that holds every value of an Arrow type."""
+    """The attribute type that holds every value of an Arrow type. Raises `TypeMismatch` if there is none."""
     text = str(kind)
     if text.startswith("dictionary"):
         return type_of_arrow(kind.value_type)
@@ -218,13 +221,13 @@ def _field_name(name: str) -> str:
 
 
 def _distinct(fields: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    """The parts of an object, if each can be found by its name."""
+    """The fields of an object. Raises `TypeMismatch` for names that are not distinct, or cannot be written."""
     lowered = [name.lower() for name, _ in fields]
     for name, _ in fields:
         if lowered.count(name.lower()) > 1:
             raise TypeMismatch(
                 f"two parts of an object are called {name!r}: names that differ only in case are one name"
             )
-        if re.search(r'["\\]', name) or not name.isprintable() or not is_text(name):
+        if re.search(r'["\\]', name) or not name.isprintable() or not is_storable(name):
             raise TypeMismatch(f"{name!r} cannot be the name of a part of an object")
     return fields

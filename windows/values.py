@@ -1,7 +1,6 @@
-"""Values of attributes: checked, converted to what their types hold, and as JSON where a database has no nested types.
+"""Values of attributes: their check, their conversion, and their JSON for databases without nested types.
 
-The JSON of a value is always the same text: all parts of an object in their types' order, the keys of a map sorted. So
-equal values are equal texts.
+Equal values have equal JSON: objects have all their fields in the type's order, maps have their keys sorted.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from typing import Any
 from windows.types import List, Map, Struct, TypeMismatch, decimal_size, shape
 
 Convert = Callable[[Any], Any]
-"""What becomes of a value that is not NULL."""
+"""Converts a value that is not NULL."""
 
-UNFIT = (TypeError, ValueError, ArithmeticError)
-"""What conversions of scalar values raise."""
+CONVERSION_ERRORS = (TypeError, ValueError, ArithmeticError)
+"""The errors that conversions of scalar values raise."""
 
 _INTEGER_BITS = {"SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 
 
-class Within(TypeMismatch):
-    """A value that does not fit, somewhere within another one: `path` says where, `.street`, `[2]`."""
+class PartMismatch(TypeMismatch):
+    """A part of a nested value does not fit; `path` is its place, `.street` or `[2]`."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -35,7 +34,7 @@ class Within(TypeMismatch):
 
 
 def conversion(kind: str) -> Convert:
-    """A function that checks and converts a value (not None) of a type; it raises `TypeMismatch`, or `Within` for parts.
+    """The function that checks and converts a value (not None) of a type; it raises `TypeMismatch`.
 
     >>> conversion("STRUCT(street VARCHAR, tags VARCHAR[])")({"tags": ("a", None)})
     {'street': None, 'tags': ['a', None]}
@@ -54,14 +53,14 @@ def conversion(kind: str) -> Convert:
             return plain(value)
         except TypeMismatch:
             raise
-        except UNFIT:
+        except CONVERSION_ERRORS:
             raise _unfit(kind, value) from None
 
     return convert
 
 
 def scalar_conversion(kind: str) -> Convert:
-    """The same for a scalar type; what does not fit raises any of `TypeMismatch` and `UNFIT`."""
+    """The same for a scalar type; it raises `TypeMismatch` or any of `CONVERSION_ERRORS`."""
     return _CONVERSIONS.get(kind) or _to_decimal(*typing.cast("tuple[int, int]", decimal_size(kind)))
 
 
@@ -81,7 +80,7 @@ def _to_struct(kind: str, fields: Sequence[tuple[str, str]]) -> Convert:
             raise _unfit(kind, value)
         if not known.issuperset(value):
             wrong = next(name for name in value if name not in known)
-            raise Within(f".{wrong}", f"there is no such part; it is {kind}")
+            raise PartMismatch(f".{wrong}", f"there is no such part; it is {kind}")
         return {name: _part(f".{name}", part, value.get(name)) for name, part in converts}
 
     return convert
@@ -116,22 +115,22 @@ def _to_map(kind: str, of: str) -> Convert:
 
 
 def _part(path: str, convert: Convert, value: Any) -> Any:
-    """A converted part; what is wrong in it has its path."""
+    """A converted part; errors within it get its path."""
     if value is None:
         return None
     try:
         return convert(value)
-    except Within as error:
-        raise Within(path + error.path, error.reason) from None
+    except PartMismatch as error:
+        raise PartMismatch(path + error.path, error.reason) from None
     except TypeMismatch as error:
-        raise Within(path, str(error)) from None
+        raise PartMismatch(path, str(error)) from None
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------
 
 
 def json_writer(kind: str) -> Convert:
-    """A function that writes a checked value of a nested type as JSON.
+    """The function that writes a checked value of a nested type as JSON.
 
     >>> json_writer("STRUCT(street VARCHAR, at DATE[])")({"street": "é", "at": [datetime.date(2024, 2, 29)]})
     '{"street":"é","at":["2024-02-29"]}'
@@ -141,14 +140,14 @@ def json_writer(kind: str) -> Convert:
     def text(value: Any) -> str:
         try:
             return write(value)
-        except Within as error:
+        except PartMismatch as error:
             raise TypeMismatch(f"{error.path}: {error.reason}") from None
 
     return text
 
 
 def json_reader(kind: str) -> Convert:
-    """A function that reads JSON of a nested type: a text, or what a driver has made of it.
+    """The function that reads the JSON of a nested type, as a text or as parsed by a driver.
 
     >>> json_reader("STRUCT(street VARCHAR, at DATE[])")('{"street":"é","at":["2024-02-29"]}')
     {'street': 'é', 'at': [datetime.date(2024, 2, 29)]}
@@ -178,13 +177,13 @@ def _or_null(kind: str) -> Callable[[Any], str]:
 
 def _text(value: str) -> str:
     if "\0" in value:
-        raise Within("", f"{value!r}: JSON of this database holds no NUL: leave it out, or use DuckDB")
+        raise PartMismatch("", f"{value!r}: JSON of this database holds no NUL: leave it out, or use DuckDB")
     return json.dumps(value, ensure_ascii=False)
 
 
 def _double(value: float) -> str:
     if not math.isfinite(value):
-        raise Within("", f"JSON has no {value}: push NULL, or use DuckDB")
+        raise PartMismatch("", f"JSON has no {value}: push NULL, or use DuckDB")
     return repr(value)
 
 
@@ -195,7 +194,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 
 
 def timestamp_text(value: datetime.datetime) -> str:
-    """A time as texts of it compare: always with microseconds."""
+    """A timestamp as text, always with microseconds, so that texts compare as timestamps do."""
     return value.isoformat(sep=" ", timespec="microseconds")
 
 
@@ -235,7 +234,7 @@ def _to_boolean(value: Any) -> bool:
 
 
 def _is_boolean(value: Any) -> bool:
-    """Whether it is Python's or NumPy's."""
+    """Whether a value is a boolean of Python or NumPy."""
     return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
 
 
@@ -262,7 +261,7 @@ def _to_double(value: Any) -> float:
 def _to_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
-    value.encode()  # a lone surrogate is no text: refused here, not by the database later
+    value.encode()  # refuses a lone surrogate here, not later in the database
     return str(value)
 
 

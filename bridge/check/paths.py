@@ -12,7 +12,7 @@ from typing import cast
 from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
-from windows.nested import is_part, kind_of, part, typed
+from windows.nested import is_part, kind_of, step_into, with_type
 from windows.types import List, Struct, shape
 
 Step = str | int
@@ -98,11 +98,11 @@ def _part(node: exp.Expr, find: Callable[[exp.Column], Found]) -> exp.Expr:
     names = [column.sql()]
     for step in reversed(list(_below(node))[:-1]):
         names.append(_text(step))
-        stepped = part(value, kind, _step(step))
+        stepped = step_into(value, kind, _step(step))
         if stepped is None:
             raise QueryError(_complaint(step, kind, names), position=_place(step))
         value, kind = stepped
-    result = typed(value, kind)
+    result = with_type(value, kind)
     for made in (result, value):
         made.meta.update({WRITTEN: "".join(names), "start": _place(node)})
     return result

@@ -26,7 +26,7 @@ from bridge.rewrite.variants import StatementWriter, Variants
 from bridge.stores.outbox import Outbox
 from bridge.stores.store import Stores, Unreachable
 from windows.databases import Database
-from windows.schema import Attribute, Reader, Schema, is_text
+from windows.schema import Attribute, Reader, Schema, is_storable
 
 
 @dataclasses.dataclass
@@ -174,7 +174,7 @@ class Catalogue:
 
     def free(self, name: str) -> str:
         """The name, if nothing has it yet."""
-        if not isinstance(name, str) or not name.strip() or not is_text(name):
+        if not isinstance(name, str) or not name.strip() or not is_storable(name):
             raise SchemaError(f"{name!r} cannot be a name")
         kinds: dict[str, Collection[str]] = {
             "stream": [*self.streams, *self.declarations.event_types.variants], "query": self.queries, "script": self.scripts,

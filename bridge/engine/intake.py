@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bridge.engine.catalogue import StreamEntry
 from bridge.errors import OrderError, SchemaError
 from bridge.sources.arrow import as_arrow, milliseconds
-from windows.arrow import arrow_type, conformed, joined, values_of
+from windows.arrow import arrow_type, conformed_to, single_chunk, values_of
 from windows.databases import Database
 from windows.schema import Attribute, TypeMismatch
 from windows.types import is_nested
@@ -296,11 +296,11 @@ def _cast(column: Any, attribute: Attribute, before: int) -> Any:
 def _nested(column: Any, attribute: Attribute, before: int) -> Any:
     """The column in a nested type. Raises SchemaError with the number of the wrong row."""
     try:
-        return conformed(column, attribute)
+        return conformed_to(column, attribute)
     except TypeMismatch:
         for place in range(len(column)):
             try:
-                conformed(column.slice(place, 1), attribute)
+                conformed_to(column.slice(place, 1), attribute)
             except TypeMismatch as error:
                 raise SchemaError(f"row {before + place + 1}: {error}") from None
         raise
@@ -372,7 +372,7 @@ def _times(column: Any, name: str, before: int) -> Any:
         raise SchemaError(f"row {row}: the timestamp in {name!r} is missing")
     if len(column) == 0:
         return column
-    combined = joined(column)
+    combined = single_chunk(column)
     times = combined.to_numpy()
     back = times[1:] < times[:-1]
     if back.any():

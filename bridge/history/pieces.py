@@ -21,7 +21,7 @@ from bridge.query.epl_columns import Enumeration
 from bridge.query.nodes import Node
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
 from bridge.rewrite.write_requests import WriteRequests
-from windows.nested import part_of
+from windows.nested import nested_part
 from windows.schema import Attribute
 from windows.sql import conjuncts
 from windows.types import Struct, is_nested, shape
@@ -323,7 +323,7 @@ def _path(node: exp.Expr) -> Path:
     """The path of a column or a part of one; () for any other expression."""
     if isinstance(node, exp.Column):
         return (node.name,)
-    part = part_of(node)
+    part = nested_part(node)
     if part is None or not isinstance(part.base, exp.Column):
         return ()
     steps = tuple(step for step in part.steps if isinstance(step, str))

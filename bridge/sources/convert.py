@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.sources.arrow import EARLIEST, LATEST
-from windows.arrow import arrow_type, conformed, is_nested, joined
+from windows.arrow import arrow_type, conformed_to, is_nested, single_chunk
 from windows.schema import Attribute, TypeMismatch
 
 Array = Any
@@ -32,7 +32,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 def plain_array(column: Array) -> Array:
     """A column as one array, without dictionary encoding, its text of the type `string`."""
-    whole = joined(column)
+    whole = single_chunk(column)
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)
     return whole.cast(pa.string()) if is_text(whole.type) else whole
@@ -47,7 +47,7 @@ def to_attribute(column: Array, attribute: Attribute) -> Array:
     values, target = plain_array(column), arrow_type(attribute.type)
     if is_nested(attribute.type) and is_convertible(values.type, attribute):
         try:
-            return conformed(values, attribute)
+            return conformed_to(values, attribute)
         except TypeMismatch as error:
             raise Unfit(str(error)) from None
     if is_text(values.type) and attribute.type == "TIMESTAMP":

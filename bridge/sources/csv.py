@@ -24,7 +24,7 @@ from bridge.sources.block import Block, Fault
 from bridge.sources.convert import Array
 from bridge.sources.layout import Conversion, Layout
 from bridge.sources.text import Bytes, TextReader, line_ends
-from windows.arrow import arrow_type, joined
+from windows.arrow import arrow_type, single_chunk
 
 _BOOLEANS = pa.array([None, "true", "True", "TRUE", "1", "false", "False", "FALSE", "0"])
 _CONVERT: dict[str, Any] = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
@@ -129,7 +129,7 @@ class CsvBlock(Block):
             return {name: pa.nulls(0, kind) for name, kind in types.items()}
         options = arrow_csv.ConvertOptions(column_types=types, include_columns=[*types], **_CONVERT)
         table = self.reader.parse(data, options)
-        return {name: joined(table.column(name)) for name in types}
+        return {name: single_chunk(table.column(name)) for name in types}
 
     @functools.cached_property
     def _rows(self) -> list[re.Match[bytes]]:

@@ -17,8 +17,7 @@ from bridge.sources.source import open_file
 from bridge.sources.tables import ParquetReader
 from windows.arrow import arrow_type, values_of
 from windows.databases import Database, Refused
-from windows.databases.base import schema_of
-from windows.schema import Attribute, Schema, TypeMismatch, type_of_arrow
+from windows.schema import Attribute, Schema, TypeMismatch, relation_schema, type_of_arrow
 
 NULLS = tuple(csv.ConvertOptions().null_values or ())
 """Words for NULL in a relation's columns that are not text, such as NA."""
@@ -37,7 +36,7 @@ def create_relation(database: Database, name: str, data: Any) -> None:
 def copy_table(database: Database, name: str, rows: pa.Table) -> None:
     """Creates the table `name` with the rows of another database's table, whose columns may have any names."""
     kinds = [(field.name, type_of_arrow(field.type)) for field in rows.schema]
-    _create_table(database, name, schema_of(kinds), rows)
+    _create_table(database, name, relation_schema(kinds), rows)
 
 
 def _create_table(database: Database, name: str, schema: Schema, whole: pa.Table) -> None:

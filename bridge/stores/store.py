@@ -13,7 +13,7 @@ from bridge.errors import NameTaken, QueryError, SchemaError, nearest
 from bridge.stores.statement import Sql, joined, places
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PARAMETER
-from windows.schema import is_text
+from windows.schema import is_storable
 from windows.sql import aliased, column_of
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 30.0
@@ -117,7 +117,7 @@ class Stores:
 
     def add(self, name: str, target: Any) -> Store:
         """Registers a store; it must answer now."""
-        if not isinstance(name, str) or not name.strip() or not is_text(name):
+        if not isinstance(name, str) or not name.strip() or not is_storable(name):
             raise SchemaError(f"{name!r} cannot be a name")
         if name.lower() in self.known:
             raise NameTaken(f"there is a data store {name!r} already")

@@ -1,4 +1,4 @@
-"""The databases a bridge runs on, found by URL."""
+"""The databases that a bridge runs on, opened by URL."""
 
 from __future__ import annotations
 
@@ -17,9 +17,18 @@ _READS = "a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+
 
 
 def open_database(target: Any = "duckdb://") -> Database:
-    """The database of a URL (`duckdb://`, `duckdb:///file`, any SQLAlchemy URL), an Engine, or a DuckDB connection.
+    """Opens a database.
 
-    Drivers are imported here, when one is wanted, and not before.
+    Drivers are imported here, when they are needed.
+
+    Args:
+        target: `duckdb://` (in memory), `duckdb:///file`, any SQLAlchemy URL or engine, or a DuckDB connection.
+
+    Raises:
+        Refused: if the URL or its driver is unknown, or the database cannot be opened.
+
+    >>> open_database("sqlite://").fetch("SELECT 1 + 1")
+    [(2,)]
     """
     if isinstance(target, Database):
         return target
@@ -45,7 +54,7 @@ def _alchemy(target: Any) -> Database:
     except ImportError as error:
         raise Refused(f"{error}{_install(error.name)}", _without_password(target)) from None
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
-        raise Refused(_meant(str(target)) or f"{error} ({_READS})", _without_password(target)) from None
+        raise Refused(_hint(str(target)) or f"{error} ({_READS})", _without_password(target)) from None
     match engine.dialect.name:
         case "sqlite":
             from windows.databases.sqlite import SQLite
@@ -62,10 +71,10 @@ def _alchemy(target: Any) -> Database:
     return Alchemy(engine)
 
 
-def _meant(url: str) -> str:
-    """What to write for a URL that SQLAlchemy has no name for; nothing where that is not known.
+def _hint(url: str) -> str:
+    """A hint for a URL whose scheme SQLAlchemy does not know; empty if there is none.
 
-    >>> _meant("postgres://me@host/app")
+    >>> _hint("postgres://me@host/app")
     'for postgres:// write postgresql+psycopg://'
     """
     begin = url.partition("://")[0]
@@ -73,7 +82,7 @@ def _meant(url: str) -> str:
 
 
 def _install(driver: str | None) -> str:
-    """The command that brings a driver, where an extra has it.
+    """The command that installs a driver, if an extra has it.
 
     >>> _install("psycopg")
     ": pip install 'cep-bridge[postgresql]'"
@@ -95,8 +104,11 @@ def _without_password(target: object) -> str:
 
 
 def _engine(url: sa.URL) -> sa.Engine:
-    """The engine of a URL. Any thread may use a SQLite connection, as the bridge lets in one at a time; and Python's
-    SQLite keeps only 128 statements prepared unless told otherwise."""
+    """The engine of a URL.
+
+    A SQLite connection may be used by any thread, as the bridge admits one at a time. Python's driver keeps only 128
+    prepared statements by default.
+    """
     import sqlalchemy as sa
 
     if url.get_backend_name() != "sqlite":

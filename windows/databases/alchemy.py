@@ -1,4 +1,4 @@
-"""Any database SQLAlchemy knows: its engine gives the connection, the driver's cursor runs the rendered statements."""
+"""Any database that SQLAlchemy knows: its engine gives the connection, the driver's cursor runs the statements."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from windows.databases.base import Convert, Database, Refused, Row, scale_of, schema_of
-from windows.schema import Attribute, Schema
+from windows.databases.base import Convert, Database, Refused, Row, scale_of
+from windows.schema import Attribute, Schema, relation_schema
 from windows.types import is_nested
 from windows.values import json_reader, json_writer
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PYTHON: dict[str, Convert] = {"BOOLEAN": bool, "SMALLINT": int, "INTEGER": int, "BIGINT": int, "DOUBLE": float}
 
 _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
-"""sqlglot's names where they differ from SQLAlchemy's."""
+"""sqlglot's names of dialects, where they differ from SQLAlchemy's."""
 
 
 class Alchemy(Database):
@@ -48,13 +48,13 @@ class Alchemy(Database):
             raise self._refused(error, sql) from None
 
     arrow_types: ClassVar[Mapping[int, str]] = {}
-    """Arrow's names of the driver's type codes; "decimal" of those for sums, too."""
+    """Arrow's type names by the driver's type codes; "decimal" for codes that sums of integers have, too."""
 
     def fetch(self, sql: str) -> list[Row]:
         self.execute(sql)
         try:
             return list(self._cursor.fetchall())
-        except self._errors as error:  # some databases compute a row when it is asked for
+        except self._errors as error:  # some databases compute rows only now
             raise self._refused(error, sql) from None
 
     def columns_of(self, sql: str) -> list[str]:
@@ -62,7 +62,7 @@ class Alchemy(Database):
         return [column[0] for column in self._cursor.description]
 
     def fetch_arrow(self, sql: str) -> pa.Table | None:
-        """In the types that the answer's columns have, where these are known."""
+        """In the types of the result's columns; None if the driver's type codes are unknown."""
         if not self.arrow_types:
             return None
         import pyarrow as pa
@@ -71,7 +71,7 @@ class Alchemy(Database):
         described = self._cursor.description
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)
         kinds = [self.arrow_types.get(column[1]) for column in described]
-        arrays = [typed(values, kind) for values, kind in zip(columns, kinds, strict=True)]
+        arrays = [arrow_array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
         return pa.Table.from_arrays(arrays, names=[column[0] for column in described])
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
@@ -83,7 +83,7 @@ class Alchemy(Database):
 
     @property
     def placeholder(self) -> str:  # type: ignore[override]
-        """The driver's own."""
+        """The driver's own placeholder."""
         return self._mark("a statement with parameters")
 
     def fetch_bound(self, sql: str, values: Sequence[Any]) -> list[Row]:
@@ -106,11 +106,11 @@ class Alchemy(Database):
     nested_type: ClassVar[str | None] = "TEXT"
 
     def encoder(self, attribute: Attribute) -> Convert | None:
-        """Nested values are JSON."""
+        """Nested values are written as JSON."""
         return json_writer(attribute.type) if is_nested(attribute.type) else None
 
     def decoder(self, type_name: str) -> Convert | None:
-        """Sums of whole numbers and averages are decimals in many databases, truth values numbers."""
+        """Many databases give decimals for sums of integers and averages, and numbers for booleans."""
         if is_nested(type_name):
             return json_reader(type_name)
         scale = scale_of(type_name)
@@ -126,7 +126,7 @@ class Alchemy(Database):
             columns = inspector.get_columns(table, schema=schema[-1] if schema else None)
         except SQLAlchemyError:
             return None
-        return schema_of([(column["name"], str(column["type"])) for column in columns])
+        return relation_schema([(column["name"], str(column["type"])) for column in columns])
 
     def table_names(self) -> list[str]:
         inspector = sa.inspect(self.engine)
@@ -136,26 +136,26 @@ class Alchemy(Database):
         """The driver opens a transaction with the first statement."""
 
     def commit(self) -> None:
-        self._asked(self.connection.commit)
+        self._call(self.connection.commit)
 
     def rollback(self) -> None:
-        self._asked(self.connection.rollback)
+        self._call(self.connection.rollback)
 
     def close(self) -> None:
-        """Also where the connection is lost, or was closed by somebody else."""
+        """Also if the connection is lost, or was closed elsewhere."""
         with contextlib.suppress(SQLAlchemyError, self._errors):
             self._cursor.close()
             self.connection.close()
 
-    def _asked(self, do: Callable[[], object]) -> None:
-        """Does something over the connection; what goes wrong is an error of ours."""
+    def _call(self, function: Callable[[], object]) -> None:
+        """Calls a function of the driver; its errors become `Refused`."""
         try:
-            do()
+            function()
         except self._errors as error:
             raise self._refused(error) from None
 
     def _refused(self, error: Exception, sql: str = "") -> Refused:
-        """What the driver raised, in an error of ours."""
+        """The driver's error as `Refused`."""
         return Refused(error, sql)
 
     _overflows: ClassVar[tuple[type[Exception], ...]] = (OverflowError,)
@@ -173,8 +173,8 @@ class Alchemy(Database):
         return sql
 
 
-def typed(values: Sequence[Any], kind: str | None) -> Any:
-    """An array of this type. Decimals without a fraction are sums of whole numbers; what does not fit has its own type."""
+def arrow_array(values: Sequence[Any], kind: str | None) -> Any:
+    """An Arrow array of a type, else of the type the values have. Decimals without fractions are sums of integers."""
     import pyarrow as pa
 
     if kind == "decimal":
@@ -190,7 +190,7 @@ def typed(values: Sequence[Any], kind: str | None) -> Any:
 
 
 def decimal_of(scale: int) -> Convert:
-    """Numbers as decimals of so many digits after the point."""
+    """The function that turns numbers into decimals with `scale` digits after the point."""
     unit = decimal.Decimal(1).scaleb(-scale)
     context = decimal.Context(prec=80)
 
@@ -200,12 +200,12 @@ def decimal_of(scale: int) -> Convert:
     return decode
 
 
-def spelled(kind: str, dialect: str) -> str:
-    """A type as the database's catalogue has it in the words that every database's types are known by.
+def standard_type(kind: str, dialect: str) -> str:
+    """A type of the database's catalogue in standard SQL.
 
-    A NUMERIC without a size has as many digits as each value wants, which is none of our types.
+    A NUMERIC without a size has as many digits as each value needs, so none of the bridge's types fits.
 
-    >>> spelled("character varying(20)", "postgres"), spelled("timestamp without time zone", "postgres")
+    >>> standard_type("character varying(20)", "postgres"), standard_type("timestamp without time zone", "postgres")
     ('VARCHAR(20)', 'TIMESTAMP')
     """
     if kind == "numeric":
@@ -217,12 +217,12 @@ def spelled(kind: str, dialect: str) -> str:
 
 
 def as_double(value: exp.Expr) -> exp.Expr:
-    """The value as a DOUBLE."""
+    """`CAST(value AS DOUBLE)`."""
     return exp.Cast(this=value.copy(), to=exp.DataType.build("DOUBLE"))
 
 
-def take_doubles(call: exp.Expr) -> None:
-    """Makes an aggregate one over doubles."""
+def aggregate_doubles(call: exp.Expr) -> None:
+    """Casts the values of an aggregate to DOUBLE, in place."""
     if isinstance(call.this, exp.Distinct):
         call.this.set("expressions", [as_double(value) for value in call.this.expressions])
     else:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlglot import Dialect, ErrorLevel, exp
 
-from windows.nested import FieldValue, Part, is_nested_null, made, part_of
-from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, decimal_size, type_of_arrow
+from windows.nested import FieldValue, NestedPart, constructor_of, is_nested_null, nested_part
+from windows.schema import Attribute, Schema, decimal_size, type_of_arrow
 from windows.types import is_nested
 
 if TYPE_CHECKING:
@@ -250,11 +250,11 @@ class Database(abc.ABC):
 
     def _nested(self, node: exp.Expr) -> exp.Expr | None:
         """A node about nested values, rewritten over JSON; None for any other node."""
-        if (found := part_of(node)) is not None:
+        if (found := nested_part(node)) is not None:
             return self.json_part(found._replace(base=found.base.transform(self.adapt)))
         if isinstance(node, exp.ArraySize):
             return self.json_length(node.this.transform(self.adapt))
-        if (making := made(node)) is not None:
+        if (making := constructor_of(node)) is not None:
             order = [each.transform(self.adapt) for each in making.order]
             if making.element is not None:
                 return self.json_list(making.element.transform(self.adapt), making.kind, order)
@@ -264,7 +264,7 @@ class Database(abc.ABC):
             return exp.Cast(this=node.this.transform(self.adapt), to=kind)
         return None
 
-    def json_part(self, part: Part) -> exp.Expr:
+    def json_part(self, part: NestedPart) -> exp.Expr:
         """A part of a nested value that is stored as JSON, in its own type; the base is adapted already."""
         raise NotImplementedError
 
@@ -371,19 +371,6 @@ def neutralize(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def schema_of(columns: Sequence[tuple[str, str]]) -> Schema:
-    """A relation's schema from names and types, which may be reserved names and unknown types here."""
-    attributes = []
-    for name, kind in columns:
-        attribute = object.__new__(Attribute)
-        object.__setattr__(attribute, "name", name)
-        object.__setattr__(attribute, "type", _known_type(kind))
-        attributes.append(attribute)
-    schema = object.__new__(Schema)
-    object.__setattr__(schema, "attributes", tuple(attributes))
-    return schema
-
-
 def scale_of(type_name: str) -> int | None:
     """The digits after the point of a DECIMAL type; None for other types."""
     size = decimal_size(type_name)
@@ -398,10 +385,3 @@ def _as_mark(node: exp.Expr) -> exp.Expr:
 
 def _is_zero(value: exp.Expression) -> bool:
     return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0
-
-
-def _known_type(kind: str) -> str:
-    try:
-        return canonical_type(kind)
-    except TypeMismatch:
-        return "UNKNOWN"

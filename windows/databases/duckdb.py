@@ -1,4 +1,4 @@
-"""DuckDB through its native driver: bulk from Arrow, results to Arrow."""
+"""DuckDB through its native driver: events from Arrow, results to Arrow."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import duckdb
 from sqlglot import exp
 
-from windows.databases.base import Database, Elements, Refused, Row, schema_of, table_of
+from windows.databases.base import Database, Elements, Refused, Row, table_of
 from windows.nested import call, is_part
-from windows.schema import Schema
+from windows.schema import Schema, relation_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BULK = 64
-"""From so many rows on, Arrow is faster than binding row by row."""
+BULK_ROWS = 64
+"""The number of rows from which Arrow is faster than binding row by row."""
 
 
-KEPT = 1_000
-"""So many parsed statements are kept at most."""
+STATEMENT_LIMIT = 1_000
+"""The number of parsed statements that are kept at most."""
 
-_CLAIMED: weakref.WeakValueDictionary[str, DuckDB] = weakref.WeakValueDictionary()
-"""The files that bridges of this process are at work in."""
+_LOCKED: weakref.WeakValueDictionary[str, DuckDB] = weakref.WeakValueDictionary()
+"""The open files of this process's bridges."""
 
 
 class DuckDB(Database):
-    """`duckdb://` (in memory), `duckdb:///file`, or a connection the caller has."""
+    """`duckdb://` (in memory), `duckdb:///file`, or an open connection."""
 
     dialect: ClassVar[str] = "duckdb"
     title: ClassVar[str] = "DuckDB"
@@ -54,12 +54,12 @@ class DuckDB(Database):
         if self._owned:
             self._join_by_ranges()
         self._statements: dict[str, Any] = {}
-        self._trusts = True
-        self._sorts = False
+        self._uses_statistics = True
+        self._sorts_for_asof = False
 
     def _join_by_ranges(self) -> None:
-        """Beside a sub-query that DuckDB computes once for two uses, it joins by one bound of a range, in quadratic time."""
-        with contextlib.suppress(duckdb.Error):  # one without such sub-queries
+        """Disables shared sub-queries: beside one, DuckDB joins by one bound of a range, in quadratic time."""
+        with contextlib.suppress(duckdb.Error):  # an older version without them
             ((already,),) = self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
             disabled = {"common_subplan", *filter(None, already.split(","))}
             self.connection.execute("SET disabled_optimizers = ?", [",".join(sorted(disabled))])
@@ -79,7 +79,7 @@ class DuckDB(Database):
         except duckdb.Error as error:
             raise Refused(error, sql) from None
         for place, kind in enumerate(relation.types):
-            if kind == "HUGEINT":  # sums of whole numbers; Arrow has no integer so wide
+            if kind == "HUGEINT":  # sums of integers; Arrow has no integers of 128 bits
                 with contextlib.suppress(pa.ArrowInvalid):
                     narrow = table.column(place).cast(pa.int64())
                     table = table.set_column(place, table.field(place).name, narrow)
@@ -89,7 +89,7 @@ class DuckDB(Database):
         return [column[0] for column in self._run(f"SELECT * FROM ({sql}) LIMIT 0").description or []]
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
-        if len(rows) >= BULK:
+        if len(rows) >= BULK_ROWS:
             self._insert_bulk(table, rows)
             return
         sql = f"INSERT INTO {table} VALUES ({', '.join('?' * width)})"
@@ -138,7 +138,7 @@ class DuckDB(Database):
             raise Refused(error) from None
 
     def relation(self, name: str) -> Schema | None:
-        """Only what is there is described: an error would end the transaction."""
+        """Only an existing table is described: an error would end the transaction."""
         sql = "SELECT 1 FROM information_schema.tables WHERE lower(table_name) = lower(?) LIMIT 1"
         if not self.connection.execute(sql, [table_of(name).name]).fetchall():
             return None
@@ -146,7 +146,7 @@ class DuckDB(Database):
             rows = self.connection.execute(f"DESCRIBE {table_of(name).sql('duckdb')}").fetchall()
         except duckdb.Error:
             return None
-        return schema_of([(row[0], row[1]) for row in rows])
+        return relation_schema([(row[0], row[1]) for row in rows])
 
     def unique_keys(self, name: str) -> list[set[str]]:
         sql = (
@@ -176,29 +176,29 @@ class DuckDB(Database):
         return Elements(rows.as_(alias, quoted=True), value, place)
 
     def acquire_lock(self) -> None:
-        """DuckDB keeps other processes from a file; bridges of this one know each other."""
+        """DuckDB locks a file for other processes; the bridges of this process know each other."""
         found = self.fetch("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
         path = next((path for (path,) in found if path), None)
         if path is None:
             return  # in memory
-        if path in _CLAIMED:
+        if path in _LOCKED:
             raise Refused(f"another bridge is at work in {path}: close it, or give this one another file")
-        _CLAIMED[path] = self
+        _LOCKED[path] = self
 
     def reclaim_space(self) -> None:
-        """Deleted rows are scanned until a checkpoint; one that other transactions do not allow can wait."""
+        """Deleted rows are scanned until a checkpoint. If other transactions prevent one, it can wait."""
         with contextlib.suppress(duckdb.Error):
             self.connection.execute("CHECKPOINT")
 
     def close(self) -> None:
-        for path in [path for path, holder in _CLAIMED.items() if holder is self]:
-            del _CLAIMED[path]
+        for path in [path for path, holder in _LOCKED.items() if holder is self]:
+            del _LOCKED[path]
         if self._owned:
             self.connection.close()
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Cast) and is_part(node.this):
-            node = cast("exp.Expr", node.this)  # it has its type
+            node = cast("exp.Expr", node.this)  # a part has its type in DuckDB
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.name and "e" not in node.name.lower():
             return exp.Literal.number(node.name + "e0")  # 1.5 is a DECIMAL in DuckDB, a DOUBLE elsewhere
         if isinstance(node, (exp.If, exp.Nullif)) and any(_is_text(branch) for branch in node.args.values()):
@@ -208,19 +208,20 @@ class DuckDB(Database):
         return super().adapt(node)
 
     def _distrust_statistics(self) -> None:
-        """DuckDB 2.0.0 forgets of `CASE WHEN a > 5 THEN 'x' END` that it can be NULL: `… IN ('x', 'y')` then always holds,
-        and `… <> 'y'` is an internal error. Without this optimizer it is right, and big batches a tenth slower.
+        """Disables an optimizer: DuckDB 2.0.0 takes `CASE WHEN a > 5 THEN 'x' END` for never NULL.
+
+        Then `… IN ('x', 'y')` is always true, and `… <> 'y'` an internal error. Big batches get slower by a tenth.
         """
-        if self._trusts:
-            self._trusts = False
+        if self._uses_statistics:
+            self._uses_statistics = False
             (known,) = self.connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0]
             names = [name for name in (known or "").split(",") if name]
             self.connection.execute(f"SET disabled_optimizers = '{','.join([*names, 'statistics_propagation'])}'")
 
     def _sort_for_asof(self) -> None:
-        """An ASOF JOIN of a table that was just filled would compare all rows with all: it is taken for a small one."""
-        if not self._sorts:
-            self._sorts = True
+        """Makes ASOF joins sort: a table that was just filled is taken for small, and would be joined by nested loops."""
+        if not self._sorts_for_asof:
+            self._sorts_for_asof = True
             self.connection.execute("SET asof_loop_join_threshold = 0")
 
     def is_aggregate(self, function: str) -> bool:
@@ -246,17 +247,17 @@ class DuckDB(Database):
             raise Refused(error, sql) from None
 
     def _prepared(self, sql: str) -> Any:
-        """The parsed statement, kept: a fifth of a small statement's time is its parsing."""
+        """The parsed statement, which is kept: parsing takes a fifth of a small statement's time."""
         statement = self._statements.get(sql)
         if statement is None:
-            if len(self._statements) >= KEPT:
-                self._statements.clear()  # a text with a time or an answer in it does not come again
+            if len(self._statements) >= STATEMENT_LIMIT:
+                self._statements.clear()  # texts with literals of one push do not recur
             found = self.connection.extract_statements(sql)
             statement = self._statements[sql] = found[0] if len(found) == 1 else sql
         return statement
 
 
 def _is_text(value: Any) -> bool:
-    """Whether this is a text that is always the same, written out or computed of such: `'x' || 'y'`."""
+    """Whether a value is a constant text: a literal, or computed of literals as in `'x' || 'y'`."""
     texts = isinstance(value, exp.Expr) and any(literal.is_string for literal in value.find_all(exp.Literal))
     return texts and value.find(exp.Column) is None

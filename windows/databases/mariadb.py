@@ -1,4 +1,4 @@
-"""What MariaDB and MySQL do otherwise: quotes, texts that ignore case, DDL that ends transactions, decimals for quotients."""
+"""Where MariaDB and MySQL differ: quotes, texts that ignore case, DDL that ends transactions, decimal quotients."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import sqlalchemy as sa
 from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL as _MySQL
 
-from windows.databases.alchemy import Alchemy, as_double, spelled, take_doubles
-from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, Refused, schema_of, table_of
-from windows.nested import FieldValue, Part, call, is_nested_null, json_path, json_text, or_null, truth_text
-from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
+from windows.databases.alchemy import Alchemy, aggregate_doubles, as_double, standard_type
+from windows.databases.base import LOCK_TIMEOUT, Convert, Elements, Refused, table_of
+from windows.nested import FieldValue, NestedPart, call, is_nested_null, json_path, json_text, or_null, truth_text
+from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
 from windows.types import is_nested
 
 MODE = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-"""Names in double quotes and texts without escapes, as in every other database here; what does not fit is an error."""
+"""Double quotes for names and texts without escapes, as in other databases; values that do not fit are errors."""
 
 TEXT_LENGTH = 4_000_000
-"""Of texts made by CAST: a recursive statement cuts off what is longer than the type that the texts begin with."""
+"""The length of texts made by CAST: a recursive statement truncates texts to the length of the first."""
 
 INDEXED = 100
-"""Letters of a text in an index."""
+"""The number of characters of a text in an index."""
 
 AGGREGATES = {
     "AVG", "BIT_AND", "BIT_OR", "BIT_XOR", "COUNT", "GROUP_CONCAT", "JSON_ARRAYAGG", "JSON_OBJECTAGG", "MAX",
@@ -38,7 +38,7 @@ _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`)")
 
 
 class MariaDB(_MySQL):
-    """The SQL of a connection in this mode, as sqlglot reads and writes it."""
+    """sqlglot's dialect for connections in `MODE`."""
 
     class Tokenizer(_MySQL.Tokenizer):
         QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
@@ -47,16 +47,16 @@ class MariaDB(_MySQL):
 
 
 class MySQL(Alchemy):
-    """MariaDB, or MySQL, through PyMySQL."""
+    """MariaDB or MySQL, through PyMySQL."""
 
     dialect: ClassVar[str] = "mariadb"
     title: ClassVar[str] = "MariaDB"
     lists_aggregates: ClassVar[bool] = True
     chunk_size: ClassVar[int] = 1_000
     index_range_joins: ClassVar[bool] = False
-    fast_sliding_min_max: ClassVar[bool] = True  # it reads all of either
+    fast_sliding_min_max: ClassVar[bool] = True  # both are computed by reading the whole frame
     side_by_side_frames: ClassVar[bool] = True
-    purge_every: ClassVar[int] = 64  # an index is read from its begin
+    purge_every: ClassVar[int] = 64  # an index is read from its beginning
     wide_integer: ClassVar[str | None] = "DECIMAL(40, 0)"
     arrow_types: ClassVar[dict[int, str]] = {
         1: "int8", 2: "int16", 3: "int32", 4: "float", 5: "double", 8: "int64", 9: "int32", 10: "date32",
@@ -69,8 +69,8 @@ class MySQL(Alchemy):
             raise Refused(f"this database is driven by PyMySQL: mariadb+pymysql://…, not {engine.dialect.driver}")
         super().__init__(engine)
         driver = self._driver = cast("Any", self.connection.driver_connection)
-        self.connection.detach()  # with settings of ours it goes back to no pool
-        driver.autocommit(True)  # transactions are ours
+        self.connection.detach()  # a connection with the bridge's settings must not return to a pool
+        driver.autocommit(True)  # the bridge begins its transactions itself
         is_mariadb = "MariaDB" in driver.get_server_info()
         self.collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
         self.title = "MariaDB" if is_mariadb else "MySQL"  # type: ignore[misc]
@@ -78,11 +78,11 @@ class MySQL(Alchemy):
         driver.set_character_set("utf8mb4", self.collation)
         self.execute(f"SET sql_mode = '{MODE}', max_sort_length = 65536, group_concat_max_len = 1073741824")
         if is_mariadb:
-            self.execute("SET join_cache_level = 4")  # joins by equality are by hash; MySQL's are so anyway
+            self.execute("SET join_cache_level = 4")  # hash joins, which MySQL uses anyway
         self._created: list[str] = []
 
     def acquire_lock(self) -> None:
-        """By a lock of the current database."""
+        """Takes a lock named after the current database."""
         name = "CONCAT('cep_bridge.', SHA1(COALESCE(DATABASE(), '')))"
         if not self.fetch(f"SELECT GET_LOCK({name}, {LOCK_TIMEOUT})")[0][0]:
             raise Refused("another bridge is at work in this database: close it, or give this one another")
@@ -101,7 +101,7 @@ class MySQL(Alchemy):
         self._created.clear()
 
     def rollback(self) -> None:
-        """What was created is taken back by hand: CREATE TABLE ended the transaction before it."""
+        """Drops the tables created since `begin`: CREATE TABLE commits the transaction."""
         self.execute("ROLLBACK")
         for name in self._created:
             self.execute(f"DROP TABLE IF EXISTS {name}")
@@ -116,8 +116,8 @@ class MySQL(Alchemy):
     def encoder(self, attribute: Attribute) -> Convert | None:
         return _finite(attribute.name) if attribute.type == "DOUBLE" else super().encoder(attribute)
 
-    def json_part(self, part: Part) -> exp.Expr:
-        """The functions differ in what they find: scalar values, or objects and lists."""
+    def json_part(self, part: NestedPart) -> exp.Expr:
+        """JSON_VALUE reads scalar values, JSON_QUERY objects and lists."""
         path = json_path(part.steps, lambda step: str(step))
         if is_nested(part.kind):
             return call("JSON_QUERY", part.base, path)
@@ -127,7 +127,7 @@ class MySQL(Alchemy):
         return _cast(exp.Cast(this=text, to=exp.DataType.build(part.kind)), self)
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
-        """Objects and lists are JSON there; a truth is 1 or 0."""
+        """Nested elements are JSON, booleans 1 or 0."""
         of = (
             "JSON" if is_nested(kind) else "TINYINT" if kind == "BOOLEAN" else self.column_type(Attribute("part", kind))
         )
@@ -148,7 +148,7 @@ class MySQL(Alchemy):
         return call("JSON_LENGTH", value)
 
     def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        """JSON_OBJECT writes blanks, and whole numbers for truths."""
+        """By concatenation: JSON_OBJECT writes blanks, and integers for booleans."""
         return call("CONCAT", *json_text(fields, self._in_json))
 
     def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
@@ -158,7 +158,7 @@ class MySQL(Alchemy):
         return call("CONCAT", exp.Literal.string("["), listed, exp.Literal.string("]"))
 
     def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
-        """The text of a value in JSON. Doubles have their point as elsewhere, so that equal values are equal texts."""
+        """The JSON of a value. Doubles always have a point, so that equal values are equal texts."""
         if kind == "BOOLEAN":
             return truth_text(value)
         if kind == "DOUBLE":
@@ -173,10 +173,10 @@ class MySQL(Alchemy):
 
     def relation(self, name: str) -> Schema | None:
         rows = self._columns(name, "column_name, column_type")
-        return schema_of([(column, _kind(kind)) for column, kind in rows]) if rows else None
+        return relation_schema([(column, _kind(kind)) for column, kind in rows]) if rows else None
 
     def relation_columns(self, name: str, columns: Sequence[str]) -> dict[str, exp.Expr]:
-        """Texts of every table compare as those of our own do, however they were declared."""
+        """Texts of every table compare like those of the bridge's tables, whatever their collation."""
         collations = dict(self._columns(name, "column_name, collation_name"))
         plain = super().relation_columns(name, columns)
         differs = [column for column in columns if collations.get(column) not in (None, self.collation)]
@@ -195,7 +195,7 @@ class MySQL(Alchemy):
         return super().adapt(node) if changed is node else changed
 
     def _nested(self, node: exp.Expr) -> exp.Expr | None:
-        """A CAST to text of no length would be of no length, as a column."""
+        """A CAST to text without a length would make a column of length 0."""
         found = super()._nested(node)
         return _cast(found, self) if isinstance(found, exp.Cast) and is_nested_null(node) else found
 
@@ -214,7 +214,7 @@ class MySQL(Alchemy):
         return self.fetch(f"SELECT {wanted} FROM information_schema.columns WHERE {where}")
 
     def _index(self, sql: str) -> str:
-        """An index holds the beginnings of long texts, and wants to be told of how many letters."""
+        """An index on a long text needs the number of characters to index."""
         found = _INDEX.fullmatch(sql)
         assert found is not None
         head, table, columns = found.groups()
@@ -224,23 +224,23 @@ class MySQL(Alchemy):
         return f"{head}({columns})"
 
 
-# What becomes of the parts of a statement ------------------------------------------------------------------------------
+# Adaptations of single nodes ------------------------------------------------------------------------------
 
 
 def _name(name: exp.Expr, _: MySQL) -> exp.Expr:
     if _NAME.fullmatch(name.name):
         return name
-    raise Refused(f"{name.name!r} is no name for MariaDB: these have at most 64 letters and no blank around them")
+    raise Refused(f"{name.name!r} is not a name in MariaDB: names have at most 64 characters and no blanks around them")
 
 
 def _literal(literal: exp.Expr, _: MySQL) -> exp.Expr:
-    """1.5 is a DECIMAL in MariaDB, a DOUBLE elsewhere."""
+    """`1.5` is a DECIMAL in MariaDB, and a DOUBLE in the bridge."""
     is_double = not literal.args["is_string"] and "." in literal.name and "e" not in literal.name.lower()
     return exp.Literal.number(literal.name + "e0") if is_double else literal
 
 
 def _cast(cast: exp.Expr, _: MySQL) -> exp.Expr:
-    """The types that a CAST may name. An INT made a BIGINT would be an INT as a column."""
+    """Types that CAST accepts. A literal cast to BIGINT would make an INT column."""
     kind, value = cast.args["to"].this, cast.this
     if kind == exp.DataType.Type.BIGINT and isinstance(value, exp.Literal) and value.name.isdigit():
         cast.set("this", exp.Literal.number(f"{value.name}e0") if len(value.name) < 16 else value)
@@ -250,25 +250,25 @@ def _cast(cast: exp.Expr, _: MySQL) -> exp.Expr:
 
 
 def _divided(quotient: exp.Expr, _: MySQL) -> exp.Expr:
-    """A quotient of whole numbers would have four digits."""
+    """A quotient of integers would have four digits after the point."""
     quotient.set("this", as_double(quotient.this))
     return quotient
 
 
 def _of_doubles(call: exp.Expr, _: MySQL) -> exp.Expr:
-    """These would answer with four digits more than they are given."""
-    take_doubles(call)
+    """Over decimals the result has only four more digits."""
+    aggregate_doubles(call)
     return call
 
 
 def _rounded(call: exp.Expr, _: MySQL) -> exp.Expr:
-    """Half a DOUBLE is rounded to the even one, half a DECIMAL up."""
+    """A DOUBLE is rounded half to even, a DECIMAL half up."""
     call.set("this", exp.cast(call.this.copy(), "DECIMAL(65, 20)"))
     return call
 
 
 def _like(like: exp.Expr, _: MySQL) -> exp.Expr:
-    r"""A backslash in a pattern is itself, as elsewhere: it is doubled."""
+    r"""A backslash in a pattern stands for itself, as in other databases: it is doubled."""
     if not isinstance(like.parent, exp.Escape):
         slashes = [exp.Literal.string("\\" * count) for count in (1, 2)]
         like.set("expression", exp.Anonymous(this="REPLACE", expressions=[like.expression.copy(), *slashes]))
@@ -276,13 +276,13 @@ def _like(like: exp.Expr, _: MySQL) -> exp.Expr:
 
 
 def _regexp_like(node: exp.Expr, _: MySQL) -> exp.Expr:
-    """MariaDB has no function of MySQL's name."""
+    """MariaDB lacks REGEXP_LIKE."""
     place = exp.Anonymous(this="REGEXP_INSTR", expressions=[node.this.copy(), node.expression.copy()])
     return exp.GT(this=place, expression=exp.Literal.number(0))
 
 
 def _windowed(window: exp.Expr, database: MySQL) -> exp.Expr:
-    """LEAD and LAG have no default; what they look at is never NULL where we give one."""
+    """LEAD and LAG have no default; the bridge gives one only for values that are never NULL."""
     if not isinstance(window.this, (exp.Lead, exp.Lag)) or window.this.args.get("default") is None:
         return window
     bare = window.copy()
@@ -308,7 +308,7 @@ def _filtered(filtered: exp.Expr, database: MySQL) -> exp.Expr:
 
 
 def _created(create: exp.Expr, database: MySQL) -> exp.Expr:
-    """Tables that take part in transactions, and whose texts compare byte by byte."""
+    """Tables with transactions, and with texts that compare byte by byte."""
     if create.args["kind"] != "TABLE":
         return create
     properties = create.args.get("properties") or exp.Properties(expressions=[])
@@ -368,7 +368,9 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
 
 
 def _kind(column_type: str) -> str:
-    return "BOOLEAN" if column_type == "tinyint(1)" else spelled(re.sub(r"int\(\d+\)", "int", column_type), "mysql")
+    return (
+        "BOOLEAN" if column_type == "tinyint(1)" else standard_type(re.sub(r"int\(\d+\)", "int", column_type), "mysql")
+    )
 
 
 def _finite(name: str) -> Convert:

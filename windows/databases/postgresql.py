@@ -1,4 +1,4 @@
-"""What PostgreSQL does otherwise: statements sent ahead of their answers, COPY, and a type for every literal."""
+"""Where PostgreSQL differs: statements sent ahead of their results, COPY, and a type for every literal."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from psycopg.pq import Format
 from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlglot import exp
 
-from windows.databases.alchemy import Alchemy, spelled, take_doubles, typed
-from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Refused, Row, schema_of, table_of
-from windows.databases.postgresql_arrow import array_of, gathered
-from windows.nested import FieldValue, Part, call
-from windows.schema import Attribute, Schema, TypeMismatch
+from windows.databases.alchemy import Alchemy, aggregate_doubles, arrow_array, standard_type
+from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Elements, Refused, Row, table_of
+from windows.databases.postgresql_arrow import array_of, columns_as_arrays
+from windows.nested import FieldValue, NestedPart, call
+from windows.schema import Attribute, Schema, TypeMismatch, relation_schema
 from windows.types import is_nested
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BULK = 200
-"""From so many rows on, COPY is faster than INSERT."""
+COPY_ROWS = 200
+"""The number of rows from which COPY is faster than INSERT."""
 
-KEPT = 1_000
-"""So many statements are kept prepared at most."""
+STATEMENT_LIMIT = 1_000
+"""The number of statements that are kept prepared at most."""
 
 HELPER = "_helper"
-"""Begins the names of columns that have one value a group."""
+"""Prefix of the columns that have one value per group."""
 
 _LOCK = "HASHTEXT('cep_bridge'), HASHTEXT(COALESCE(CURRENT_SCHEMA(), ''))"
-"""The numbers of the lock that a bridge holds in its database."""
+"""The two numbers of the advisory lock that a bridge holds."""
 
 NAME_BYTES = 63
-"""What is longer PostgreSQL cuts off without a word."""
+"""The length of a name in bytes, beyond which PostgreSQL truncates it silently."""
 
 
 class PostgreSQL(Alchemy):
     """PostgreSQL through psycopg 3.
 
-    Within a transaction statements without an answer are only queued (libpq's pipeline); an error among them shows when
-    the next answer is wanted, at the latest on commit. COPY cannot be queued, so a push of many rows does without.
+    Within a transaction statements without a result are only queued (libpq's pipeline). An error of one is raised when
+    the next result is fetched, at the latest on commit. COPY cannot be queued, so pushes of many rows have no queue.
     """
 
     dialect: ClassVar[str] = "postgres"
@@ -63,21 +63,21 @@ class PostgreSQL(Alchemy):
             raise Refused(f"PostgreSQL is driven by psycopg: postgresql+psycopg://…, not {engine.dialect.driver}")
         super().__init__(engine)
         self._driver = cast("Any", self.connection.driver_connection)
-        self.connection.detach()  # with settings of ours it goes back to no pool
-        self._driver.autocommit = True  # transactions are ours
+        self.connection.detach()  # a connection with the bridge's settings must not return to a pool
+        self._driver.autocommit = True  # the bridge begins its transactions itself
         self._driver.prepare_threshold = 2
-        self._driver.prepared_max = KEPT
+        self._driver.prepared_max = STATEMENT_LIMIT
         set_json_loads(_text, self._driver)
         set_json_dumps(str, self._driver)
         self._queue: Any = None
         self._many = False
         self._shapes: dict[str, list[tuple[str, int]]] = {}
-        """Names and types of the columns of what pushes of many rows ask."""
-        self.execute("SET jit = off")  # compiling takes longer than our statements
+        """Names and type OIDs of the result columns, by the statements that pushes of many rows run."""
+        self.execute("SET jit = off")  # compiling takes longer than the bridge's statements run
         self.execute("SET standard_conforming_strings = on")
 
     def acquire_lock(self) -> None:
-        """By a lock of the current schema."""
+        """Takes an advisory lock for the current schema."""
         until = time.monotonic() + LOCK_TIMEOUT
         while not self.fetch(f"SELECT pg_try_advisory_lock({_LOCK})")[0][0]:
             if time.monotonic() > until:
@@ -88,7 +88,7 @@ class PostgreSQL(Alchemy):
             time.sleep(0.05)
 
     def execute(self, sql: str) -> None:
-        """Within a transaction an error may be that of a statement before, so this one is not blamed for it."""
+        """Within a transaction the error may be an earlier statement's, so it is raised without a statement."""
         try:
             self._cursor = self._driver.execute(sql, prepare=False if self._many else None)
         except self._errors as error:
@@ -102,11 +102,11 @@ class PostgreSQL(Alchemy):
             raise self._refused(error, sql if self._queue is None else "") from None
 
     def modify_bound(self, sql: str, values: Sequence[Any]) -> int:
-        """Waits for what is queued: the number is known then."""
+        """Waits for the queued statements, after which the number is known."""
         if self._queue is None:
             return super().modify_bound(sql, values)
         try:
-            with self._driver.pipeline():  # its end waits for what is queued
+            with self._driver.pipeline():  # which waits for the queue at its end
                 self.execute_bound(sql, values)
         except self._errors as error:
             raise self._refused(error) from None
@@ -114,7 +114,7 @@ class PostgreSQL(Alchemy):
 
     def insert(self, table: str, width: int, rows: Sequence[Row]) -> None:
         try:
-            if len(rows) < BULK:
+            if len(rows) < COPY_ROWS:
                 self._insert_few(self._inserts.get((table, width)) or self._insert_text(table, width), rows)
             else:
                 self._copy(table, rows)
@@ -123,27 +123,27 @@ class PostgreSQL(Alchemy):
             raise self._refused(error) from None
 
     def fetch_arrow(self, sql: str) -> pa.Table | None:
-        """Column by column. Outside of a push, what is too much for one array (a gigabyte) comes row by row."""
-        if self._queue is not None:  # few rows, and an answer that others wait before
+        """Column by column; outside of a push row by row, if a column exceeds an array's limit of one gigabyte."""
+        if self._queue is not None:  # few rows: one more round trip costs more
             return super().fetch_arrow(sql)
         try:
             shape = self._shape(sql)
             if all(kind in self.arrow_types for _, kind in shape):
-                return self._gathered(sql, shape)
+                return self._by_columns(sql, shape)
         except self._errors as error:
             if self._many:
                 raise self._refused(error, sql) from None
         return super().fetch_arrow(sql)
 
     def rank_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr:
-        """WIDTH_BUCKET searches a sorted array by halves."""
+        """WIDTH_BUCKET is a binary search in a sorted array."""
         ordered = exp.Array(expressions=[values.order_by(order)])
         return exp.Anonymous(this="WIDTH_BUCKET", expressions=[value, ordered])
 
     nested_type: ClassVar[str | None] = "JSONB"
 
-    def json_part(self, part: Part) -> exp.Expr:
-        """JSON's null is none of SQL's."""
+    def json_part(self, part: NestedPart) -> exp.Expr:
+        """JSON's null becomes NULL."""
         steps = [exp.Literal.string(str(step)) for step in part.steps]
         base = _as_json(part.base)
         if is_nested(part.kind):
@@ -171,7 +171,7 @@ class PostgreSQL(Alchemy):
         return call("JSONB_ARRAY_LENGTH", _as_json(value))
 
     def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        """A function has at most a hundred arguments."""
+        """In parts of 50 fields: a function has at most 100 arguments."""
         pairs = [(exp.Literal.string(name), self._in_json(value, kind)) for name, value, kind in fields]
         some = (pairs[start : start + 50] for start in range(0, len(pairs), 50))
         objects = [call("JSONB_BUILD_OBJECT", *(each for pair in part for each in pair)) for part in some]
@@ -182,7 +182,7 @@ class PostgreSQL(Alchemy):
         return call("JSONB_AGG", exp.Order(this=json, expressions=list(order)) if order else json)
 
     def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
-        """A value as JSONB's functions take it: these write times as ISO does."""
+        """A value for JSONB's functions, which would write timestamps in ISO format."""
         if is_nested(kind):
             return _as_json(value)
         of = self.column_type(Attribute("part", kind))
@@ -196,32 +196,32 @@ class PostgreSQL(Alchemy):
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
             f"WHERE attrelid = to_regclass({regclass}) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
         )
-        return schema_of([(column, spelled(kind, self.dialect)) for column, kind in rows]) if rows else None
+        return relation_schema([(column, standard_type(kind, self.dialect)) for column, kind in rows]) if rows else None
 
     def table_names(self) -> list[str]:
-        """Those of the schema in which new tables are made."""
+        """The names in the schema in which new tables are created."""
         sql = "SELECT relname FROM pg_class WHERE relnamespace = CAST(current_schema() AS regnamespace)"
         return [name for (name,) in self.fetch(sql)]
 
     def begin(self) -> None:
         self._queue = self._driver.pipeline()
-        self._asked(self._queue.__enter__)
+        self._call(self._queue.__enter__)
         self.execute("BEGIN")
 
     def commit(self) -> None:
         self.execute("COMMIT")
-        self._asked(self._end_queue)
+        self._call(self._end_queue)
         self._many = False
 
     def rollback(self) -> None:
-        with contextlib.suppress(*(self._errors,)):  # what was queued after the error
+        with contextlib.suppress(*(self._errors,)):  # statements queued after the error
             self._end_queue()
         self._many = False
         self.execute("ROLLBACK")
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
-            _look_up(node)
+            _join_laterally(node)
         change = _CHANGES.get(type(node))
         changed = change(node, self) if change is not None else node
         return super().adapt(node) if changed is node else changed
@@ -241,7 +241,7 @@ class PostgreSQL(Alchemy):
             self._driver.cursor().executemany(sql, rows)
 
     def _copy(self, table: str, rows: Sequence[Row]) -> None:
-        """In binary, in the types of the columns. The statements that follow are planned for so many rows."""
+        """In binary, in the columns' types. Later statements of the push are planned anew, for many rows."""
         self._end_queue()
         self._many = True
         kinds = self._driver.execute(
@@ -253,35 +253,35 @@ class PostgreSQL(Alchemy):
                 copy.write_row(row)
 
     def _shape(self, sql: str) -> list[tuple[str, int]]:
-        """Names of the columns that a SELECT gives, and numbers of their types; a push asks the same ones again."""
+        """The names and type OIDs of a SELECT's columns, which are kept for the statements of pushes."""
         shape = self._shapes.get(sql)
         if shape is None:
             described = self._driver.execute(f"SELECT * FROM ({sql}) AS q LIMIT 0", prepare=False).description
             shape = [(column.name, column.type_code) for column in described]
             if self._many:
-                if len(self._shapes) >= KEPT:
+                if len(self._shapes) >= STATEMENT_LIMIT:
                     self._shapes.clear()
                 self._shapes[sql] = shape
         return shape
 
-    def _gathered(self, sql: str, shape: Sequence[tuple[str, int]]) -> pa.Table:
+    def _by_columns(self, sql: str, shape: Sequence[tuple[str, int]]) -> pa.Table:
         import pyarrow as pa
 
-        asked = gathered(sql, len(shape))
-        found = self._driver.cursor(binary=True).execute(asked, prepare=False if self._many else None).pgresult
-        arrays = [self._column(found, place, self.arrow_types[kind]) for place, (_, kind) in enumerate(shape)]
+        text = columns_as_arrays(sql, len(shape))
+        result = self._driver.cursor(binary=True).execute(text, prepare=False if self._many else None).pgresult
+        arrays = [self._column(result, place, self.arrow_types[kind]) for place, (_, kind) in enumerate(shape)]
         return pa.Table.from_arrays(arrays, names=[name for name, _ in shape])
 
-    def _column(self, found: Any, place: int, kind: str) -> Any:
-        """The values of a column; where Arrow cannot have them as they were sent, psycopg makes them Python's."""
-        sent = found.get_value(0, place)
+    def _column(self, result: Any, place: int, kind: str) -> Any:
+        """The values of a column; psycopg converts them to Python where Arrow cannot take them as transmitted."""
+        sent = result.get_value(0, place)
         if sent is None:
-            return typed([], kind)
+            return arrow_array([], kind)
         array = array_of(sent)
         if array is not None:
             return array
-        load = Transformer(self._driver).get_loader(found.ftype(place), Format.BINARY).load
-        return typed(cast("Sequence[Any]", load(sent)), kind)
+        load = Transformer(self._driver).get_loader(result.ftype(place), Format.BINARY).load
+        return arrow_array(cast("Sequence[Any]", load(sent)), kind)
 
     def _end_queue(self) -> None:
         queue, self._queue = self._queue, None
@@ -289,7 +289,7 @@ class PostgreSQL(Alchemy):
             queue.__exit__(None, None, None)
 
 
-# What becomes of the parts of a statement ------------------------------------------------------------------------------
+# Adaptations of single nodes ------------------------------------------------------------------------------
 
 
 def _name(name: exp.Expr, _: PostgreSQL) -> exp.Expr:
@@ -299,37 +299,37 @@ def _name(name: exp.Expr, _: PostgreSQL) -> exp.Expr:
 
 
 def _literal(literal: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """1.5 is a NUMERIC in PostgreSQL, a DOUBLE elsewhere."""
+    """`1.5` is a NUMERIC in PostgreSQL, and a DOUBLE in the bridge."""
     is_double = not literal.args["is_string"] and not literal.name.isdigit()
     return exp.cast(literal.copy(), "DOUBLE") if is_double else literal
 
 
 def _type(kind: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """A text is TEXT, as what || gives: recursive statements want one type."""
+    """VARCHAR becomes TEXT, the type of `||`: the parts of a recursive statement must have one type."""
     return exp.DataType.build("TEXT") if kind.this == exp.DataType.Type.VARCHAR else kind
 
 
 def _averaged(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """It would answer with a NUMERIC."""
-    take_doubles(call)
+    """Over integers AVG would be a NUMERIC."""
+    aggregate_doubles(call)
     return call
 
 
 def _valued(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """A text by itself has no type that an aggregate over it could have."""
+    """A text literal has no type, so an aggregate over it has none."""
     if isinstance(call.this, exp.Literal) and call.this.is_string:
         call.set("this", exp.cast(call.this.copy(), "VARCHAR"))
     return call
 
 
 def _rounded(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """Half a DOUBLE is rounded to the even one, half a NUMERIC up; and only these have digits after the point."""
+    """A DOUBLE is rounded half to even, a NUMERIC half up; and only for NUMERIC may ROUND have digits."""
     call.set("this", exp.cast(call.this.copy(), "DECIMAL"))
     return call
 
 
 def _least(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
-    """There is no MIN of truth values; the values of helpers are all the same."""
+    """There is no MIN of booleans; the values of helper columns are equal within a group."""
     if not isinstance(call.this, exp.Column) or not call.this.name.startswith(HELPER):
         return call
     values = exp.Paren(this=exp.ArrayAgg(this=call.this.copy()))
@@ -337,7 +337,7 @@ def _least(call: exp.Expr, _: PostgreSQL) -> exp.Expr:
 
 
 def _like(like: exp.Expr, database: PostgreSQL) -> exp.Expr:
-    r"""A backslash in a pattern is itself, as elsewhere."""
+    r"""A backslash in a pattern stands for itself, as in other databases."""
     if isinstance(like.parent, exp.Escape):
         return like
     parts = {part: like.args[part].transform(database.adapt) for part in ("this", "expression")}
@@ -351,12 +351,12 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, PostgreSQL], exp.Expr]] = {
 
 
 def _as_json(value: exp.Expr) -> exp.Expr:
-    """In tables of a machine it is a text."""
+    """A JSONB value: the tables of machines have texts."""
     return exp.Cast(this=value, to=exp.DataType.build("JSONB", dialect="postgres"))
 
 
 def _text(data: bytes | str) -> str:
-    """JSON as it is: who asks for it knows its type."""
+    """JSON without parsing: the reader knows its type."""
     return data if isinstance(data, str) else data.decode()
 
 
@@ -365,10 +365,10 @@ def _refuse_nul(rows: Sequence[Row]) -> None:
         raise TypeMismatch(f"{value!r}: PostgreSQL's texts hold no NUL: leave it out, or use DuckDB") from None
 
 
-def _look_up(join: exp.Join) -> None:
-    """A join, in place, as a sub-query for each row before: OFFSET keeps its conditions together.
+def _join_laterally(join: exp.Join) -> None:
+    """Turns a join, in place, into a LATERAL sub-query per row before it; OFFSET keeps it from being merged.
 
-    No index serves IS NOT DISTINCT FROM.
+    IS NOT DISTINCT FROM is spelled out, as no index serves it.
     """
     item = join.this
     found = exp.select("*").from_(item.copy()).where(join.args["on"].transform(_equal_or_null)).offset(0)

@@ -1,6 +1,6 @@
-"""PostgreSQL's answers column by column: each an array of all its values, in binary, which Arrow takes nearly as it is.
+"""PostgreSQL's results column by column: each column is one array in binary, which Arrow takes nearly unchanged.
 
-Row by row a value costs half a microsecond, most of it to make it an object of Python.
+Row by row a value costs half a microsecond, most of it to create a Python object.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 _WIDTHS = {16: "?", 20: ">i8", 21: ">i2", 23: ">i4", 700: ">f4", 701: ">f8"}
-"""By the number of the element's type, how a value is sent, where all of a type have one length."""
+"""NumPy's types of transmitted values, by the OID of an element type of fixed length."""
 
 _HEAD = 20
-"""Bytes before the first element: dimensions (one), whether there are NULLs, the element's type, length, lower bound."""
+"""The bytes before the first element: dimensions (one), whether there are NULLs, element type, length, lower bound."""
 
 
-def gathered(sql: str, count: int) -> str:
-    """A statement that gives each of the `count` columns of a SELECT as one array, in the order of its rows.
+def columns_as_arrays(sql: str, count: int) -> str:
+    """A statement with each of the `count` columns of a SELECT as one array, in the order of the rows.
 
-    >>> gathered("SELECT a, a + 1 FROM t ORDER BY a", 2)
+    >>> columns_as_arrays("SELECT a, a + 1 FROM t ORDER BY a", 2)
     'SELECT ARRAY_AGG(c1), ARRAY_AGG(c2) FROM (SELECT a, a + 1 FROM t ORDER BY a) AS q (c1, c2)'
     """
     names = [f"c{place}" for place in range(1, count + 1)]
@@ -28,7 +28,7 @@ def gathered(sql: str, count: int) -> str:
 
 
 def array_of(sent: bytes) -> Any:
-    """The values of an array as it was sent, in Arrow; None where some is NULL, or values have no fixed width."""
+    """The values of a transmitted array in Arrow; None if some are NULL, or values have no fixed length."""
     import pyarrow as pa
 
     _, has_null, kind, length, _ = np.frombuffer(sent, ">i4", 5).tolist()

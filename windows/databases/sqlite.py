@@ -16,15 +16,15 @@ import sqlalchemy as sa
 from sqlglot import exp
 
 from windows.databases.alchemy import Alchemy, decimal_of
-from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert, Elements, Refused, scale_of, schema_of
-from windows.nested import FieldValue, Part, call, json_path, json_text, or_null, truth_text
-from windows.schema import Attribute, Schema, TypeMismatch, decimal_size
+from windows.databases.base import LOCK_TIMEOUT, NESTED_LOOP, Convert, Elements, Refused, scale_of
+from windows.nested import FieldValue, NestedPart, call, json_path, json_text, or_null, truth_text
+from windows.schema import Attribute, Schema, TypeMismatch, decimal_size, relation_schema
 from windows.types import is_nested, scalars_of
 from windows.values import json_reader, timestamp_text
 
 _AFFINITY = {"BOOLEAN": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE": "TEXT", "TIMESTAMP": "TEXT"}
 _EXACT_DIGITS = 15
-"""SQLite computes decimals as doubles, exact to so many digits."""
+"""The digits to which SQLite, which computes decimals as doubles, is exact."""
 
 _WINDOW_FUNCTIONS = {
     "cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value", "ntile", "percent_rank", "rank",
@@ -32,12 +32,12 @@ _WINDOW_FUNCTIONS = {
 }  # fmt: skip
 """The functions that SQLite lists among aggregates, and that only windows have."""
 
-DEEP = 8
-"""Sub-queries within each other up to which a statement stays as it is: SQLite's parser has a stack of 100 entries."""
+MAX_DEPTH = 8
+"""Nested sub-queries up to which a statement is not flattened: SQLite's parser has a stack of 100 entries."""
 
 
 class SQLite(Alchemy):
-    """SQLite, the fastest back end for event-at-a-time work."""
+    """SQLite, the fastest back end for single events."""
 
     dialect: ClassVar[str] = "sqlite"
     title: ClassVar[str] = "SQLite"
@@ -50,13 +50,13 @@ class SQLite(Alchemy):
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
-        self._held = contextlib.ExitStack()
+        self._lock = contextlib.ExitStack()
         driver = cast("Any", self.connection.driver_connection)
-        driver.isolation_level = None  # transactions are ours: also CREATE TABLE belongs to them
+        driver.isolation_level = None  # so that CREATE TABLE, too, is part of the bridge's transactions
         self.execute("PRAGMA case_sensitive_like = ON")
         driver.create_function("regexp", 2, _matches, deterministic=True)
         driver.create_function("cep_double", 1, _double, deterministic=True)
-        driver.create_aggregate("cep_list", -1, _Listed)
+        driver.create_aggregate("cep_list", -1, _JsonList)
         for name in ("stddev", "stddev_samp"):
             driver.create_window_function(name, 1, _StandardDeviation)
         if engine.url.database not in (None, "", ":memory:"):
@@ -64,24 +64,24 @@ class SQLite(Alchemy):
             self.execute("PRAGMA synchronous = NORMAL")
 
     def acquire_lock(self) -> None:
-        """By a lock of a file beside the database, which SQLite itself frees when the process ends.
+        """Locks a file beside the database, which SQLite releases when the process ends.
 
-        Where no such file can be written nothing is claimed.
+        If that file cannot be written, there is no lock.
         """
         (path,) = (file for _, name, file in self.fetch("PRAGMA database_list") if name == "main")
         if not path:
             return  # in memory
         try:
-            hold = sqlite3.connect(f"{path}-cep", LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
-            self._held.callback(hold.close)
-            hold.execute("BEGIN EXCLUSIVE")
+            lock = sqlite3.connect(f"{path}-cep", LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+            self._lock.callback(lock.close)
+            lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 raise Refused(f"another bridge is at work in {path}: close it, or give this one another file") from None
 
     def close(self) -> None:
         super().close()
-        self._held.close()
+        self._lock.close()
 
     def begin(self) -> None:
         self.execute("BEGIN IMMEDIATE")
@@ -106,7 +106,7 @@ class SQLite(Alchemy):
         return "NUMERIC" if sizes else _AFFINITY.get(attribute.type, "INTEGER")
 
     def value_type(self, attribute: Attribute) -> str | None:
-        """A NUMERIC column makes whole numbers of doubles, CAST does not."""
+        """None for DECIMALs: a NUMERIC column turns doubles into integers, CAST does not."""
         kind = self.column_type(attribute)
         return None if kind == "NUMERIC" else kind
 
@@ -130,8 +130,8 @@ class SQLite(Alchemy):
         }
         return json_reader(type_name) if is_nested(type_name) else decoders.get(type_name)
 
-    def json_part(self, part: Part) -> exp.Expr:
-        """Values come as they are: 1 and 0 for truths, texts for times, JSON for what is nested itself."""
+    def json_part(self, part: NestedPart) -> exp.Expr:
+        """Booleans are 1 and 0, times texts, and nested parts JSON."""
         return call("JSON_EXTRACT", part.base, json_path(part.steps, lambda step: f"#{step}"))
 
     def elements(self, values: exp.Expr, kind: str, alias: str) -> Elements:
@@ -142,19 +142,19 @@ class SQLite(Alchemy):
         return call("JSON_ARRAY_LENGTH", value)
 
     def json_object(self, fields: Sequence[FieldValue]) -> exp.Expr:
-        return _joined(json_text(fields, _in_json))
+        return _concatenated(json_text(fields, _in_json))
 
     def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
-        """By a function of ours: those of older versions know no order. The keys are numbers."""
+        """By a function of the bridge, as older versions' own have no order. The keys are numbers."""
         keys = [exp.Neg(this=each.this) if each.args.get("desc") else each.this for each in order]
         return call("CEP_LIST", or_null(_in_json(value, kind)), *keys)
 
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:
-        return super().render(_flat(statement) if _depth(statement) > DEEP else statement, pretty)
+        return super().render(_flat(statement) if _depth(statement) > MAX_DEPTH else statement, pretty)
 
     def adapt(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Join) and node.meta.get(NESTED_LOOP):
-            node.set("kind", "CROSS")  # which keeps the order, for lack of numbers by which it would be found
+            node.set("kind", "CROSS")  # SQLite then keeps the order of the tables
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
             kind = node.to.this
             if kind == exp.DataType.Type.DATE:
@@ -167,7 +167,7 @@ class SQLite(Alchemy):
         *schema, table = name.split(".")
         prefix = f"{_quoted(schema[-1])}." if schema else ""
         columns = self.fetch(f"PRAGMA {prefix}table_xinfo({_quoted(table)})")
-        return schema_of([(column[1], column[2]) for column in columns]) if columns else None
+        return relation_schema([(column[1], column[2]) for column in columns]) if columns else None
 
     def unique_keys(self, name: str) -> list[set[str]]:
         *schema, table = name.split(".")
@@ -189,47 +189,47 @@ class SQLite(Alchemy):
 
 
 def _matches(pattern: str | None, text: Any) -> bool | None:
-    """`text REGEXP pattern`, for which SQLite has no function of its own."""
+    """`text REGEXP pattern`, an operator for which SQLite has no function."""
     if pattern is None or text is None:
         return None
     return re.search(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern, str(text)) is not None
 
 
 def _depth(statement: exp.Expr) -> int:
-    """How deep sub-queries stand in each other."""
+    """The depth to which sub-queries are nested."""
     deepest = [0]
-    waiting: list[tuple[exp.Expr, int]] = [(statement, 0)]
-    while waiting:
-        node, depth = waiting.pop()
+    stack: list[tuple[exp.Expr, int]] = [(statement, 0)]
+    while stack:
+        node, depth = stack.pop()
         depth += isinstance(node, exp.Subquery)
         deepest[0] = max(deepest[0], depth)
-        waiting += [(child, depth) for child in node.iter_expressions()]
+        stack += [(child, depth) for child in node.iter_expressions()]
     return deepest[0]
 
 
 def _flat(statement: exp.Expr) -> exp.Expr:
-    """The same statement, the sub-queries of FROM written one after the other in WITH instead of in each other."""
+    """The statement with the sub-queries of FROM moved to WITH, one after the other."""
     whole = statement.copy()
     query = whole if isinstance(whole, (exp.Query, exp.Delete)) else whole.expression
     if not isinstance(query, (exp.Query, exp.Delete)) or query.args.get("with_"):
         return whole
     found = [
-        node for node in query.walk(bfs=False) if isinstance(node, exp.Subquery) and _can_stand_before(node, query)
+        node for node in query.walk(bfs=False) if isinstance(node, exp.Subquery) and _can_move_to_with(node, query)
     ]
     parts = []
-    for place, node in enumerate(reversed(found), 1):  # inner ones before those they stand in
+    for place, node in enumerate(reversed(found), 1):  # inner sub-queries before outer ones
         name = f"cep_part_{place}"
         alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True))
         node.replace(exp.Table(this=exp.to_identifier(name, quoted=True), alias=alias))
-        called = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-        parts.append(exp.CTE(this=node.this, alias=called))
+        cte = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+        parts.append(exp.CTE(this=node.this, alias=cte))
     if parts:
         query.set("with_", exp.With(expressions=parts))
     return whole
 
 
-def _can_stand_before(node: exp.Subquery, query: exp.Expr) -> bool:
-    """Whether a sub-query is one of FROM, and reads nothing of what stands around it."""
+def _can_move_to_with(node: exp.Subquery, query: exp.Expr) -> bool:
+    """Whether a sub-query is an item of FROM, and reads no column of the statement around it."""
     if not isinstance(node.parent, (exp.From, exp.Join)) or not isinstance(node.this, exp.Query):
         return False
     inside_value = False
@@ -246,7 +246,7 @@ def _can_stand_before(node: exp.Subquery, query: exp.Expr) -> bool:
 
 
 def _is_closed(node: exp.Subquery) -> bool:
-    """Whether a sub-query that stands in a value reads tables of ours alone: these name what is around them with its table."""
+    """Whether a sub-query within a value reads only the bridge's tables, and no outer column: those are qualified."""
     tables = list(node.this.find_all(exp.Table))
     known = {table.alias_or_name for table in tables} | {inner.alias for inner in node.this.find_all(exp.Subquery)}
     own = all(table.name.startswith("cep_") for table in tables)
@@ -262,7 +262,7 @@ def _text(value: str) -> str:
 
 
 def _in_json(value: exp.Expr, kind: str) -> exp.Expr:
-    """The text of a value in JSON."""
+    """The JSON of a value."""
     if is_nested(kind):
         return value
     if kind == "BOOLEAN":
@@ -272,15 +272,15 @@ def _in_json(value: exp.Expr, kind: str) -> exp.Expr:
     size = decimal_size(kind)
     text = call("PRINTF", exp.Literal.string(f"%.{size[1]}f"), value) if size else call("JSON_QUOTE", value)
     there = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
-    return exp.Case().when(there, text)  # these functions have a text for NULL, too
+    return exp.Case().when(there, text)  # the functions write NULL as a text
 
 
-def _joined(texts: Sequence[exp.Expr]) -> exp.Expr:
+def _concatenated(texts: Sequence[exp.Expr]) -> exp.Expr:
     return exp.Paren(this=functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right), texts))
 
 
 def _double(value: float | None) -> str | None:
-    """All its digits, which SQLite's own texts have not."""
+    """A double with all its digits, which SQLite's own text lacks."""
     if value is None:
         return None
     return repr(float(value)) if math.isfinite(value) else "9e999" if value > 0 else "-9e999"
@@ -316,23 +316,23 @@ class _StandardDeviation:
     finalize = value
 
 
-class _Listed:
-    """JSON of a list: each step brings the text of a value, then the keys that it is ordered by."""
+class _JsonList:
+    """The JSON of a list: a step takes the JSON of an element, then the keys that order it."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[Any, ...]] = []
+        self._elements: list[tuple[Any, ...]] = []
 
     def step(self, text: str, *keys: Any) -> None:
-        self._found.append((*keys, len(self._found), text))
+        self._elements.append((*keys, len(self._elements), text))
 
     def finalize(self) -> str | None:
-        return f"[{','.join(found[-1] for found in sorted(self._found))}]" if self._found else None
+        return f"[{','.join(element[-1] for element in sorted(self._elements))}]" if self._elements else None
 
 
 def _no_nan(name: str) -> Convert:
     def encode(value: float) -> float:
         if math.isnan(value):
             raise TypeMismatch(f"attribute {name!r}: SQLite has no NaN (it would read NULL): push NULL, or use DuckDB")
-        return value + 0.0  # a column has no -0.0
+        return value + 0.0  # a column stores no -0.0
 
     return encode

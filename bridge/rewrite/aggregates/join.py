@@ -11,7 +11,7 @@ from bridge import query
 from bridge.rewrite.aggregates.frames import offset_of, with_aggregates
 from bridge.rewrite.flow import FROM
 from windows.aggregates import aggregate_of, with_arguments
-from windows.nested import list_of, made
+from windows.nested import constructor_of, list_of
 from windows.sql import column, column_of, derived_table, number, over, row_number
 
 
@@ -79,7 +79,7 @@ class GroupedJoin:
         known = aggregate_of(call)
         if known is not None and known.is_edge:
             return exp.Min(this=self._helper(helpers, self._edge(call)))
-        if (values := made(call)) is not None and values.element is not None:
+        if (values := constructor_of(call)) is not None and values.element is not None:
             in_order = [exp.Ordered(this=part.copy(), desc=False) for part in self.age]
             some = exp.GT(this=self.rows.copy(), expression=number(0))
             return exp.Case().when(some, list_of(self.value(values.element), values.kind, in_order))

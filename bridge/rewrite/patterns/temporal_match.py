@@ -19,7 +19,7 @@ from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.patterns.match_recognize import MOMENT, placed
 from bridge.rewrite.plan import Insert, Operator, Purge
 from nfa.temporal.tree import is_timed
-from windows.nested import kind_of, object_of, typed
+from windows.nested import kind_of, object_of, with_type
 from windows.sql import (
     aliased,
     aliased_table,
@@ -102,7 +102,7 @@ class _Writing:
         assert isinstance(whole, exp.Cast)
         kind = kind_of(whole)
         several = (told.number, told.prefix, True) in self.node.tags
-        return typed(exp.null(), str(List(kind)) if several else kind)
+        return with_type(exp.null(), str(List(kind)) if several else kind)
 
     # Conditions ---------------------------------------------------------------------------------------------------------
 

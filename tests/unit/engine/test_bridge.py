@@ -830,7 +830,7 @@ def test_what_is_kept_in_memory_does_not_grow(cep: Bridge, monkeypatch: pytest.M
     """A statement with the time in it is not kept as if it came again."""
     cep.create_query("q", "SELECT COUNT(*) AS n FROM s[a: INTEGER] WINDOW(RANGE 10 MS SLIDE 10 MS)")
     kept: Any = getattr(cep.database, "_statements", {})
-    monkeypatch.setattr("windows.databases.duckdb.KEPT", 50)
+    monkeypatch.setattr("windows.databases.duckdb.STATEMENT_LIMIT", 50)
     for ts in range(200):
         cep.advance_time(ts)
     assert len(kept) <= 50

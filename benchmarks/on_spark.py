@@ -118,13 +118,13 @@ def measure(
 def _timed(spark: SparkSession, case: Case, folder: Path) -> Run:
     """The run of a case, its results being left in `out`."""
     from bridge.spark.parquet import write
-    from bridge.spark.pieces import Replay
+    from bridge.spark.piecewise import Replay
 
     path = _history(folder, case)
     began = time.perf_counter()
     replay = Replay({"t": path}, {"q": QUERIES[case.query]}, spark=spark)
     done = write(replay, str(folder / "out"))[0]
-    return Run(case, 0, done.rows, time.perf_counter() - began, None, done.told)
+    return Run(case, 0, done.rows, time.perf_counter() - began, None, done.description)
 
 
 def _compared(case: Case, folder: Path) -> float:

@@ -13,27 +13,27 @@ from bridge.history.script import Script
 
 
 def explain_on_spark(source: Mapping[str, Any], script: Script, **arguments: Any) -> None:
-    """Prints how each query would be computed. `arguments` are those of `bridge.spark.pieces.Replay`."""
-    from bridge.spark.pieces import Replay
+    """Prints how each query would be computed. `arguments` are those of `bridge.spark.piecewise.Replay`."""
+    from bridge.spark.piecewise import Replay
 
     replay = Replay(source, script, **arguments)
-    for name in replay.names:
+    for name in replay.job.names:
         click.echo(replay.explain(name))
 
 
 def replay_on_spark(source: Mapping[str, Any], script: Script, out: str, run: str | None, **arguments: Any) -> None:
-    """Writes the results of all queries into the directory `out`. `arguments` are those of `bridge.spark.pieces.Replay`."""
+    """Writes the results of all queries into the directory `out`. `arguments` are those of `bridge.spark.piecewise.Replay`."""
     from bridge.spark.parquet import write
-    from bridge.spark.pieces import Replay
+    from bridge.spark.piecewise import Replay
 
     start = time.monotonic()
     replay = Replay(source, script, **arguments)
     lines = write(replay, out, run)
-    events, seconds = replay.history.count, time.monotonic() - start
-    click.echo(f"{quantity(events)} in {seconds:.1f} s on {replay.cores} cores", err=True)
+    events, seconds = replay.job.history.count, time.monotonic() - start
+    click.echo(f"{quantity(events)} in {seconds:.1f} s on {replay.job.cores} cores", err=True)
     for line in lines:
         click.echo(
-            f"{line.query}: {line.rows:,} results, {line.told}; {line.pieces} pieces, "
+            f"{line.query}: {line.rows:,} results, {line.description}; {line.pieces} pieces, "
             f"the largest {line.skew:.1f} times the average; pass of {line.seconds:.1f} s",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""Replay on Spark: history of any size in pieces, with the very rows that the live queries give.
+"""Replay on Spark: histories of any size, computed in pieces, with the results of the continuous queries.
 
     results = bridge.replay({"trades": "trades/*.parquet"}, queries, engine="spark")
     results["dip"].show()
@@ -29,30 +29,29 @@ def replay(
     run: str | None = None,
     **options: Any,
 ) -> dict[str, DataFrame]:
-    """What `bridge.replay(..., engine="spark")` does; `options` are those of it that hold for Spark, too.
+    """`bridge.replay` with `engine="spark"`; see there for the arguments.
 
-    `pieces` says into how many pieces the history is cut, where that is not to be found out. What the script writes is
-    written before the results are there, once for each name of a `run`.
+    The script's writes are carried out before the results are returned, once per name of a `run`.
     """
     from bridge.history.script import Script
     from bridge.spark.continuation import go_live
     from bridge.spark.parquet import read, write
-    from bridge.spark.pieces import Replay, frames
-    from bridge.spark.write_back import write as write_letters
+    from bridge.spark.piecewise import Replay, frames
+    from bridge.spark.write_back import write as write_back
     from bridge.spark.writes import refuse, refuse_tables, run_name
 
     script = Script.of(queries)
     refuse_tables(script, ": engine='local'")
     if into is not None:
-        refuse(script, "which a bridge that goes on live does itself: use engine='local'")
-    found = Replay(source, script, spark=spark, open_end=into is not None, **options)
+        refuse(script, "which does not go with into= on Spark: use engine='local'")
+    replay = Replay(source, script, spark=spark, open_end=into is not None, **options)
     if into is not None:
-        go_live(found, into)
+        go_live(replay, into)
     if out is None:
-        write_letters(found, run_name(run))
-        return frames(found)
-    write(found, out, run)
-    return read(found, out)
+        write_back(replay, run_name(run))
+        return frames(replay)
+    write(replay, out, run)
+    return read(replay, out)
 
 
 __all__ = ["replay", "session"]

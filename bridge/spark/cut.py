@@ -1,4 +1,4 @@
-"""The columns by which Spark cuts a history: the slice of an instant, a number of a key, and what is known beforehand."""
+"""How Spark cuts a history into pieces: the figures of the history, the slice of a timestamp, and the hash of a key."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 
 
 QUANTILES = f"percentile_approx(`{TIME}`, array({', '.join(f'{place / 1000}D' for place in range(1000))}), 20000)"
-"""The times at which a history can be cut; as a text, since Python would send each share to the JVM by itself."""
+"""Timestamps at which a history can be cut into a thousand equal parts. A text, as Python would send each share to the JVM
+by itself."""
 
 
 SAMPLE = 200_000
-"""Of so many rows quantiles are told, where there are more: of all they take ten times as long as the other figures."""
+"""Quantiles are those of a sample of this many rows. For all rows they take ten times as long as the other figures."""
 
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """What is known of all events together, before any query runs; of `timed` ones, times with equally many between them."""
+    """Figures of all events: their number, the first and the last timestamp, and, after `with_quantiles`, the timestamps that
+    divide them into equal parts.
+    """
 
     count: int
     first: int
@@ -38,26 +41,26 @@ class History:
 
 
 def history_of(frames: Sequence[DataFrame], end: int | None) -> History:
-    """The number of events, their first and last time."""
+    """The number of events, the first and the last timestamp. `end`: the timestamp to which time advances."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    found = _times(frames).agg(F.count(TIME), F.min(TIME), F.max(TIME)).first()
-    assert found is not None
-    count, first, last = found
+    row = _times(frames).agg(F.count(TIME), F.min(TIME), F.max(TIME)).first()
+    assert row is not None
+    count, first, last = row
     last = max(last if last is not None else end or 0, end if end is not None else last or 0)
     return History(count, first if first is not None else last, last, ())
 
 
-def timed(history: History, frames: Sequence[DataFrame]) -> History:
-    """The same with its quantiles, of a sample where there are many rows."""
+def with_quantiles(history: History, frames: Sequence[DataFrame]) -> History:
+    """The same figures with quantiles, which are those of a sample if there are many rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
     times = _times(frames)
     if history.count > SAMPLE:
         times = times.sample(SAMPLE / history.count, 1)
-    found = times.agg(F.expr(QUANTILES)).first()
-    assert found is not None
-    return dataclasses.replace(history, quantiles=(history.first, *(found[0] or ())[1:]))
+    row = times.agg(F.expr(QUANTILES)).first()
+    assert row is not None
+    return dataclasses.replace(history, quantiles=(history.first, *(row[0] or ())[1:]))
 
 
 def _times(frames: Sequence[DataFrame]) -> DataFrame:
@@ -67,25 +70,25 @@ def _times(frames: Sequence[DataFrame]) -> DataFrame:
     return times
 
 
-def sampled(rows: int) -> str:
-    """QUANTILES of about SAMPLE of so many rows, which have a TIME and a PLACE.
+def sample_quantiles(rows: int) -> str:
+    """An SQL expression for QUANTILES of a sample of about SAMPLE of `rows` rows.
 
-    >>> sampled(1_000_000).partition(" FILTER ")[2]
+    >>> sample_quantiles(1_000_000).partition(" FILTER ")[2]
     '(WHERE pmod(xxhash64(`ts`, `cep:row`), 5) = 0)'
     """
     every = max(1, rows // SAMPLE)
     return f"{QUANTILES} FILTER (WHERE pmod(xxhash64(`{TIME}`, `{PLACE}`), {every}) = 0)"
 
 
-def numbered(events: DataFrame, count: int) -> DataFrame:
-    """PIECE, which is a number of the keys, as the number of one of so many pieces."""
+def with_piece_numbers(events: DataFrame, count: int) -> DataFrame:
+    """The same events; PIECE, which was the hash of a key, is the number of one of `count` pieces."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return events.withColumn(PIECE, F.pmod(F.col(PIECE), F.lit(count)).cast("int"))
 
 
 def slice_of(at: Column, bounds: Sequence[int]) -> Column:
-    """The slice in which an instant is: a binary search, written out."""
+    """The number of the slice that has the timestamp `at`, by a binary search in SQL."""
     from pyspark.sql import functions as F  # noqa: N812
 
     def within(low: int, high: int) -> Column:
@@ -98,7 +101,7 @@ def slice_of(at: Column, bounds: Sequence[int]) -> Column:
 
 
 def key_of(events: Events, paths: Sequence[Path]) -> Column:
-    """A number that rows of equal keys have in common, whatever the type of a number."""
+    """The hash of a key. Equal numbers have the same hash, whatever their types."""
     from pyspark.sql import functions as F  # noqa: N812
 
     parts = []
@@ -108,22 +111,22 @@ def key_of(events: Events, paths: Sequence[Path]) -> Column:
     return F.xxhash64(*parts) if parts else F.lit(0).cast("long")
 
 
-def comparable(events: Events, path: Path) -> bool:
-    """Whether a column, or a part of it, has the very kind of values that the attribute has."""
-    wanted = type_at(events.schema, path)
-    kind: Any = events.frame.schema[events.column_of(path[0])].dataType if wanted is not None else None
+def is_comparable(events: Events, path: Path) -> bool:
+    """Whether Spark compares the values at `path` as the bridge does, because they are of the attribute's kind."""
+    declared = type_at(events.schema, path)
+    kind: Any = events.frame.schema[events.column_of(path[0])].dataType if declared is not None else None
     for name in path[1:]:
         kind = kind[name].dataType if kind is not None and name in getattr(kind, "names", ()) else None
-    if wanted is None or kind is None:
+    if declared is None or kind is None:
         return False
-    given = str(kind.typeName())
-    if is_number(wanted):
-        return given in ("byte", "short", "integer", "long", "float", "double", "decimal")
-    return {"VARCHAR": "string", "BOOLEAN": "boolean", "DATE": "date"}.get(wanted) == given
+    name = str(kind.typeName())
+    if is_number(declared):
+        return name in ("byte", "short", "integer", "long", "float", "double", "decimal")
+    return {"VARCHAR": "string", "BOOLEAN": "boolean", "DATE": "date"}.get(declared) == name
 
 
 def value_of(events: Events, path: Path, before: str = "") -> Column:
-    """The column of an attribute, or a part of it; `before` stands before the names of the columns."""
+    """The column, or the part of one, at `path`. `before` is the prefix of the columns' names."""
     value = column(before + events.column_of(path[0]))
     for name in path[1:]:
         value = value.getField(name)
@@ -131,22 +134,22 @@ def value_of(events: Events, path: Path, before: str = "") -> Column:
 
 
 def type_at(schema: Schema, path: Path) -> str | None:
-    """The type of an attribute, or of a part of it; None where there is none.
+    """The type of the attribute, or the part of one, at `path`; None if there is none.
 
     >>> type_at(Schema.of("home STRUCT(city VARCHAR)"), ("home", "city"))
     'VARCHAR'
     """
-    found = schema.find(path[0])
-    kind = None if found is None else found.type
+    attribute = schema.find(path[0])
+    kind = None if attribute is None else attribute.type
     for name in path[1:]:
         nested = shape(kind) if kind is not None else None
-        named = nested.find(name) if isinstance(nested, Struct) else None
-        kind = None if named is None else named[1]
+        part = nested.find(name) if isinstance(nested, Struct) else None
+        kind = None if part is None else part[1]
     return kind
 
 
 def is_number(kind: str | None) -> bool:
-    """Whether an attribute type is one of numbers."""
-    found = None if kind is None else arrow_type(kind)
+    """Whether an attribute type is a number."""
+    arrow = None if kind is None else arrow_type(kind)
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return found is not None and any(test(found) for test in tests)
+    return arrow is not None and any(test(arrow) for test in tests)

@@ -1,4 +1,4 @@
-"""Streams as Spark frames: time, where each row stands among rows of equal time, and the columns of the attributes."""
+"""Streams as Spark frames: the timestamp, the order among rows with equal timestamps, and the columns of the attributes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 FILE, ROW = "file", "row"
-"""Columns of a frame of events that order rows of equal TIME."""
+"""Columns of a frame of events that order rows with equal TIME."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Events:
-    """The events of one stream: a frame of TIME, FILE, ROW and `c0`, `c1` …, whose `layout` says what they are."""
+    """The events of one stream: a frame of TIME, FILE, ROW, and `c0`, `c1`, … for the columns of `layout`."""
 
     stream: str
     schema: Schema
@@ -39,40 +39,40 @@ class Events:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the frame that hold what the layout reads."""
+        """The columns of the frame with the columns of the layout."""
         return [f"c{place}" for place in range(len(self.layout.columns))]
 
     def column_of(self, attribute: str) -> str:
         """The column of an attribute."""
-        name = next(column for found, column in self.layout.attributes if found.name == attribute)
+        name = next(column for own, column in self.layout.attributes if own.name == attribute)
         return self.columns[self.layout.columns.index(name)]
 
 
 def open_events(
     spark: SparkSession, script: Script, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
 ) -> list[Events]:
-    """The events of each stream, in the order of the mapping; nothing is read yet but what tells the columns."""
-    return [_opened(spark, *described) for described in sources_of(script, sources, timestamp)]
+    """The events of each stream, in the order of the mapping. Only what gives the columns is read."""
+    return [_open(spark, *described) for described in sources_of(script, sources, timestamp)]
 
 
-def _opened(spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None) -> Events:
+def _open(spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None) -> Events:
     from pyspark.sql import functions as F  # noqa: N812
 
     frame, file, row = _frame(spark, stream, source, schema, timestamp)
     layout = layout_of(stream, _arrow_columns(frame), schema, timestamp, lambda text: None, typed=True)
-    found = schema or Schema(tuple(attribute for attribute, _ in layout.attributes))
+    known = schema or Schema(tuple(attribute for attribute, _ in layout.attributes))
     columns = [column(name).alias(f"c{place}") for place, name in enumerate(layout.columns)]
     time = _milliseconds(frame, layout.columns[0])
-    # a row without a time comes first, so that the reader refuses it, as it does everywhere
+    # a row without a timestamp comes first, so that the bridge refuses it
     first = F.coalesce(time, F.lit(EARLIEST)).cast("long").alias(TIME)
     selected = frame.select(first, file.cast("int").alias(FILE), row.cast("long").alias(ROW), *columns)
-    return Events(stream, found, layout, selected)
+    return Events(stream, known, layout, selected)
 
 
 def _frame(
     spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None
 ) -> tuple[DataFrame, Column, Column]:
-    """The rows of a source, and the columns that tell where each stands."""
+    """The rows of a source, and the expressions of their FILE and ROW."""
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -98,33 +98,33 @@ def _files(
     from pyspark.sql import functions as F  # noqa: N812
 
     if "://" in path or os.path.isdir(path) or path.endswith((".parquet", ".pq")) or _all_parquet(path):
-        frame = _read(spark, path)
+        frame = _parquet(spark, path)
         if len(frame.inputFiles()) < 2:
             return frame, F.lit(0), F.col("_metadata.row_index")
         named = frame.withColumns({"_name": F.col("_metadata.file_path"), "_row": F.col("_metadata.row_index")})
         names = sorted(row[0] for row in named.select("_name").distinct().collect())
         numbers = spark.createDataFrame([(name, place) for place, name in enumerate(names)], "_name string, _at int")
         return named.join(F.broadcast(numbers), "_name").drop("_name"), F.col("_at"), F.col("_row")
-    return _texts(spark, stream, path, schema, timestamp)
+    return _text_files(spark, stream, path, schema, timestamp)
 
 
-def _texts(
+def _text_files(
     spark: SparkSession, stream: str, path: str, schema: Schema | None, timestamp: str | None
 ) -> tuple[DataFrame, Column, Column]:
-    """CSV and NDJSON, read file by file by the reader of every replay, so that a value means the same everywhere."""
+    """CSV and NDJSON, which executors read file by file as the local replay does, so that each value is the same."""
     from pyspark.sql import functions as F  # noqa: N812
 
     paths = [os.path.abspath(name) for name in paths_of(path)]
     first = open_source(stream, paths[0], schema, timestamp)
     first.close()
-    reader = Texts(stream, first.schema, timestamp)
+    reader = TextFiles(stream, first.schema, timestamp)
     files = spark.createDataFrame(list(enumerate(paths)), "file int, path string").repartitionById(
         len(paths), F.col("file")
     )
     return files.mapInArrow(reader.read, reader.schema), F.col("_file"), F.col("_row")
 
 
-def _read(spark: SparkSession, path: str) -> DataFrame:
+def _parquet(spark: SparkSession, path: str) -> DataFrame:
     name = path if "://" in path else os.path.abspath(path)
     if "://" not in path and not glob.glob(name):
         raise SourceError(f"the file {path} does not exist")
@@ -138,19 +138,19 @@ def _table(spark: SparkSession, name: str) -> DataFrame:
     try:
         return spark.table(name)
     except Exception as error:
-        raise SourceError(f"there is neither a file nor a Spark table {name!r}: {_first_line(error)}") from None
+        raise SourceError(f"{name!r} is neither a file nor a table of Spark: {_first_line(error)}") from None
 
 
 def _is_path(source: str) -> bool:
-    """Whether it names files; Spark's tables may be `trades`, `sales.trades`, or a format's: delta.`/data/trades`."""
+    """Whether a text names files. Tables of Spark are `trades`, `sales.trades`, or of a format: delta.`/data/trades`."""
     if "`" in source:
         return False
-    return any(letter in source for letter in "/\\*?") or os.path.exists(source) or ending_of(source) is not None
+    return any(character in source for character in "/\\*?") or os.path.exists(source) or ending_of(source) is not None
 
 
 def _all_parquet(path: str) -> bool:
-    found = glob.glob(path, recursive=True)
-    return bool(found) and all(name.endswith((".parquet", ".pq")) for name in found)
+    names = glob.glob(path, recursive=True)
+    return bool(names) and all(name.endswith((".parquet", ".pq")) for name in names)
 
 
 def _arrow_columns(frame: DataFrame) -> dict[str, pa.DataType]:
@@ -159,7 +159,7 @@ def _arrow_columns(frame: DataFrame) -> dict[str, pa.DataType]:
 
 
 def _milliseconds(frame: DataFrame, name: str) -> Column:
-    """A time as milliseconds, as `to_times` has it: whole numbers are such, times without a zone are UTC."""
+    """A column as milliseconds since 1970, like `to_times`: whole numbers unchanged, times without a zone in UTC."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql import types as T  # noqa: N812
 
@@ -170,7 +170,9 @@ def _milliseconds(frame: DataFrame, name: str) -> Column:
         return F.unix_date(time).cast("long") * 86_400_000
     if isinstance(kind, T.IntegralType):
         return time
-    raise SourceError(f"the timestamps {name!r} are {kind.simpleString()}: whole milliseconds or timestamps are wanted")
+    raise SourceError(
+        f"the timestamps {name!r} are {kind.simpleString()}; they must be whole milliseconds or timestamps"
+    )
 
 
 def column(name: str) -> Column:
@@ -184,12 +186,9 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-# Text files on the executors: each is read by the reader of every replay
-
-
 @dataclasses.dataclass(frozen=True)
-class Texts:
-    """Reads files of one stream: `ts`, the attributes, then the file's number and each row's place in it."""
+class TextFiles:
+    """Reads text files of one stream on executors: `ts`, the attributes, the number of the file, and that of the row in it."""
 
     stream: str
     attributes: Schema
@@ -197,7 +196,7 @@ class Texts:
 
     @property
     def schema(self) -> str:
-        """The columns as Spark declares them."""
+        """The columns, for `mapInArrow`."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         fields = [("ts", pa.int64()), *((a.name, arrow_type(a.type)) for a in self.attributes)]
@@ -205,7 +204,7 @@ class Texts:
         return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)  # type: ignore[return-value]
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the files that these rows name."""
+        """The rows of the files that `batches` name."""
         for batch in batches:
             for file in batch.to_pylist():
                 yield from self._rows(file["file"], file["path"])

@@ -1,4 +1,4 @@
-"""Matches that time alone brings are in the order of their first rows: queries that say where these stood."""
+"""Queries that also give the first row of each match: matches reported without an event are ordered by it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bridge import query
 from bridge.history.pieces import is_stateless
 from bridge.query.nodes import Node
 from bridge.query.row_pattern import PerMatch
-from bridge.spark.columns import FIRST, MOMENT
+from bridge.spark.columns import EVENT_ID, FIRST_ID
 from windows.sql import column
 
 
 def with_first_row(node: Node) -> Node | None:
-    """The query with FIRST and, where it gives rows, MOMENT as its last columns: a row of no match is its own first one.
+    """The query with FIRST_ID as its last columns, and EVENT_ID, too, if it gives all rows: an unmatched row is its own first.
 
-    None where it is no MATCH_RECOGNIZE under filters and maps.
+    None if it is not MATCH_RECOGNIZE below filters and maps.
     """
     if isinstance(node, query.Filter):
         below = with_first_row(node.input)
@@ -26,31 +26,31 @@ def with_first_row(node: Node) -> Node | None:
         below = with_first_row(node.input)
         if below is None:
             return None
-        hidden = FIRST if _is_a_row_a_match(below) else (*FIRST, *MOMENT)
+        hidden = FIRST_ID if _gives_one_row_per_match(below) else (*FIRST_ID, *EVENT_ID)
         return dataclasses.replace(node, input=below, columns=(*node.columns, *map(_as, hidden)))
     if not isinstance(node, query.MatchRecognize) or not is_stateless(node.input):
         return None
     first = [
         exp.Alias(this=exp.First(this=column(of)), alias=exp.to_identifier(name, quoted=True))
-        for of, name in zip(MOMENT, FIRST, strict=True)
+        for of, name in zip(EVENT_ID, FIRST_ID, strict=True)
     ]
     pattern = dataclasses.replace(node.pattern, measures=(*node.pattern.measures, *first))
-    return dataclasses.replace(node, input=_placed(node.input), pattern=pattern)
+    return dataclasses.replace(node, input=_with_event_id(node.input), pattern=pattern)
 
 
-def _is_a_row_a_match(node: Node) -> bool:
+def _gives_one_row_per_match(node: Node) -> bool:
     while isinstance(node, (query.Filter, query.Map)):
         node = node.input
     return isinstance(node, query.MatchRecognize) and node.pattern.per_match is PerMatch.ONE_ROW
 
 
-def _placed(node: Node) -> Node:
-    """Filters, maps and unions of streams that give MOMENT, too."""
+def _with_event_id(node: Node) -> Node:
+    """Filters, maps and unions over streams, with EVENT_ID as the last columns."""
     if isinstance(node, query.Stream):
         return dataclasses.replace(node, schema=None)
-    changed = node.with_inputs(_placed)
+    changed = node.with_inputs(_with_event_id)
     if isinstance(changed, query.Map):
-        return dataclasses.replace(changed, columns=(*changed.columns, *map(_as, MOMENT)))
+        return dataclasses.replace(changed, columns=(*changed.columns, *map(_as, EVENT_ID)))
     return changed
 
 

@@ -1,4 +1,4 @@
-"""Queries that are computed in the same pieces."""
+"""Groups of queries that are computed in the same pieces."""
 
 from __future__ import annotations
 
@@ -6,46 +6,49 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from bridge.history.pieces import Path, key_description
-from bridge.spark.big_partitions import NO_STRANDS, Strands
+from bridge.spark.big_partitions import NO_BIG_PARTITIONS, BigPartitions
 
 
 @dataclasses.dataclass(frozen=True)
-class Group:
-    """Queries that are computed in the same pieces, in one pass, but for `strands`, each of which is cut by itself."""
+class QueryGroup:
+    """Queries that are computed in the same pieces, in one pass; each of the `big` partitions is cut separately.
+
+    `back`: how far each slice of time looks back, in milliseconds; None for pieces by `keys`.
+    """
 
     names: tuple[str, ...]
     back: int | None
     keys: Mapping[str, tuple[Path, ...]]
-    strands: Strands = NO_STRANDS
+    big: BigPartitions = NO_BIG_PARTITIONS
 
     @property
-    def told(self) -> str:
-        """How the pieces are made, in words."""
+    def description(self) -> str:
+        """A text on the pieces."""
         if self.back is not None:
             return f"slices of time, each looking back {self.back} ms"
-        if self.strands.found:
-            return f"{f'{key_description(self.keys)}; ' if self.strands.rest else ''}{self.strands.told}"
+        if self.big.partitions:
+            return f"{f'{key_description(self.keys)}; ' if self.big.has_others else ''}{self.big.description}"
         return key_description(self.keys)
 
 
-def in_one_pass(groups: Iterable[Group]) -> list[Group]:
-    """Fewer groups: those by key are one where they have no stream in common, or the same keys of it.
+def merge_groups(groups: Iterable[QueryGroup]) -> list[QueryGroup]:
+    """Fewer groups: groups by key are merged if they have no stream in common, or the same keys of it.
 
     >>> by_k, of_both = {"s": (("k",),)}, {"s": (("k",),), "u": (("j",),)}
-    >>> [group.names for group in in_one_pass([Group(("a",), None, by_k), Group(("b",), None, of_both)])]
+    >>> [group.names for group in merge_groups([QueryGroup(("a",), None, by_k), QueryGroup(("b",), None, of_both)])]
     [('a', 'b')]
     """
-    found: list[Group] = []
+    merged: list[QueryGroup] = []
     for group in groups:
-        at = next((at for at, other in enumerate(found) if _agree(group, other)), None)
+        at = next((at for at, other in enumerate(merged) if _agree(group, other)), None)
         if at is None:
-            found.append(group)
+            merged.append(group)
         else:
-            keys = {**found[at].keys, **group.keys}
-            found[at] = dataclasses.replace(found[at], names=(*found[at].names, *group.names), keys=keys)
-    return found
+            keys = {**merged[at].keys, **group.keys}
+            merged[at] = dataclasses.replace(merged[at], names=(*merged[at].names, *group.names), keys=keys)
+    return merged
 
 
-def _agree(one: Group, other: Group) -> bool:
-    by_key = all(group.keys and group.back is None and not group.strands.found for group in (one, other))
+def _agree(one: QueryGroup, other: QueryGroup) -> bool:
+    by_key = all(group.keys and group.back is None and not group.big.partitions for group in (one, other))
     return by_key and all(other.keys.get(stream, columns) == columns for stream, columns in one.keys.items())

@@ -1,4 +1,4 @@
-"""Results as Parquet, one directory a query: written beside, and in their place all at once when they are complete."""
+"""Results as Parquet, one directory per query. A run writes to a directory of its own, and moves complete results."""
 
 from __future__ import annotations
 
@@ -15,100 +15,100 @@ from pyarrow import fs
 
 from bridge import errors
 from bridge.errors import SourceError
-from bridge.spark.big_partitions import NO_STRANDS
+from bridge.spark.big_partitions import NO_BIG_PARTITIONS
 from bridge.spark.columns import ORDER, spark_schema
 from bridge.spark.events import column
-from bridge.spark.groups import Group
-from bridge.spark.pieces import Replay
-from bridge.spark.task import Writer, folder_of
-from bridge.spark.write_back import write as write_letters
+from bridge.spark.groups import QueryGroup
+from bridge.spark.piecewise import Replay
+from bridge.spark.task import PieceWriter, folder_of
+from bridge.spark.write_back import write as write_back
 from bridge.spark.writes import run_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 UNFINISHED = "_unfinished-"
-"""Directories of runs that are under way, or died."""
+"""The prefix of directories of runs that are not finished."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Written:
-    """What a run has written of one query: its rows, over all pieces and in the largest; the seconds of its pass."""
+class WriteStatistics:
+    """Figures of one query's results: the rows of all pieces and of the largest one, and the seconds of the pass."""
 
     query: str
     rows: int
     pieces: int
     largest: int
     seconds: float
-    told: str
+    description: str
 
     @property
     def skew(self) -> float:
-        """The largest piece's rows, as a multiple of an average one's."""
+        """The rows of the largest piece divided by the average."""
         return self.largest * self.pieces / self.rows if self.rows else 1.0
 
 
-class Directory:
-    """A directory of results on any file system that Arrow knows; one run writes at a time.
+class ResultDirectory:
+    """A directory of results on any file system that Arrow supports. One run writes at a time.
 
-    A query's results appear as `<query>.parquet` when they are complete; a run that died leaves what was there before.
+    The results of a query appear as `<query>.parquet` when they are complete. A run that dies leaves those of earlier runs.
     """
 
     def __init__(self, path: str) -> None:
-        given = path if "://" in path else f"file://{os.path.abspath(path)}"
+        uri = path if "://" in path else f"file://{os.path.abspath(path)}"
         try:
-            self._system, self._base = fs.FileSystem.from_uri(given)
+            self._system, self._base = fs.FileSystem.from_uri(uri)
             self._system.create_dir(self._base, recursive=True)
             self._sweep()
             self._run = _unfinished()
             self._system.create_dir(f"{self._base}/{self._run}", recursive=True)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"results cannot be written to {path}: {error}") from None
-        self._root = given.rstrip("/")
+        self._root = uri.rstrip("/")
 
     @property
-    def under_way(self) -> str:
+    def unfinished(self) -> str:
         """The URI to which this run writes."""
         return f"{self._root}/{self._run}"
 
     def unsorted(self) -> str:
-        """The URI of a directory below it, for files whose rows are still to be put in order."""
+        """The URI of a directory for files whose rows are not in order yet."""
         self._system.create_dir(f"{self._base}/{self._run}/raw", recursive=True)
-        return f"{self.under_way}/raw"
+        return f"{self.unfinished}/raw"
 
     def publish(self, names: Iterable[str]) -> None:
-        """Puts what was written in its place; what was there before goes."""
+        """Moves the results of these queries to their place, where they replace those of earlier runs."""
         for name in names:
-            made, place = f"{self._base}/{self._run}/{folder_of(name)}", f"{self._base}/{folder_of(name)}"
+            written, place = f"{self._base}/{self._run}/{folder_of(name)}", f"{self._base}/{folder_of(name)}"
             before = f"{self._base}/{self._run}/before-{folder_of(name)}"
             if self._is_there(place):
                 self._system.move(place, before)
-            self._system.move(made, place)
+            self._system.move(written, place)
         self._sweep()
 
     def keep(self, files: Mapping[str, Iterable[str]], schemas: Mapping[str, pa.Schema]) -> None:
-        """Of what tasks wrote, only these files count: an attempt that failed may have left others. One at least each."""
+        """Deletes all files but these, since a failed attempt of a task may have left others; a query without files gets one."""
         import pyarrow.parquet as pq
 
         for name, paths in files.items():
             folder = f"{self._base}/{self._run}/{folder_of(name)}"
             self._system.create_dir(folder, recursive=True)
-            wanted = {path.rsplit("/", 1)[-1] for path in paths}
+            names = {path.rsplit("/", 1)[-1] for path in paths}
             for found in self._system.get_file_info(fs.FileSelector(folder)):
-                if found.base_name not in wanted:
+                if found.base_name not in names:
                     self._system.delete_file(found.path)
-            if not wanted:
+            if not names:
                 pq.write_table(schemas[name].empty_table(), f"{folder}/part-00000.parquet", filesystem=self._system)
 
     def discard(self) -> None:
-        """Removes what this run has written."""
+        """Removes the files of this run."""
         if self._is_there(f"{self._base}/{self._run}"):
             self._system.delete_dir(f"{self._base}/{self._run}")
 
     def _sweep(self) -> None:
-        """Removes what runs that died have left; results they had moved away come back.
+        """Removes the files of runs that died, and restores the results that they had moved away.
 
-        Under another name first: a process of such a run that is still there then has no place to write to.
+        A directory is renamed first, so that a process of such a run that is still alive cannot write to it.
         """
         for found in self._system.get_file_info(fs.FileSelector(self._base)):
             if found.base_name.startswith(UNFINISHED):
@@ -116,99 +116,102 @@ class Directory:
                     place = f"{self._base}/{inside.base_name.removeprefix('before-')}"
                     if inside.base_name.startswith("before-") and not self._is_there(place):
                         self._system.move(inside.path, place)
-                gone = f"{self._base}/{_unfinished()}"
-                self._system.move(found.path, gone)
-                self._system.delete_dir(gone)
+                renamed = f"{self._base}/{_unfinished()}"
+                self._system.move(found.path, renamed)
+                self._system.delete_dir(renamed)
 
     def _is_there(self, path: str) -> bool:
         return bool(self._system.get_file_info(path).type != fs.FileType.NotFound)
 
 
 def _unfinished() -> str:
-    """A name that no other run's directory has."""
+    """A new name for the directory of a run."""
     return f"{UNFINISHED}{uuid.uuid4().hex[:12]}"
 
 
-def write(replay: Replay, out: str, run: str | None = None) -> list[Written]:
-    """Computes all queries, those in the same pieces in one pass, and puts their results into a directory.
+def write(replay: Replay, out: str, run: str | None = None) -> list[WriteStatistics]:
+    """Computes all queries, one pass per group, and writes their results to a directory. Returns figures of each query.
 
-    What the script writes to databases is written when all is computed, as that of this `run`.
+    When everything is computed, the script's writes to databases are carried out under the name `run`.
     """
-    directory = Directory(out)
+    directory = ResultDirectory(out)
     try:
-        told = [line for group in replay.groups() for line in _write_group(replay, group, directory)]
-        write_letters(replay, run_name(run))
-        directory.publish(replay.names)
+        lines = [line for group in replay.groups() for line in _write_group(replay, group, directory)]
+        write_back(replay, run_name(run))
+        directory.publish(replay.job.names)
     except BaseException as error:
         directory.discard()
-        raise own(error) from None
-    return told
+        raise bridge_error(error) from None
+    return lines
 
 
-def own(error: BaseException) -> BaseException:
-    """The error of ours that an executor raised, or else what there is: Spark tells it as a text."""
+def bridge_error(error: BaseException) -> BaseException:
+    """The error of the bridge that an executor raised, which is in the text of Spark's error; else that error."""
     found = re.search(r"bridge\.errors\.(\w+): (.+)", str(error))
     kind = getattr(errors, found[1], None) if found else None
     return kind(found[2]) if found and kind in (errors.SourceError, errors.OrderError, errors.SchemaError) else error
 
 
-def _write_group(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
-    if group.strands.found:
-        yield from _write_strands(replay, group, directory)
+def _write_group(replay: Replay, group: QueryGroup, directory: ResultDirectory) -> Iterator[WriteStatistics]:
+    if group.big.partitions:
+        yield from _write_big_partitions(replay, group, directory)
     else:
         yield from _write_pieces(replay, group, directory)
 
 
-def _write_strands(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
-    """Those that cannot be joined are written as if there were no strands."""
-    left = []
+def _write_big_partitions(replay: Replay, group: QueryGroup, directory: ResultDirectory) -> Iterator[WriteStatistics]:
+    """Writes the queries of a group; those whose slices cannot be joined are computed without slices."""
+    others = []
     for name in group.names:
-        began = time.monotonic()
-        parts = replay.joined(group, name)
+        start = time.monotonic()
+        parts = replay.joined_results(group, name)
         if parts is None:
-            left.append(name)
+            others.append(name)
             continue
-        path = f"{directory.under_way}/{folder_of(name)}"
-        replay.together(group, name, [part.frame for part in parts]).write.parquet(path)
-        rows = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(path).count()
-        told = [matches for part in parts for matches in part.matches]
-        largest = rows * max(told) // max(sum(told), 1)
-        yield Written(name, rows, len(told), largest, time.monotonic() - began, group.told)
-    if left:
-        yield from _write_pieces(replay, dataclasses.replace(group, names=tuple(left), strands=NO_STRANDS), directory)
+        path = f"{directory.unfinished}/{folder_of(name)}"
+        replay.combined(group, name, [part.frame for part in parts]).write.parquet(path)
+        rows = replay.job.spark.read.schema(spark_schema(replay.job.schemas[name])).parquet(path).count()
+        matches = [count for part in parts for count in part.matches]
+        largest = rows * max(matches) // max(sum(matches), 1)
+        yield WriteStatistics(name, rows, len(matches), largest, time.monotonic() - start, group.description)
+    if others:
+        rest = dataclasses.replace(group, names=tuple(others), big=NO_BIG_PARTITIONS)
+        yield from _write_pieces(replay, rest, directory)
 
 
-def _write_pieces(replay: Replay, group: Group, directory: Directory) -> Iterator[Written]:
-    began = time.monotonic()
+def _write_pieces(replay: Replay, group: QueryGroup, directory: ResultDirectory) -> Iterator[WriteStatistics]:
+    start = time.monotonic()
     task, pieces = replay.task(group)
     ordered = task.in_order
-    raw = directory.under_way if ordered else directory.unsorted()
-    files = pieces.mapInArrow(Writer(task, raw).write, Writer.COLUMNS).collect()
+    raw = directory.unfinished if ordered else directory.unsorted()
+    files = pieces.mapInArrow(PieceWriter(task, raw).write, PieceWriter.COLUMNS).collect()
     paths = {name: [file.path for file in files if file.query == name] for name in group.names}
     if ordered:
-        directory.keep(paths, task.wanted)
+        directory.keep(paths, task.schemas)
     for name in group.names:
         rows = [file.rows for file in files if file.query == name]
         if not ordered:
-            _sorted(replay, name, paths[name], task.wanted[name]).write.parquet(
-                f"{directory.under_way}/{folder_of(name)}"
+            _in_order(replay, name, paths[name], task.schemas[name]).write.parquet(
+                f"{directory.unfinished}/{folder_of(name)}"
             )
-        yield Written(name, sum(rows), max(len(rows), 1), max(rows, default=0), time.monotonic() - began, group.told)
+        yield WriteStatistics(
+            name, sum(rows), max(len(rows), 1), max(rows, default=0), time.monotonic() - start, group.description
+        )
 
 
-def _sorted(replay: Replay, name: str, paths: list[str], schema: pa.Schema) -> DataFrame:
+def _in_order(replay: Replay, name: str, paths: list[str], schema: pa.Schema) -> DataFrame:
     """The rows of all pieces in one order."""
-    found = spark_schema(schema)
-    frame = replay.spark.read.schema(found).parquet(*paths) if paths else replay.spark.createDataFrame([], found)
-    return frame.orderBy(*map(column, ORDER)).select(*map(column, replay.schemas[name].names))
+    kinds, spark = spark_schema(schema), replay.job.spark
+    frame = spark.read.schema(kinds).parquet(*paths) if paths else spark.createDataFrame([], kinds)
+    return frame.orderBy(*map(column, ORDER)).select(*map(column, replay.job.schemas[name].names))
 
 
 def read(replay: Replay, out: str) -> dict[str, Any]:
-    """The results in a directory as frames, in their order."""
+    """The results in a directory, as frames in their order."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    found = {}
-    for name in replay.names:
-        frame = replay.spark.read.schema(spark_schema(replay.schemas[name])).parquet(f"{out}/{folder_of(name)}")
-        found[name] = frame.orderBy(F.col("_metadata.file_name"), F.col("_metadata.row_index"))
-    return found
+    results = {}
+    for name in replay.job.names:
+        frame = replay.job.spark.read.schema(spark_schema(replay.job.schemas[name])).parquet(f"{out}/{folder_of(name)}")
+        results[name] = frame.orderBy(F.col("_metadata.file_name"), F.col("_metadata.row_index"))
+    return results

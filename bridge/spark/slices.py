@@ -1,9 +1,9 @@
-"""The rows of one partition in slices of time that overlap, each searched for matches by itself, joined afterwards.
+"""The rows of one partition in overlapping slices of time, each searched for matches separately, and joined afterwards.
 
-A slice does not know where the search goes on that comes to it from the slice before, so it begins anywhere, with its
-own first row. In the rows that two slices share, both tell where they began a search. From the first row at which both
-did, they go on alike: what follows depends on the rows alone (AFTER MATCH SKIP only says where a search begins). There
-they are joined; each counts up to it, the next one from it on. See docs/spark.md, "One big partition".
+A slice does not know at which row the search of the slice before it goes on, so it begins at its own first row. In the rows
+that two slices share, both report where a search began. From the first row at which both began one, they go on alike,
+because what follows depends on the rows only (AFTER MATCH SKIP only says where the next search begins). There the slices are
+joined: matches before that row count in the first slice, the others in the second. See docs/spark.md, "One big partition".
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ import pyarrow as pa
 from bridge.errors import QueryError
 from bridge.patterns.arrays import Bools, Ints
 from bridge.patterns.live.decision_times import AT_THE_END
-from bridge.spark.bounded import Answer, Bounded, embedded, look_back
+from bridge.spark.bounded import BoundedQuery, BoundedResult, private_database, rows_before
 from bridge.spark.columns import REPORT, SLICE
-from bridge.spark.task import Feed, pieces
+from bridge.spark.task import StreamFeed, pieces
 from nfa.errors import ExhaustedError
 from windows.databases.duckdb import DuckDB
 
-MOST_MARKS = 2_000
-"""So many rows at most are told of each overlap, its first: any one that both slices tell is enough."""
+MOST_JOIN_POINTS = 2_000
+"""The largest number of join points reported per overlap, its first ones. One that both slices report is enough."""
 
-Moment: TypeAlias = tuple[int, int]
-"""The time and the PLACE of a row."""
+EventId: TypeAlias = tuple[int, int]
+"""TIME and PLACE of an event."""
 
-BEGINNING: Moment = (-(2**63), 0)
-END: Moment = (2**63 - 1, 2**63 - 1)
+BEGINNING: EventId = (-(2**63), 0)
+END: EventId = (2**63 - 1, 2**63 - 1)
 
 
 @dataclasses.dataclass(frozen=True)
-class Slices:
-    """Slices of time: each has all rows from its first instant up to its horizon, both included.
+class TimeSlices:
+    """Slices of time: each has all rows from its first timestamp to its horizon, both included.
 
-    Each begins before the one before ends: these rows are searched by both.
+    A slice begins before the one before it ends, and both search the rows that they share.
     """
 
     firsts: tuple[int, ...]
@@ -49,147 +49,151 @@ class Slices:
         return len(self.firsts)
 
     def head(self, number: int) -> int | None:
-        """The last instant that a slice shares with the one before."""
+        """The last timestamp that a slice shares with the one before it; None for the first slice."""
         return self.horizons[number - 1] if number else None
 
     def tail(self, number: int) -> int | None:
-        """The first instant that a slice shares with the next one."""
+        """The first timestamp that a slice shares with the one after it; None for the last slice."""
         return self.firsts[number + 1] if number + 1 < len(self) else None
 
 
-class Marks(NamedTuple):
-    """Rows at which a slice can be joined to another, by their moments, and how many of its matches begin before each."""
+class JoinPoints(NamedTuple):
+    """Rows at which a slice can be joined to another: TIME and PLACE, and the number of its matches that begin before."""
 
     times: Ints
     places: Ints
     before: Ints
 
-    def moments(self) -> dict[Moment, int]:
-        """The matches before, by moment, in order."""
-        moments = zip(self.times.tolist(), self.places.tolist(), strict=True)
-        return dict(zip(moments, self.before.tolist(), strict=True))
+    def matches_before(self) -> dict[EventId, int]:
+        """The number of matches before each row, in order."""
+        ids = zip(self.times.tolist(), self.places.tolist(), strict=True)
+        return dict(zip(ids, self.before.tolist(), strict=True))
 
 
-class Report(NamedTuple):
-    """What a slice tells of its searches: where it can be joined to the slice before and to the next, and its matches.
+class SliceReport(NamedTuple):
+    """The report of a slice: where it can be joined to the slice before and to the one after, and its number of matches.
 
-    >>> none = Marks(*(np.zeros(0, np.int64) for _ in range(3)))
-    >>> Report.read(Report(none, none, 7).written()).matches
+    >>> none = JoinPoints(*(np.zeros(0, np.int64) for _ in range(3)))
+    >>> SliceReport.from_bytes(SliceReport(none, none, 7).to_bytes()).matches
     7
     """
 
-    head: Marks
-    tail: Marks
+    head: JoinPoints
+    tail: JoinPoints
     matches: int
 
-    def written(self) -> bytes:
-        """As bytes: whole numbers all."""
+    def to_bytes(self) -> bytes:
+        """The report as bytes: 64-bit integers."""
         parts = [np.array([self.matches, len(self.head.times)], np.int64), *self.head, *self.tail]
         return np.concatenate(parts).tobytes()
 
     @staticmethod
-    def read(written: bytes) -> Report:
-        """What `written` has written."""
-        (matches, count), rest = np.split(np.frombuffer(written, np.int64), [2])
+    def from_bytes(data: bytes) -> SliceReport:
+        """The report that `to_bytes` gave."""
+        (matches, count), rest = np.split(np.frombuffer(data, np.int64), [2])
         head, tail = np.split(rest, [3 * count])
-        return Report(Marks(*np.split(head, 3)), Marks(*np.split(tail, 3)), int(matches))
+        return SliceReport(JoinPoints(*np.split(head, 3)), JoinPoints(*np.split(tail, 3)), int(matches))
 
 
-class Share(NamedTuple):
-    """Which matches of a slice count: those that begin from a moment up to before another one.
+class SliceShare(NamedTuple):
+    """The matches of a slice that count: those that begin at or after `since` and before `until`.
 
-    `shift` is what MATCH_NUMBER() has to be more.
+    `shift` is added to MATCH_NUMBER().
     """
 
-    since: Moment
-    until: Moment
+    since: EventId
+    until: EventId
     shift: int
 
 
-def joined(reports: Sequence[Report]) -> list[Share] | None:
-    """What each slice counts for; None where two of them do not come together."""
-    shares: list[Share] = []
+def join(reports: Sequence[SliceReport]) -> list[SliceShare] | None:
+    """The share of each slice; None if two of them have no join point in common."""
+    shares: list[SliceShare] = []
     since, before, total = BEGINNING, 0, 0
     for report, following in itertools.pairwise(reports):
-        tail, head = report.tail.moments(), following.head.moments()
-        meeting = next((moment for moment in head if moment >= since and moment in tail), None)
-        if meeting is None:
+        tail, head = report.tail.matches_before(), following.head.matches_before()
+        common = next((event for event in head if event >= since and event in tail), None)
+        if common is None:
             return None
-        shares.append(Share(since, meeting, total - before))
-        total += tail[meeting] - before
-        since, before = meeting, head[meeting]
-    return [*shares, Share(since, END, total - before)]
+        shares.append(SliceShare(since, common, total - before))
+        total += tail[common] - before
+        since, before = common, head[common]
+    return [*shares, SliceShare(since, END, total - before)]
 
 
-def report(answer: Answer, slices: Slices, number: int, back: int) -> Report:
-    """What a slice tells, where `back` rows before a row matter to it.
+def report_of(result: BoundedResult, slices: TimeSlices, number: int, back: int) -> SliceReport:
+    """The report of a slice, whose rows read the `back` rows before them.
 
-    It can be joined at the start of a search if no search before went on for longer than that one: then what follows is
-    decided when it says. In the overlap with the next slice the search must be decided, too: with the later rows it
-    might go another way.
+    The start of a search is a join point if no earlier search read further rows than it does: then the decision times after
+    it do not depend on earlier searches. In the overlap with the next slice, the search must also be decided, because later
+    rows might change its result.
     """
-    begun, told, leads = answer.searches
-    times = answer.times[begun]
+    begun, told, leads = result.searches
+    times = result.times[begun]
     head, tail = slices.head(number), slices.tail(number)
     none = np.zeros(len(begun), np.bool_)
-    known = begun >= max(back, 1)  # before these stand rows that the slice has not, or the partition's beginning
+    known = begun >= max(back, 1)  # the rows before these may be missing in the slice
     before = none if head is None else leads & known & (times <= head)
     after = none if tail is None else leads & (told.how != AT_THE_END) & (times >= tail)
-    return Report(_marks(answer, before), _marks(answer, after), len(answer.starts))
+    return SliceReport(_join_points(result, before), _join_points(result, after), len(result.starts))
 
 
-def _marks(answer: Answer, which: Bools) -> Marks:
-    rows = answer.searches.begun[which][:MOST_MARKS]
-    return Marks(answer.times[rows], answer.places[rows], np.searchsorted(answer.starts, rows))
+def _join_points(result: BoundedResult, which: Bools) -> JoinPoints:
+    rows = result.searches.begun[which][:MOST_JOIN_POINTS]
+    return JoinPoints(result.times[rows], result.places[rows], np.searchsorted(result.starts, rows))
 
 
-def cut(quantiles: Sequence[int], last: int, count: int, rows: float, longest: int) -> Slices:
-    """So many slices, or fewer, of equally many rows; they overlap by `rows` of all, a share, but by `longest` ms at least.
+def cut_evenly(quantiles: Sequence[int], last: int, count: int, rows: float, longest: int) -> TimeSlices:
+    """`count` slices, or fewer, with the same number of rows.
 
-    `quantiles` are instants between which there are equally many rows, `last` the newest.
+    `quantiles`: timestamps that divide the rows into equal parts. `last`: the newest timestamp. Slices overlap by `rows`, a
+    fraction of all rows, and by at least `longest` milliseconds.
 
-    >>> cut(range(100), 99, 4, 0.05, 0)
-    Slices(firsts=(0, 25, 50, 75), horizons=(30, 55, 80, 99))
+    >>> cut_evenly(range(100), 99, 4, 0.05, 0)
+    TimeSlices(firsts=(0, 25, 50, 75), horizons=(30, 55, 80, 99))
     """
     step = len(quantiles) / count
     firsts = sorted({quantiles[int(step * place)] for place in range(count)})
     at = np.searchsorted(np.asarray(quantiles), firsts[1:]) + rows * len(quantiles)
     ends = np.interp(at, np.arange(len(quantiles)), quantiles).astype(np.int64).tolist()
     horizons = [min(max(end, first + longest), last) for first, end in zip(firsts[1:], ends, strict=True)]
-    return Slices(tuple(firsts), (*horizons, last))
+    return TimeSlices(tuple(firsts), (*horizons, last))
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
-    """What is done with each slice of a query's stream; its output is of `schema`: SLICE, REPORT, ORDER's columns,
-    then the query's. One row a slice has a report, which is empty where the slice could not be searched so."""
+class SliceSearch:
+    """The search of the slices of a query's stream.
 
-    feed: Feed
-    asked: Bounded
-    slices: Slices
+    `schema` is that of its output: SLICE, REPORT, ORDER's columns, and the query's. One row per slice has the report, which
+    is empty if the slice cannot be searched.
+    """
+
+    feed: StreamFeed
+    query: BoundedQuery
+    slices: TimeSlices
     schema: pa.Schema
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Results and report of each slice, as `mapInArrow` wants them."""
+        """The results and the report of each slice, for `mapInArrow`."""
         for number, tables in pieces(batches):
             events = pa.concat_tables([self.feed.with_place(table) for table in tables])
-            with embedded() as database:
-                results, told = self.searched(database, number, events)
+            with private_database() as database:
+                results, report = self.search(database, number, events)
             yield from results.combine_chunks().to_batches()
-            line = dict.fromkeys(self.schema.names) | {SLICE: number, REPORT: told}
+            line = dict.fromkeys(self.schema.names) | {SLICE: number, REPORT: report}
             yield from pa.Table.from_pylist([line], self.schema).to_batches()
 
-    def searched(self, database: DuckDB, number: int, events: pa.Table) -> tuple[pa.Table, bytes]:
-        """The results of one slice, and its report."""
+    def search(self, database: DuckDB, number: int, events: pa.Table) -> tuple[pa.Table, bytes]:
+        """The results of one slice, and its report as bytes."""
         schema = self.feed.schema
         try:
-            answer = self.asked.answer(database, schema, events, self.slices.horizons[number])
+            result = self.query.search(database, schema, events, self.slices.horizons[number])
         except (QueryError, ExhaustedError):
             return self.schema.empty_table(), b""
-        if len(answer.ends) > 1:  # rows of several partitions
+        if len(result.ends) > 1:  # rows of several partitions
             return self.schema.empty_table(), b""
-        count = answer.table.num_rows
+        count = result.table.num_rows
         own = {SLICE: pa.array(np.full(count, number)), REPORT: pa.nulls(count, pa.binary())}
-        columns = [own[name] if name in own else answer.table.column(name) for name in self.schema.names]
+        columns = [own[name] if name in own else result.table.column(name) for name in self.schema.names]
         results = pa.Table.from_arrays(columns, names=self.schema.names).cast(self.schema)
-        return results, report(answer, self.slices, number, look_back(self.asked, schema)).written()
+        return results, report_of(result, self.slices, number, rows_before(self.query, schema)).to_bytes()

@@ -1,6 +1,6 @@
-"""The state of a bridge as bytes: all that it knows of the events before is in its tables, so these are the state.
+"""The state of a bridge as bytes. Everything that it knows about earlier events is in its tables.
 
-What steps keep in memory they make anew from the tables, as after a push that failed (`Call.forget`).
+Steps restore what they keep in memory from the tables, as after a push that failed.
 """
 
 from __future__ import annotations
@@ -14,27 +14,24 @@ from bridge.engine.session import Session
 from bridge.errors import BridgeError
 
 NUMBERS = b"cep:numbers"
-"""Metadata of a state: time and number of the newest event."""
+"""The key of a state's metadata: the timestamp and the number of the newest event."""
 
 
-def saved(session: Session) -> bytes:
-    """The state between two pushes, without what has expired."""
+def dump(session: Session) -> bytes:
+    """The state of a bridge between two pushes, without expired rows."""
     session.purge()
     tables = {name: rows for name in session.state_tables() if (rows := _rows(session, name)).num_rows}
     numbers = json.dumps({"now": session.now, "seq": session.seq})
-    columns: list[Any] = [pa.array(tables, pa.string()), pa.array(map(written, tables.values()), pa.binary())]
-    return written(pa.table(columns, ["name", "rows"]).replace_schema_metadata({NUMBERS: numbers}))
+    columns: list[Any] = [pa.array(tables, pa.string()), pa.array(map(to_bytes, tables.values()), pa.binary())]
+    return to_bytes(pa.table(columns, ["name", "rows"]).replace_schema_metadata({NUMBERS: numbers}))
 
 
 def restore(session: Session, state: bytes) -> None:
-    """Gives a new bridge, with the same queries, the state of the one before.
-
-    Raises BridgeError where the queries are not the same.
-    """
-    whole = read(state)
-    tables = {row["name"]: read(row["rows"]) for row in whole.to_pylist()}
+    """Restores a state in a new bridge with the same queries. Raises BridgeError for other queries."""
+    whole = from_bytes(state)
+    tables = {row["name"]: from_bytes(row["rows"]) for row in whole.to_pylist()}
     if unknown := tables.keys() - session.state_tables():
-        raise BridgeError(f"the state is of other queries: there is no table {min(unknown)!r} here")
+        raise BridgeError(f"the state belongs to other queries: this bridge has no table {min(unknown)!r}")
     numbers = json.loads(whole.schema.metadata[NUMBERS])
     with session.replacing_state(numbers["now"], numbers["seq"]):
         for name in session.state_tables():
@@ -43,22 +40,22 @@ def restore(session: Session, state: bytes) -> None:
             session.database.append(session.database.quoted(name), rows)
 
 
-def written(table: pa.Table) -> bytes:
-    """A table in Arrow's format."""
+def to_bytes(table: pa.Table) -> bytes:
+    """A table in Arrow's stream format."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
 
 
-def read(rows: bytes) -> pa.Table:
-    """A table that was `written`."""
+def from_bytes(rows: bytes) -> pa.Table:
+    """The table that `to_bytes` wrote."""
     table: pa.Table = pa.ipc.open_stream(rows).read_all()
     return table
 
 
 def _rows(session: Session, name: str) -> pa.Table:
-    """A table's rows; Arrow has no integers as wide as those of sums, so these are texts."""
+    """The rows of a table. Sums are texts, because Arrow has no integers of 128 bits."""
     quoted = session.database.quoted
     kinds = session.database.fetch(f"DESCRIBE {quoted(name)}")
     columns = (f"{quoted(c)}::VARCHAR AS {quoted(c)}" if kind == "HUGEINT" else quoted(c) for c, kind, *_ in kinds)

@@ -1,6 +1,6 @@
-"""What runs on an executor: the bridge itself, on an embedded DuckDB, over the events of one piece of the history.
+"""The task of an executor: a bridge on an embedded DuckDB, through which the events of one piece of the history are pushed.
 
-So a piece gives the very rows that the live query gives. Its events come in order, as Arrow, and go through in batches.
+So the results of a piece are those of the continuous query. The events are Arrow batches, in order.
 """
 
 from __future__ import annotations
@@ -31,149 +31,162 @@ from bridge.rewrite.write_requests import SEQ, VALUE
 from bridge.sources.convert import Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.relations import copy_table
-from bridge.spark.bounded import ROWS, Bounded
-from bridge.spark.columns import AT_THE_END, BY_TIME, FIRST, MOMENT, ORDER, PLACE, STREAM_BITS, TIME
+from bridge.spark.bounded import ROWS, BoundedQuery
+from bridge.spark.columns import AT_THE_END, BY_TIME, EVENT_ID, FIRST_ID, ORDER, PLACE, STREAM_BITS, TIME
 from bridge.stores.statement import dumped
 from nfa.errors import ExhaustedError
 from windows.schema import Schema
 
 CHUNK = 100_000
-"""So many events go through at once."""
+"""The number of events that are pushed at once."""
 
-LETTER: dict[str, Any] = {
+WRITE_REQUEST: dict[str, Any] = {
     "ts": pa.int64(), "seq": pa.int64(), "writer": pa.int64(), "place": pa.int64(), "row": pa.string(),
 }  # fmt: skip
-"""What is to be written: for which row, by which of the script's writers, and the values, as JSON."""
+"""The columns of write requests: the row that they are for, the number of the writer, and the values as JSON."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Feed:
-    """One stream of a task: `columns` of the task's events hold what `layout` reads; `placed`: it has MOMENT as attributes."""
+class StreamFeed:
+    """One stream among the events of a task.
+
+    `columns`: the columns of the events with those of `layout`. `number`: that of the stream. `has_id`: the stream has
+    EVENT_ID as attributes.
+    """
 
     name: str
     schema: Schema
     layout: Layout
     columns: tuple[str, ...]
     number: int
-    placed: bool = False
+    has_id: bool = False
 
     def table(self, events: pa.Table) -> pa.Table:
-        """Its events as the bridge takes them: `ts`, then the attributes."""
+        """The stream's events as the bridge takes them: `ts`, then the attributes. Raises SourceError."""
         raw = pa.Table.from_arrays([events.column(name) for name in self.columns], names=self.layout.columns)
         try:
             table = self.layout.conform(raw)
         except Unfit as error:
             raise SourceError(f"the events of {self.name!r}: {error}") from None
-        if not self.placed:
+        if not self.has_id:
             return table
-        return table.append_column(MOMENT[0], events.column(TIME)).append_column(PLACE, events.column(PLACE))
+        return table.append_column(EVENT_ID[0], events.column(TIME)).append_column(PLACE, events.column(PLACE))
 
     def with_place(self, events: pa.Table) -> pa.Table:
-        """The same with PLACE, whether it is an attribute or not, of events of several streams."""
+        """The stream's events among those of several streams, with PLACE as the last column."""
         own = events.filter(pa.array(events.column(PLACE).to_numpy() >> STREAM_BITS == self.number))
         table = self.table(own)
-        return table if self.placed else table.append_column(PLACE, own.column(PLACE))
+        return table if self.has_id else table.append_column(PLACE, own.column(PLACE))
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-    """What is done with each piece. `queries`: all in their order, those `wanted` give rows.
+class PieceTask:
+    """The computation of some queries over each piece.
 
-    `bounds`: the first instant of each slice of time and the one after all, where pieces are slices. `now`: the newest
-    time of the whole history. `open_end`: what waits for later events is not decided in the end.
-    `bounded`: queries that all rows of some keys can answer at once. `stores`: the data stores that are read, by URL.
-    `before`: how many events there are before each slice, where letters are among the queries.
+    Args:
+        feeds: The streams.
+        queries: The queries to create, in their order.
+        schemas: The queries to report, with the columns of their results.
+        relations: Tables that queries read.
+        now: The newest timestamp of the whole history.
+        bounds: For slices of time: the first timestamp of each slice, and the one after the last slice.
+        open_end: Whether events may follow, so that the end decides nothing.
+        bounded: The queries that can be computed over all rows of a piece at once.
+        stores: The URLs of the data stores that queries read.
+        before: For slices and write requests: the number of events before each slice.
     """
 
-    feeds: tuple[Feed, ...]
+    feeds: tuple[StreamFeed, ...]
     queries: tuple[tuple[str, Node], ...]
-    wanted: Mapping[str, pa.Schema]
+    schemas: Mapping[str, pa.Schema]
     relations: Mapping[str, pa.Table]
     now: int
     bounds: tuple[int, ...] | None = None
     open_end: bool = False
-    bounded: Mapping[str, Bounded] = dataclasses.field(default_factory=dict)
+    bounded: Mapping[str, BoundedQuery] = dataclasses.field(default_factory=dict)
     stores: Mapping[str, str] = dataclasses.field(default_factory=dict)
     before: tuple[int, ...] = ()
 
     @property
     def in_order(self) -> bool:
-        """Whether the results come in their order, piece by piece; else they have ORDER's columns, to be sorted by."""
-        return not any(ORDER[0] in schema.names for schema in self.wanted.values())
+        """Whether the results are in their order, piece by piece; else they have ORDER's columns to sort by."""
+        return not any(ORDER[0] in schema.names for schema in self.schemas.values())
 
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
-        """Of each piece in turn: its number, a query, and rows of it in their order."""
+        """(piece, query, results in their order), piece by piece."""
         for piece, events in pieces(batches):
-            yield from self._at_once(piece, events) if self.bounded else self._live(piece, events)
+            yield from self._bounded_results(piece, events) if self.bounded else self._pushed(piece, events)
 
-    def _live(self, piece: int, events: Iterable[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
-        with Run(self, piece) as run:
+    def _pushed(self, piece: int, events: Iterable[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
+        with PieceRun(self, piece) as run:
             for chunk in events:
                 yield from run.push(chunk)
             yield from run.end()
 
-    def _at_once(self, piece: int, events: Iterator[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
-        """The bounded queries over the whole piece; those that cannot be told so, and the others, as they run live."""
-        held: list[pa.Table] = []
-        while sum(table.num_rows for table in held) <= ROWS and (following := next(events, None)) is not None:
-            held.append(following)
-        left = dict(self.wanted)
-        if sum(table.num_rows for table in held) <= ROWS:
-            for name, asked in self.bounded.items():
-                feed = next(feed for feed in self.feeds if feed.name.lower() == asked.stream.lower())
-                table = pa.concat_tables([feed.with_place(chunk) for chunk in held])
+    def _bounded_results(self, piece: int, events: Iterator[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
+        """Computes bounded queries over the whole piece, and all others by pushing its events."""
+        tables: list[pa.Table] = []
+        while sum(table.num_rows for table in tables) <= ROWS and (following := next(events, None)) is not None:
+            tables.append(following)
+        left = dict(self.schemas)
+        if sum(table.num_rows for table in tables) <= ROWS:
+            for name, query in self.bounded.items():
+                feed = next(feed for feed in self.feeds if feed.name.lower() == query.stream.lower())
+                table = pa.concat_tables([feed.with_place(chunk) for chunk in tables])
                 with contextlib.suppress(QueryError, ExhaustedError):
-                    yield piece, name, asked.results(feed.schema, table, self.now)
+                    yield piece, name, query.results(feed.schema, table, self.now)
                     del left[name]
         if left:
-            live = dataclasses.replace(self, wanted=left, bounded={}, queries=needed(self.queries, left))
-            yield from live._live(piece, itertools.chain(held, events))
+            others = dataclasses.replace(self, schemas=left, bounded={}, queries=needed(self.queries, left))
+            yield from others._pushed(piece, itertools.chain(tables, events))
 
     def frame(self, name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """The rows of one query, as `mapInArrow` wants them."""
+        """A function for `mapInArrow` that gives the results of one query."""
 
         def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _, _, table in self.results(batches):
-                yield from self.shown(name, table).combine_chunks().to_batches()
+                yield from self.typed(name, table).combine_chunks().to_batches()
 
         return rows
 
-    def letters(self, writers: Mapping[str, int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """What is written, of queries of letters with the numbers of their writers, as `mapInArrow` wants it."""
+    def write_requests(
+        self, writers: Mapping[str, int]
+    ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """A function for `mapInArrow` that gives the write requests of queries. `writers`: the numbers of their writers."""
 
         def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _, name, table in self.results(batches):
                 values = [table.column(c).to_pylist() for c in table.column_names if c.startswith(VALUE)]
-                told = [dumped(row) for row in zip(*values, strict=True)] or ["[]"] * table.num_rows
+                rows_as_json = [dumped(row) for row in zip(*values, strict=True)] or ["[]"] * table.num_rows
                 writer = pa.array([writers[name]] * table.num_rows, pa.int64())
-                row, place = pa.array(told, pa.string()), table.column(LETTER_PLACE)
+                row, place = pa.array(rows_as_json, pa.string()), table.column(LETTER_PLACE)
                 columns: list[Any] = [table.column("ts"), table.column(SEQ), writer, place, row]
-                whole = pa.Table.from_arrays(columns, schema=pa.schema(LETTER))
+                whole = pa.Table.from_arrays(columns, schema=pa.schema(WRITE_REQUEST))
                 yield from whole.combine_chunks().to_batches()
 
         return rows
 
-    def shown(self, name: str, table: pa.Table) -> pa.Table:
-        """The columns wanted of a query, in their types."""
-        wanted = self.wanted[name]
-        return table.select(wanted.names).cast(wanted)
+    def typed(self, name: str, table: pa.Table) -> pa.Table:
+        """The columns of a query's results, in their types."""
+        schema = self.schemas[name]
+        return table.select(schema.names).cast(schema)
 
 
-def needed(queries: Iterable[tuple[str, Node]], wanted: Iterable[str]) -> tuple[tuple[str, Node], ...]:
-    """The queries wanted and those they read, in their order."""
-    kept: list[tuple[str, Node]] = []
-    names = {name.lower() for name in wanted}
+def needed(queries: Iterable[tuple[str, Node]], names: Iterable[str]) -> tuple[tuple[str, Node], ...]:
+    """The queries with these names and all queries that they read, in their order."""
+    result: list[tuple[str, Node]] = []
+    reads = {name.lower() for name in names}
     for name, node in reversed(list(queries)):
-        if name.lower() in names:
-            names |= {below.name.lower() for below in walk(node) if isinstance(below, Stream)}
-            kept.append((name, node))
-    return tuple(reversed(kept))
+        if name.lower() in reads:
+            reads |= {below.name.lower() for below in walk(node) if isinstance(below, Stream)}
+            result.append((name, node))
+    return tuple(reversed(result))
 
 
-class Run:
-    """One piece under way, in a bridge of its own, which ends with the block."""
+class PieceRun:
+    """The computation of one piece in a bridge of its own, which is closed with the block."""
 
-    def __init__(self, task: Task, piece: int) -> None:
+    def __init__(self, task: PieceTask, piece: int) -> None:
         import duckdb
 
         from windows.databases.duckdb import DuckDB
@@ -192,15 +205,15 @@ class Run:
         with self.session.expecting(node for _, node in task.queries):
             for name, node in task.queries:
                 self.cep.create_query(name, node)
-        for name in task.wanted:
+        for name in task.schemas:
             self.cep.add_output_processor(name, _nothing, batch=True)
         self._turn = 0
         self._first = 0
         self._places = np.array([], np.int64)
         self._looked_back = 0
-        """So many events were of slices before."""
+        """The number of events so far that belong to earlier slices."""
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> PieceRun:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -208,7 +221,7 @@ class Run:
         self._connection.close()
 
     def push(self, events: pa.Table) -> Iterator[tuple[int, str, pa.Table]]:
-        """The results of the next events, which stand in their order."""
+        """Pushes the next events, which are in order, and gives the results."""
         parts = []
         for feed in self.task.feeds:
             ranks = self._ranks(events, feed)
@@ -222,7 +235,7 @@ class Run:
         yield from self._take(batches, count, last)
 
     def end(self) -> Iterator[tuple[int, str, pa.Table]]:
-        """What time alone still brings in this piece, and in the end what waits for more."""
+        """The results that are reported without an event until the end of this piece, or at the end of the history."""
         bounds = self.task.bounds
         last_of_all = bounds is None or self.piece == len(bounds) - 2
         until = self.task.now if last_of_all or bounds is None else min(self.task.now, bounds[self.piece + 1] - 1)
@@ -231,21 +244,21 @@ class Run:
         if last_of_all and not self.task.open_end:
             yield from self._take([], 0, max(until, self.session.now), final=True)
 
-    def _ranks(self, events: pa.Table, feed: Feed) -> Any:
+    def _ranks(self, events: pa.Table, feed: StreamFeed) -> Any:
         if len(self.task.feeds) == 1:
             return np.arange(events.num_rows)
         return np.flatnonzero(events.column(PLACE).to_numpy() >> STREAM_BITS == feed.number)
 
     def _take(self, batches: Sequence[Any], count: int, ts: int, final: bool = False) -> Iterator[Any]:
         results = self.session.push(list(batches), count, ts, final)
-        self._refuse_silence()
+        self._raise_for_stores()
         for entry, rows in results:
             table = self._own(self._ordered(entry, rows, final))
             if table.num_rows:
                 yield self.piece, entry.name, table
 
-    def _refuse_silence(self) -> None:
-        """A data store that does not answer, or refuses, ends the piece: nothing waits for it here."""
+    def _raise_for_stores(self) -> None:
+        """Raises SourceError for a data store that does not answer, or refuses: a piece cannot wait for it."""
         for letter in self.cep.dead_letters() if self.task.stores else ():
             raise SourceError(f"the data store {letter.store!r}: {letter.reason}")
         steps = (step for operator in self.session.operators() for step in operator.steps)
@@ -255,7 +268,7 @@ class Run:
                 raise SourceError(f"the data store {read.node.store!r} does not answer")
 
     def _own(self, table: pa.Table) -> pa.Table:
-        """The rows of this slice: those before it were of events that it only looks back at."""
+        """The results of this slice's own time, without those of events that it only looks back at."""
         if self.task.bounds is None:
             return table
         if self.task.before and SEQ in table.column_names:
@@ -265,46 +278,48 @@ class Run:
         return table.filter(pa.array((at >= first) & (at < after)))
 
     def _numbered(self, table: pa.Table) -> pa.Table:
-        """Letters with the numbers that their events have in the whole history; what time alone brings has 0."""
+        """Write requests with the numbers of their events in the whole history; 0 without an event."""
         numbers = table.column(SEQ).to_numpy()
         whole = np.where(numbers > 0, numbers + (self.task.before[self.piece] - self._looked_back), 0)
         return table.set_column(table.column_names.index(SEQ), SEQ, pa.array(whole))
 
     def _ordered(self, entry: QueryEntry, rows: Any, final: bool) -> pa.Table:
-        """The rows with ORDER's columns before their own."""
+        """The results with ORDER's columns before their own."""
         whole = arrow_table([Field("seq", "BIGINT"), *entry.fields], rows)
         at, seq, own = whole.column(0), whole.column(1).to_numpy(), whole.columns[2:]
         place = np.full(len(seq), AT_THE_END if final else BY_TIME)
         if not final and len(self._places):
-            placed = seq >= self._first
-            place[placed] = self._places[seq[placed] - self._first]
-        shown = dict(zip(entry.names, own, strict=True))
-        alone = {c: shown.pop(c) for c in MOMENT if c in shown}
-        first = [shown.pop(c) for c in FIRST if c in shown] or [pa.array(np.full(len(seq), BY_TIME))] * 2
-        if alone:
-            first = [pc.coalesce(own, alone[c]) for own, c in zip(first, MOMENT, strict=True)]
+            of_events = seq >= self._first
+            place[of_events] = self._places[seq[of_events] - self._first]
+        columns_by_name = dict(zip(entry.names, own, strict=True))
+        event_id = {c: columns_by_name.pop(c) for c in EVENT_ID if c in columns_by_name}
+        first = [columns_by_name.pop(c) for c in FIRST_ID if c in columns_by_name] or [
+            pa.array(np.full(len(seq), BY_TIME))
+        ] * 2
+        if event_id:
+            first = [pc.coalesce(own, event_id[c]) for own, c in zip(first, EVENT_ID, strict=True)]
         turn = np.arange(self._turn, self._turn + len(seq))
         self._turn += len(seq)
-        columns = [at, pa.array(place), *first, pa.array(turn), at, *shown.values()]
-        return pa.Table.from_arrays(columns, names=[*ORDER, "ts", *shown])
+        columns = [at, pa.array(place), *first, pa.array(turn), at, *columns_by_name.values()]
+        return pa.Table.from_arrays(columns, names=[*ORDER, "ts", *columns_by_name])
 
 
 def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[pa.Table]]]:
-    """The events piece by piece, each in tables of some CHUNK rows."""
-    waiting = _Tables(batches)
-    while (piece := waiting.next_piece()) is not None:
-        yield piece, waiting.tables(piece)
+    """The events piece by piece, in tables of about CHUNK rows."""
+    reader = _PieceReader(batches)
+    while (piece := reader.next_piece()) is not None:
+        yield piece, reader.tables(piece)
 
 
-class _Tables:
-    """Record batches regrouped: those of one piece together, in tables of some CHUNK rows."""
+class _PieceReader:
+    """Regroups record batches by piece."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._head: pa.RecordBatch | None = None
 
     def next_piece(self) -> int | None:
-        """The piece of the next row."""
+        """The piece of the next row; None at the end."""
         while self._head is None or not self._head.num_rows:
             self._head = next(self._batches, None)
             if self._head is None:
@@ -312,36 +327,37 @@ class _Tables:
         return int(self._head.column(0)[0].as_py())
 
     def tables(self, piece: int) -> Iterator[pa.Table]:
-        held: list[pa.RecordBatch] = []
+        """The rows of the next piece, in tables of about CHUNK rows."""
+        rows: list[pa.RecordBatch] = []
         while self.next_piece() == piece:
             assert self._head is not None
             count = int(np.searchsorted(self._head.column(0).to_numpy(), piece, side="right"))
-            held.append(self._head.slice(0, count))
+            rows.append(self._head.slice(0, count))
             self._head = self._head.slice(count)
-            if sum(batch.num_rows for batch in held) >= CHUNK:
-                yield pa.Table.from_batches(held)
-                held = []
-        if held:
-            yield pa.Table.from_batches(held)
+            if sum(batch.num_rows for batch in rows) >= CHUNK:
+                yield pa.Table.from_batches(rows)
+                rows = []
+        if rows:
+            yield pa.Table.from_batches(rows)
 
 
 def _nothing(rows: pa.Table) -> None:
-    """Results are taken before they are delivered."""
+    """Does nothing: results are taken from the push."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Writer:
-    """Writes what a task gives into files of Parquet, one a query and piece, and tells which."""
+class PieceWriter:
+    """Writes the results of a task as Parquet, one file per query and piece."""
 
-    task: Task
+    task: PieceTask
     directory: str
 
     COLUMNS = "piece int, query string, path string, rows long, seconds double"
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The files written, as `mapInArrow` wants them.
+        """Writes the results, and gives the files, for `mapInArrow`.
 
-        The directory is there, or else the run that this belongs to has died and been cleared away: an OSError.
+        Raises OSError if the directory is missing: the run that it belongs to died, and was cleared away.
         """
         import uuid
 
@@ -349,7 +365,7 @@ class Writer:
         from pyarrow import fs
 
         system, base = fs.FileSystem.from_uri(self.directory)
-        began = time.monotonic()
+        start = time.monotonic()
         files: dict[tuple[int, str], tuple[str, pq.ParquetWriter, list[int]]] = {}
         attempt = uuid.uuid4().hex[:12]
         try:
@@ -358,22 +374,22 @@ class Writer:
                     folder = f"{base}/{folder_of(name)}"
                     system.create_dir(folder, recursive=False)
                     path = f"{folder}/part-{piece:05d}-{attempt}.parquet"
-                    made = pq.ParquetWriter(path, self.task.wanted[name], filesystem=system)
-                    files[piece, name] = path, made, [0]
+                    writer = pq.ParquetWriter(path, self.task.schemas[name], filesystem=system)
+                    files[piece, name] = path, writer, [0]
                 _, writer, rows = files[piece, name]
-                writer.write_table(self.task.shown(name, table))
+                writer.write_table(self.task.typed(name, table))
                 rows[0] += table.num_rows
         finally:
             for _, writer, _ in files.values():
                 writer.close()
-        seconds = time.monotonic() - began
-        told = [(piece, name, path, rows[0], seconds) for (piece, name), (path, _, rows) in files.items()]
-        columns = list(zip(*told, strict=True)) or [()] * 5
+        seconds = time.monotonic() - start
+        lines = [(piece, name, path, rows[0], seconds) for (piece, name), (path, _, rows) in files.items()]
+        columns = list(zip(*lines, strict=True)) or [()] * 5
         kinds = [pa.int32(), pa.string(), pa.string(), pa.int64(), pa.float64()]
         arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=["piece", "query", "path", "rows", "seconds"])
 
 
 def folder_of(name: str) -> str:
-    """The folder of a query's files."""
+    """The name of the directory of a query's files."""
     return file_name(name, "parquet")

@@ -1,4 +1,4 @@
-"""What a script writes, written by the driver once all of it is computed."""
+"""The writes of a script, which the driver carries out when all results are computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bridge.errors import DatabaseError
 from bridge.query.scripts import IntoTable, UpdateSQL
 from bridge.rewrite.write_requests import WriteNode
 from bridge.sources.relations import create_relation, drop_relation
-from bridge.spark.writes import IN_MEMORY, _opened
+from bridge.spark.writes import IN_MEMORY, opened
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID
 from bridge.stores.outbox import encoder_of
@@ -25,11 +25,11 @@ from windows.databases import Database, Refused
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from bridge.spark.pieces import Replay
+    from bridge.spark.piecewise import Replay
 
 
-class Letter(NamedTuple):
-    """One write, in the order of all: of which writer, for which row, with which values."""
+class WriteRequest(NamedTuple):
+    """One write, ordered among all: the number of its writer, the row that it is for, and its values."""
 
     ts: int
     seq: int
@@ -38,15 +38,15 @@ class Letter(NamedTuple):
     values: list[Any]
 
 
-class Target:
-    """A database that is written, and by which writers: their statements as it takes them."""
+class WriteTarget:
+    """A database that writers write to. `texts`: the statement of each writer, the order of its values, and the writer."""
 
     def __init__(self, store: Store, run: str) -> None:
         self.store, self.run = store, run
         self.texts: dict[int, tuple[str, list[int], WriteNode]] = {}
 
-    def take(self, number: int, writer: WriteNode, kinds: Mapping[str, str]) -> None:
-        """Another writer; `kinds`: the columns of its rows, if it fills a table."""
+    def add(self, number: int, writer: WriteNode, kinds: Mapping[str, str]) -> None:
+        """Adds a writer. `kinds`: the columns of its rows, if it fills a table."""
         there = self.store.database()
         if isinstance(writer, UpdateSQL):
             sql = statement.update(writer.statement, there)
@@ -58,14 +58,14 @@ class Target:
         text = f"INSERT INTO {'.'.join(map(there.quoted, writer.table.split('.')))} ({columns}) VALUES ({marks})"
         self.texts[number] = (text, [places[name.lower()] for name in names], writer)
 
-    def write(self, all_letters: Iterator[Letter]) -> None:
-        """All letters of the run that the database has not taken yet, in their order."""
-        self._insist(self._prepare)
+    def write(self, requests: Iterator[WriteRequest]) -> None:
+        """Writes all requests of the run that the database does not have yet, in their order."""
+        self._retry(self._prepare)
         for start in itertools.count(step=AT_ONCE):
-            chunk = list(itertools.islice(all_letters, AT_ONCE))
+            chunk = list(itertools.islice(requests, AT_ONCE))
             if not chunk:
                 return
-            self._insist(lambda there, start=start, chunk=chunk: self._take(there, start, chunk))
+            self._retry(lambda there, start=start, chunk=chunk: self._take(there, start, chunk))
 
     def _prepare(self, there: Database) -> None:
         if there.relation(RUNS) is None:
@@ -79,15 +79,15 @@ class Target:
         found = there.fetch_bound(f"SELECT letters FROM {RUNS} WHERE run = {there.placeholder}", [self.run])
         return int(found[0][0]) if found else None
 
-    def _take(self, there: Database, start: int, chunk: list[Letter]) -> None:
+    def _take(self, there: Database, start: int, chunk: list[WriteRequest]) -> None:
         there.begin()
         done = self._done(there) or 0
-        for letter in chunk[max(0, done - start) :]:
-            text, order, writer = self.texts[letter.writer]
-            values = list(letter.values)
+        for request in chunk[max(0, done - start) :]:
+            text, order, writer = self.texts[request.writer]
+            values = list(request.values)
             for place, parameter in enumerate(writer.parameters if isinstance(writer, UpdateSQL) else ()):
                 if parameter.name == RESULT_ID and values[place] is None:
-                    values[place] = "/".join([writer.writer, *map(str, (letter.ts, letter.seq, letter.place))])
+                    values[place] = "/".join([writer.writer, *map(str, (request.ts, request.seq, request.place))])
             sent = converted(values, [encoder_of(value, there) for value in values])
             there.execute_bound(text, [sent[place] for place in order])
         if done < start + len(chunk):
@@ -97,8 +97,8 @@ class Target:
             )
         there.commit()
 
-    def _insist(self, do: Any) -> None:
-        """Again and again while the database does not answer."""
+    def _retry(self, do: Any) -> None:
+        """Calls `do` with the database, again while it does not answer. Raises DatabaseError."""
         for attempt in range(PATIENCE):
             while self.store.resting:
                 time.sleep(0.01)
@@ -108,72 +108,74 @@ class Target:
                 return
             except Unreachable as error:
                 if attempt == PATIENCE - 1:
-                    raise DatabaseError(self._told(error)) from None
+                    raise DatabaseError(self._message(error)) from None
             except Refused as error:
-                raise DatabaseError(self._told(error)) from None
+                raise DatabaseError(self._message(error)) from None
 
-    def _told(self, error: Exception) -> str:
-        return f"{self.store.name}: {error} (what it has taken is kept: a replay with run={self.run!r} goes on there)"
+    def _message(self, error: Exception) -> str:
+        return (
+            f"{self.store.name}: {error} (what was written stays; a replay with run={self.run!r} continues from there)"
+        )
 
 
 def write(replay: Replay, run: str) -> None:
-    """Writes what the script writes, each database's letters in the order of the events."""
-    numbers = {name: number for number, name in enumerate(replay.writes.writers)}
+    """Carries out the writes of a script, in each database in the order of the events."""
+    numbers = {name: number for number, name in enumerate(replay.job.writes.writers)}
     with contextlib.ExitStack() as stack:
-        targets: dict[str | None, Target] = {}
-        for name, writer in replay.writes.writers.items():
+        targets: dict[str | None, WriteTarget] = {}
+        for name, writer in replay.job.writes.writers.items():
             there = None if isinstance(writer, IntoTable) else writer.store
-            if there is None and replay.database in IN_MEMORY:
+            if there is None and replay.job.database in IN_MEMORY:
                 del numbers[name]
                 continue
             if there not in targets:
-                targets[there] = Target(_store(there, replay, stack), run)
-            targets[there].take(numbers[name], writer, replay.writes.kinds[name])
+                targets[there] = WriteTarget(_store(there, replay, stack), run)
+            targets[there].add(numbers[name], writer, replay.job.writes.kinds[name])
         if targets:
-            frame = _letters(replay, numbers, stack)
+            frame = _write_requests(replay, numbers, stack)
             for target in targets.values():
-                target.write(_ordered(frame, target.texts))
+                target.write(_in_order(frame, target.texts))
 
 
 def _store(name: str | None, replay: Replay, stack: contextlib.ExitStack) -> Store:
-    """A data store; without a name the bridge's own database, in which the relations stand as long as it is written."""
+    """A data store by its name. Without one, the bridge's database, which has the relations while it is written."""
     if name is None:
-        home = stack.enter_context(_opened(replay.database))
-        for relation, rows in replay.given.items():
+        home = stack.enter_context(opened(replay.job.database))
+        for relation, rows in replay.job.given.items():
             create_relation(home, relation, rows)
             stack.callback(drop_relation, home, relation)
         return Store("the database", home)
-    target = next(url for known, url in replay.stores.items() if known.lower() == name.lower())
+    target = next(url for known, url in replay.job.stores.items() if known.lower() == name.lower())
     store = Store(name, target)
     stack.callback(store.close)
     return store
 
 
-def _letters(replay: Replay, numbers: Mapping[str, int], stack: contextlib.ExitStack) -> DataFrame:
-    """All letters, computed once, on all cores."""
+def _write_requests(replay: Replay, numbers: Mapping[str, int], stack: contextlib.ExitStack) -> DataFrame:
+    """All write requests, computed once on all cores."""
     frames = []
-    for group in replay.grouped(numbers):
+    for group in replay.groups(numbers):
         task, pieces = replay.task(group)
-        made = task.letters({name: numbers[name] for name in group.names})
-        frames.append(pieces.mapInArrow(made, "ts long, seq long, writer long, place long, row string").persist())
+        requests = task.write_requests({name: numbers[name] for name in group.names})
+        frames.append(pieces.mapInArrow(requests, "ts long, seq long, writer long, place long, row string").persist())
         stack.callback(frames[-1].unpersist)
     return functools.reduce(lambda a, b: a.unionByName(b), frames)
 
 
-def _ordered(frame: DataFrame, writers: Iterable[int]) -> Iterator[Letter]:
-    """The letters of some writers, brought here part by part."""
+def _in_order(frame: DataFrame, writers: Iterable[int]) -> Iterator[WriteRequest]:
+    """The requests of some writers in their order, collected partition by partition."""
     own = frame.where(frame["writer"].isin(list(writers))).orderBy("ts", "seq", "writer", "place")
     for row in own.toLocalIterator():
-        yield Letter(row["ts"], row["seq"], row["writer"], row["place"], loaded(row["row"]))
+        yield WriteRequest(row["ts"], row["seq"], row["writer"], row["place"], loaded(row["row"]))
 
 
 RUNS = "cep_runs"
-"""The table of runs, in each database that they write."""
+"""The table of runs in each database that they write to, with the number of requests that were written."""
 
 
 AT_ONCE = 1_000
-"""Letters in one transaction."""
+"""The number of requests in one transaction."""
 
 
 PATIENCE = 8
-"""So often a database that does not answer is asked again, after 0.1 s, 0.2 s, 0.4 s …"""
+"""The number of attempts to reach a database, after 0.1 s, 0.2 s, 0.4 s, …"""

@@ -1,6 +1,6 @@
-"""Data stores in a replay on Spark: executors read them, this process writes them, in order, once for each run's name.
+"""Data stores in a replay on Spark: executors read them, and this process writes them in order, once per name of a run.
 
-What a script writes is computed in pieces as its results are (`stores.letters`). How many letters of a run a database has
+What a script writes is computed in pieces, as its results are (`stores.letters`). How many letters of a run a database has
 taken stands in its table `cep_runs`, which each transaction of letters counts on: so a run that is repeated, or that was
 killed, goes on where the last commit ended.
 """
@@ -36,56 +36,56 @@ if TYPE_CHECKING:
 
 
 IN_MEMORY = ("duckdb://", "sqlite://", "duckdb:///:memory:", "sqlite:///:memory:")
-"""Databases that nobody sees when the replay is over."""
+"""Databases in memory, which end with the replay."""
 
 
-def run_name(given: str | None) -> str:
-    """The name of a run; without one it is a new one, so that all is written."""
-    if given is not None and (not isinstance(given, str) or not given.strip() or len(given) > 200):
-        raise BridgeError(f"run is a text of 1 to 200 characters, not {given!r}")
-    return given or uuid.uuid4().hex
+def run_name(name: str | None) -> str:
+    """The name of a run; a new one for None, so that everything is written. Raises BridgeError for a wrong name."""
+    if name is not None and (not isinstance(name, str) or not name.strip() or len(name) > 200):
+        raise BridgeError(f"run must be a text of 1 to 200 characters, not {name!r}")
+    return name or uuid.uuid4().hex
 
 
 def refuse(script: Script, why: str) -> None:
-    """Raises BridgeError where a script reads or writes stored data by SQL."""
+    """Raises BridgeError if a script reads or writes data stores. `why` ends the message."""
     if write_requests.touches(script.queries):
         raise BridgeError(f"the script reads or writes data stores, {why}")
 
 
 def refuse_tables(script: Script, way_out: str = "") -> None:
-    """Raises QueryError where statements of a script change tables, or variables, that others read."""
+    """Raises QueryError if statements of a script change tables or variables. `way_out` ends the message."""
     if script.tables:
         raise QueryError(
-            f"create table and on … set are not supported on Spark, where events are not taken one after the other{way_out}"
+            f"create table and on … set are not supported on Spark, which does not take events one after the other{way_out}"
         )
 
 
 def checked_stores(stores: Mapping[str, Any] | None) -> dict[str, str]:
-    """The data stores by name; executors open them themselves, so each is a URL."""
+    """The URLs of data stores by name. Raises BridgeError for one that executors cannot open."""
     for name, target in (stores or {}).items():
         if not isinstance(target, str):
-            raise BridgeError(f"on Spark the data store {name!r} is given as a URL, which executors can open, too")
+            raise BridgeError(f"on Spark the data store {name!r} must be a URL, which executors can open, too")
         if target in IN_MEMORY:
             raise BridgeError(f"executors cannot see the data store {name!r}: {target} is in this process's memory")
     return dict(stores or {})
 
 
-def brought(
+def with_own_tables(
     script: Script, database: Any, given: Collection[str], ours: Database
 ) -> tuple[Script, dict[str, pa.Table]]:
-    """The script with its SQL in DuckDB's words, and the tables of the bridge's own database that it names.
+    """The script with its SQL in DuckDB's dialect, and the tables of the bridge's database that it names.
 
-    Those `given` as relations are there already.
+    The names `given` are relations, which are not read.
     """
     if database in IN_MEMORY:
         return script, {}
-    with _opened(database) as home:
+    with opened(database) as home:
         names = [*write_requests.own_tables(script.queries, home), *(node.name for node in script.nodes)]
         known = {name.lower() for name in (*script.declared, *script.queries, *given)}
-        wanted = [name for name in dict.fromkeys(names) if name.lower() not in known]
-        found = {name: rows for name in wanted if (rows := _rows(name, home)) is not None}
+        missing = [name for name in dict.fromkeys(names) if name.lower() not in known]
+        tables = {name: rows for name in missing if (rows := _rows(name, home)) is not None}
         queries = {n: (write_requests.in_dialect(node, home, ours), text) for n, (node, text) in script.queries.items()}
-    return dataclasses.replace(script, queries=queries), found
+    return dataclasses.replace(script, queries=queries), tables
 
 
 def _rows(name: str, home: Database) -> pa.Table | None:
@@ -101,36 +101,38 @@ def _rows(name: str, home: Database) -> pa.Table | None:
 
 
 def stores_read(script: Script, stores: Mapping[str, str]) -> dict[str, str]:
-    """The data stores that executors ask."""
+    """The data stores that the queries of a script read."""
     nodes = (below for tree, _ in script.queries.values() for below in walk(tree))
-    asked = {node.store.lower() for node in nodes if isinstance(node, ReadSQL) and node.store is not None}
-    return {name: url for name, url in stores.items() if name.lower() in asked}
+    names = {node.store.lower() for node in nodes if isinstance(node, ReadSQL) and node.store is not None}
+    return {name: url for name, url in stores.items() if name.lower() in names}
 
 
 @dataclasses.dataclass(frozen=True)
-class Writes:
-    """What a script writes: the writers, by the queries of their letters. `serial`: events go one by one."""
+class ScriptWrites:
+    """The writers of a script, by the queries of their write requests. `serial`: events are computed one after the other."""
 
     writers: Mapping[str, WriteNode]
     serial: bool
     kinds: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
-    """The columns of the rows that each gets, with `ts`, by the same names."""
+    """The columns of the rows that each writer receives, with `ts`."""
 
-    def restricted(self, name: str, found: Partitioning) -> Partitioning:
-        """How a query can be cut: letters by time alone, as their events are numbered through."""
+    def restricted(self, name: str, partitioning: Partitioning) -> Partitioning:
+        """How a query can be cut: write requests only by time, because they have the numbers of their events."""
         if self.serial:
             return Partitioning(None, {}, "one event reads what those before it wrote")
-        return dataclasses.replace(found, keys={}) if name in self.writers else found
+        return dataclasses.replace(partitioning, keys={}) if name in self.writers else partitioning
 
-    def learn(self, cep: Bridge) -> None:
-        """Notes the columns, of a bridge that has the queries."""
+    def learn_columns(self, cep: Bridge) -> None:
+        """Reads the columns of all writers' rows in a bridge that has the queries."""
         for name in self.writers:
             node = session_of(cep).catalogue.query_entry(name).resolved.node
             assert isinstance(node, WriteRequests)
             self.kinds[name] = {"ts": "BIGINT", **session_of(cep).catalogue.types(node.input)}
 
-    def before(self, bounds: Sequence[int] | None, names: Iterable[str], events: Iterable[Events]) -> tuple[int, ...]:
-        """How many events there are before each slice, where letters are among the queries in slices."""
+    def events_before(
+        self, bounds: Sequence[int] | None, names: Iterable[str], events: Iterable[Events]
+    ) -> tuple[int, ...]:
+        """The number of events before each slice, if write requests are computed in slices; else empty."""
         if bounds is None or self.writers.keys().isdisjoint(names):
             return ()
         from pyspark.sql import functions as F  # noqa: N812
@@ -140,11 +142,11 @@ class Writes:
         return tuple(times.agg(*parts).first() or ())
 
 
-NO_WRITES = Writes({}, False)
+NO_WRITES = ScriptWrites({}, False)
 
 
 def is_serial(script: Script, cep: Bridge) -> bool:
-    """Whether events go one by one: a query reads what another one writes, or counts what it changes itself."""
+    """Whether events must be computed one after the other: a query reads what another writes, or counts its own changes."""
     trees = [session_of(cep).catalogue.query_entry(name).resolved.node for name in script.queries]
     updates = [node for tree in trees for node in walk(tree) if isinstance(node, UpdateSQL) and node.store is None]
     alone = all(write_requests.counts_by_itself(node, cep.database) for node in updates if node.changed)
@@ -152,7 +154,8 @@ def is_serial(script: Script, cep: Bridge) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(database: Any) -> Iterator[Database]:
+def opened(database: Any) -> Iterator[Database]:
+    """A database; one that is given as a URL is closed afterwards."""
     if isinstance(database, Database):
         yield database
         return

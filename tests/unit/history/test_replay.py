@@ -223,8 +223,8 @@ def test_what_cannot_be_is_refused(arguments: tuple[Any, ...], error: type[Excep
     ("engine", "pieces", "message"),
     [
         ("local", 4, "pieces=… needs engine='spark'"),
-        ("spark", 0, "pieces is a whole number from 1, not 0"),
-        ("spark", "4", "pieces is a whole number from 1, not '4'"),
+        ("spark", 0, "pieces must be a whole number from 1 on, not 0"),
+        ("spark", "4", "pieces must be a whole number from 1 on, not '4'"),
     ],
 )
 def test_a_number_of_pieces_that_cannot_be_is_refused(engine: str, pieces: Any, message: str) -> None:

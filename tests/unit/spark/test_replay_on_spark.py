@@ -20,8 +20,7 @@ import pytest
 
 import bridge
 from bridge.errors import BridgeError, QueryError, SourceError, UnknownName
-from bridge.spark import cut
-from bridge.spark import pieces as cutting
+from bridge.spark import cut, job
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session for all
 
@@ -176,8 +175,8 @@ def test_many_streams(spark: Any, monkeypatch: Any):
                   "WINDOW(ROWS 2)"}  # fmt: skip
     found = bridge.replay(tables, query, engine="spark", spark=spark, pieces=1)["q"].toArrow()
     assert found.to_pylist() == bridge.replay(tables, query)["q"].to_pylist()
-    monkeypatch.setattr(cutting, "MOST_STREAMS", 39)
-    with pytest.raises(BridgeError, match="a replay on Spark has 39 streams at most, not 40"):
+    monkeypatch.setattr(job, "MOST_STREAMS", 39)
+    with pytest.raises(BridgeError, match="a replay on Spark has at most 39 streams, not 40"):
         bridge.replay(tables, query, engine="spark", spark=spark)
 
 
@@ -290,34 +289,34 @@ def test_a_killed_run_is_repeated_without_doubles(tmp_path: Path, spark: Any):
 
 def test_what_is_left_of_a_dead_run_writes_nothing_more(tmp_path: Path):
     """Of a killed run a process may live on, which gives its results when the next run has cleared up."""
-    from bridge.spark.parquet import Directory
-    from bridge.spark.task import Writer
+    from bridge.spark.parquet import ResultDirectory
+    from bridge.spark.task import PieceWriter
 
     class Left:
-        wanted: ClassVar = {"n": pa.schema({"a": pa.int64()})}
+        schemas: ClassVar = {"n": pa.schema({"a": pa.int64()})}
 
         def results(self, batches: Any) -> Any:
             yield 0, "n", pa.table({"a": [1]})
 
-        def shown(self, name: str, table: pa.Table) -> pa.Table:
+        def typed(self, name: str, table: pa.Table) -> pa.Table:
             return table
 
-    dead = Directory(str(tmp_path))
+    dead = ResultDirectory(str(tmp_path))
     left: Any = Left()
-    [told] = Writer(left, dead.under_way).write(iter([]))
+    [told] = PieceWriter(left, dead.unfinished).write(iter([]))
     assert told.column("rows").to_pylist() == [1]
-    following = Directory(str(tmp_path))
+    following = ResultDirectory(str(tmp_path))
     with pytest.raises(OSError):
-        list(Writer(left, dead.under_way).write(iter([])))
-    assert [following.under_way] == [f"file://{path}" for path in tmp_path.iterdir()]
+        list(PieceWriter(left, dead.unfinished).write(iter([])))
+    assert [following.unfinished] == [f"file://{path}" for path in tmp_path.iterdir()]
 
 
 def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path, spark: Any):
     """Each piece's process kills itself at its first attempt."""
     from bridge.spark import parquet as files
-    from bridge.spark import pieces
+    from bridge.spark.piecewise import Replay
 
-    class Dying(files.Writer):
+    class Dying(files.PieceWriter):
         def write(self, batches: Any) -> Any:
             from pyspark import TaskContext
 
@@ -327,8 +326,8 @@ def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path, spark: Any):
             yield from super().write(batches)
 
     table = pa.table({"ts": range(1000), "k": [at % 7 for at in range(1000)]})
-    replay = pieces.Replay({"s": table}, {"n": "SELECT k FROM s WHERE k > 3"}, spark=spark, pieces=3)
-    with mock.patch.object(files, "Writer", Dying):
+    replay = Replay({"s": table}, {"n": "SELECT k FROM s WHERE k > 3"}, spark=spark, pieces=3)
+    with mock.patch.object(files, "PieceWriter", Dying):
         files.write(replay, str(tmp_path / "out"))
     found = files.read(replay, str(tmp_path / "out"))["n"].toArrow()
     assert found.equals(bridge.replay({"s": table}, {"n": "SELECT k FROM s WHERE k > 3"})["n"])
@@ -376,8 +375,8 @@ def test_a_stream_gives_the_rows_of_the_history_it_becomes(name: str, spark: Any
 @pytest.mark.parametrize(
     ("source", "queries", "error", "message"),
     [
-        ({"s": "nowhere.parquet"}, {"q": "SELECT a FROM s"}, SourceError, "no file nowhere.parquet"),
-        ({"s": "nowhere"}, {"q": "SELECT a FROM s"}, SourceError, "neither a file nor a Spark table"),
+        ({"s": "nowhere.parquet"}, {"q": "SELECT a FROM s"}, SourceError, "nowhere.parquet does not exist"),
+        ({"s": "nowhere"}, {"q": "SELECT a FROM s"}, SourceError, "neither a file nor a table of Spark"),
         ({"t": pa.table({"ts": [1], "a": [1]})}, {"q": "SELECT a FROM s"}, UnknownName, "no query reads"),
         ({"s": pa.table({"ts": [1], "a": [1]})}, {"q": "SELECT b FROM s"}, QueryError, "unknown column 'b'"),
         ({"s": pa.table({"ts": [True], "a": [1]})}, {"q": "SELECT a FROM s"}, SourceError, "whole milliseconds"),

@@ -12,7 +12,7 @@ import pytest
 
 import bridge
 from bridge.spark import cut
-from bridge.spark.pieces import Replay
+from bridge.spark.piecewise import Replay
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),  # one session for all
@@ -60,7 +60,7 @@ def test_slices_of_a_partition_give_the_local_rows(name: str, spark: Any, histor
     """Of `A B C` each slice takes other rows, if it begins elsewhere: they are not joined, and the rows are the same."""
     query = {"q": QUERIES[name]}
     found = Replay({"s": history}, query, spark=spark, pieces=5)
-    assert found.groups()[0].strands.found
+    assert found.groups()[0].big.partitions
     assert found.frame("q").toArrow().to_pylist() == bridge.replay({"s": history}, query)["q"].to_pylist()
 
 
@@ -82,14 +82,14 @@ def test_explain_tells_why_a_partition_is_cut(name: str, spark: Any, history: pa
 @pytest.mark.parametrize(
     ("measure", "define", "why"),
     [
-        ("MATCH_NUMBER() * 10 AS n", "B AS a > A.a", "MATCH_NUMBER() is computed with"),
-        ("A.a AS n", "B AS a > SUM(B.a)", "known only row by row"),
+        ("MATCH_NUMBER() * 10 AS n", "B AS a > A.a", "it computes with MATCH_NUMBER()"),
+        ("A.a AS n", "B AS a > SUM(B.a)", "decided row by row"),
     ],
 )
 def test_explain_tells_why_a_partition_is_not_cut(measure: str, define: str, why: str, spark: Any, history: pa.Table):
     query = f"SELECT * FROM s MATCH_RECOGNIZE (MEASURES {measure} PATTERN (A B+) WITHIN 9 MS DEFINE {define})"
     replay = Replay({"s": history}, {"q": query}, spark=spark, pieces=5)
-    assert not replay.groups()[0].strands.found and why in replay.explain("q")
+    assert not replay.groups()[0].big.partitions and why in replay.explain("q")
 
 
 @pytest.mark.parametrize("more", ["", " AND SUM(B.a) > 0"])  # at once, and row by row

@@ -14,7 +14,7 @@ import pytest
 import bridge
 from bridge import query
 from bridge.errors import QueryError
-from bridge.spark.bounded import bounded
+from bridge.spark.bounded import bounded_query
 from bridge.spark.columns import ORDER, PLACE
 from nfa.errors import ExhaustedError
 from tests.support.row_pattern_generate import COLUMNS, generate
@@ -57,7 +57,7 @@ def agrees(seed: int) -> bool:
         except QueryError:
             return False
         resolved = cep._catalogue.query_entry("m")
-        asked = bounded(resolved.resolved.node, resolved.names, cep.streams)
+        asked = bounded_query(resolved.resolved.node, resolved.names, cep.streams)
         if asked is None:
             return False
         live: list[tuple[Any, ...]] = []

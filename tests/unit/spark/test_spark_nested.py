@@ -14,7 +14,7 @@ import pytest
 import bridge
 from bridge.errors import SourceError
 from bridge.history.pieces import partitioning
-from bridge.spark.pieces import Replay
+from bridge.spark.piecewise import Replay
 from tests.unit.engine import test_nested as nested
 from tests.unit.frontends import test_epl_types as types
 from tests.unit.frontends import test_epl_variables as variables

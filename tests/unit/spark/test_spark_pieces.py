@@ -17,9 +17,9 @@ from bridge.history.pieces import Partitioning, partitioning
 from bridge.history.script import Script
 from bridge.sources.layout import layout_of
 from bridge.sources.relations import create_relation
-from bridge.spark.columns import FILE_BITS, MOMENT, ORDER, PIECE, PLACE, STREAM_BITS, TIME
+from bridge.spark.columns import EVENT_ID, FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
 from bridge.spark.first_rows import with_first_row
-from bridge.spark.task import Feed, Task
+from bridge.spark.task import PieceTask, StreamFeed
 from tests.random.test_differential import LONG, same_rows
 from tests.support.generate import Case, random_case
 from windows.arrow import arrow_type
@@ -107,20 +107,20 @@ class History:
             queries[name] = changed
         order = [(column, pa.int64()) for column in ORDER]
         schema = pa.schema([*order, *self.shapes[name]])
-        task = Task(
+        task = PieceTask(
             self._feeds(changed is not None), tuple(queries.items()), {name: schema}, self.relations, self.now, bounds
         )
         table = pa.Table.from_pylist(pieces, self._events().schema)
         found = [rows for _, _, rows in task.results(iter(table.to_batches(max_chunksize=7)))]
         return pa.concat_tables([schema.empty_table(), *(rows.select(schema.names).cast(schema) for rows in found)])
 
-    def _feeds(self, placed: bool) -> tuple[Feed, ...]:
+    def _feeds(self, placed: bool) -> tuple[StreamFeed, ...]:
         feeds = []
         for number, (name, schema) in enumerate(self.schemas.items()):
             layout = layout_of(name, dict(zip(*_names_and_types(self.tables[name]), strict=True)), schema, "ts", print)
             columns = tuple(f"s{number}c{place}" for place in range(len(layout.columns)))
-            whole = Schema((*schema, *(Attribute(a, "BIGINT") for a in MOMENT))) if placed else schema
-            feeds.append(Feed(name, whole, layout, columns, number, placed))
+            whole = Schema((*schema, *(Attribute(a, "BIGINT") for a in EVENT_ID))) if placed else schema
+            feeds.append(StreamFeed(name, whole, layout, columns, number, placed))
         return tuple(feeds)
 
     def _events(self) -> pa.Table:

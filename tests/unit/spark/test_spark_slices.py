@@ -15,10 +15,10 @@ import bridge
 from bridge import query
 from bridge.errors import QueryError
 from bridge.query.row_pattern import PerMatch, RowPattern, Skip
-from bridge.spark.bounded import Bounded, bounded, embedded, numbered
+from bridge.spark.bounded import BoundedQuery, bounded_query, match_number_columns, private_database
 from bridge.spark.columns import FIRST_AT, FIRST_PLACE, ORDER, REPORT, SLICE
-from bridge.spark.slices import Moment, Report, Search, Share, Slices, cut, joined
-from bridge.spark.task import Feed
+from bridge.spark.slices import EventId, SliceReport, SliceSearch, SliceShare, TimeSlices, cut_evenly, join
+from bridge.spark.task import StreamFeed
 from tests.support.row_pattern_generate import COLUMNS, generate
 from tests.unit.spark.test_spark_bounded import MORE, SCHEMA, alike, history
 from windows.databases.duckdb import DuckDB
@@ -50,7 +50,7 @@ def agrees(seed: int) -> int:
     if asked is None or live is None:
         return 0
     events = history(rows, times)
-    with embedded() as database:
+    with private_database() as database:
         found = [sliced(database, asked, events, some_slices(times, now, rng)) for _ in range(3)]
     for table in (table for table in found if table is not None):
         assert list(map(alike, _tuples(table))) == list(map(alike, live)), (seed, str(example))
@@ -72,7 +72,7 @@ def tellable(clause: RowPattern, rng: Random) -> RowPattern:
 
 def lived(
     clause: RowPattern, rows: list[tuple[Any, ...]], times: list[int], now: int
-) -> tuple[Bounded | None, list[tuple[Any, ...]] | None]:
+) -> tuple[BoundedQuery | None, list[tuple[Any, ...]] | None]:
     """The clause as slices can answer it, and what the live query reports."""
     with warnings.catch_warnings(), bridge.connect() as cep:
         warnings.simplefilter("ignore")
@@ -80,8 +80,8 @@ def lived(
         try:
             cep.create_query("m", query.MatchRecognize(query.Stream("s"), clause))
             entry = cep._catalogue.query_entry("m")
-            asked = bounded(entry.resolved.node, entry.names, cep.streams)
-            if asked is None or numbered(asked, SCHEMA) is None:
+            asked = bounded_query(entry.resolved.node, entry.names, cep.streams)
+            if asked is None or match_number_columns(asked, SCHEMA) is None:
                 return None, None
             live: list[tuple[Any, ...]] = []
             cep.add_output_processor("m", lambda e: live.append((e.timestamp, *e.payload.values())))
@@ -93,43 +93,43 @@ def lived(
         return asked, live
 
 
-def some_slices(times: list[int], now: int, rng: Random) -> Slices:
+def some_slices(times: list[int], now: int, rng: Random) -> TimeSlices:
     """Slices cut anywhere, or as they are cut on Spark."""
     if rng.random() < 0.3:
-        return cut(times, now, rng.choice([2, 3, 7]), rng.choice([0, 0.05, 0.2]), rng.choice([0, 3, 20]))
+        return cut_evenly(times, now, rng.choice([2, 3, 7]), rng.choice([0, 0.05, 0.2]), rng.choice([0, 3, 20]))
     instants = sorted(set(times))
     firsts = [instants[0], *sorted(rng.sample(instants[1:], min(len(instants) - 1, rng.choice([1, 2, 5]))))]
     ahead = rng.choice([0, 3, 8, 25])
-    return Slices(tuple(firsts), (*(min(first + ahead, now) for first in firsts[1:]), now))
+    return TimeSlices(tuple(firsts), (*(min(first + ahead, now) for first in firsts[1:]), now))
 
 
-def sliced(database: DuckDB, asked: Bounded, events: pa.Table, slices: Slices) -> pa.Table | None:
+def sliced(database: DuckDB, asked: BoundedQuery, events: pa.Table, slices: TimeSlices) -> pa.Table | None:
     """The results by slices; None where they could not be joined."""
-    feed = Feed("s", SCHEMA, None, (), 0)  # type: ignore[arg-type]
+    feed = StreamFeed("s", SCHEMA, None, (), 0)  # type: ignore[arg-type]
     times = events.column("ts").to_numpy()
-    whole = asked.answer(database, SCHEMA, events, slices.horizons[-1]).table.schema
+    whole = asked.search(database, SCHEMA, events, slices.horizons[-1]).table.schema
     order = [(SLICE, pa.int32()), (REPORT, pa.binary())]
-    search = Search(feed, asked, slices, pa.schema([*order, *whole]))
+    search = SliceSearch(feed, asked, slices, pa.schema([*order, *whole]))
     found, reports = [], []
     for number, (first, horizon) in enumerate(zip(slices.firsts, slices.horizons, strict=True)):
         own = events.filter(pa.array((times >= first) & (times <= horizon)))
-        table, told = search.searched(database, number, own)
+        table, told = search.search(database, number, own)
         if not told:
             return None
         found.append(table)
-        reports.append(Report.read(told))
-    shares = joined(reports)
+        reports.append(SliceReport.from_bytes(told))
+    shares = join(reports)
     if shares is None:
         return None
     kept = [counted(asked, table, share) for table, share in zip(found, shares, strict=True)]
     return pa.concat_tables(kept).drop_columns([SLICE, REPORT, *ORDER])
 
 
-def counted(asked: Bounded, table: pa.Table, share: Share) -> pa.Table:
+def counted(asked: BoundedQuery, table: pa.Table, share: SliceShare) -> pa.Table:
     """The results that count, as Spark would choose them."""
-    firsts: list[Moment] = list(zip(table[FIRST_AT].to_pylist(), table[FIRST_PLACE].to_pylist(), strict=True))
+    firsts: list[EventId] = list(zip(table[FIRST_AT].to_pylist(), table[FIRST_PLACE].to_pylist(), strict=True))
     kept = table.filter(pa.array([share.since <= first < share.until for first in firsts], pa.bool_()))
-    for name in numbered(asked, SCHEMA) or ():
+    for name in match_number_columns(asked, SCHEMA) or ():
         place = kept.schema.get_field_index(name)
         more = [value + share.shift for value in kept[name].to_pylist()]
         kept = kept.set_column(place, name, pa.array(more, kept.schema.field(name).type))

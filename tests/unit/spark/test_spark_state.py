@@ -19,9 +19,9 @@ from bridge.history.script import Script
 from bridge.sources.arrow import EARLIEST
 from bridge.sources.relations import create_relation
 from bridge.spark.columns import PIECE, PLACE, STREAM_BITS, TIME
-from bridge.spark.state import read, restore, saved, written
-from bridge.spark.stream import Piece, placed
-from bridge.spark.task import Task
+from bridge.spark.state import dump, from_bytes, restore, to_bytes
+from bridge.spark.stream import StreamPiece, with_place
+from bridge.spark.task import PieceTask
 from tests.random.test_differential import LONG, same_rows
 from tests.support.generate import Case, random_case
 from tests.unit.spark.test_spark_pieces import History, _number, _rows
@@ -121,16 +121,18 @@ def test_the_state_of_other_queries_is_refused() -> None:
             cep.register_stream("s", "a BIGINT")
             cep.create_query("q", query)
         one.push_event("s", [1], 1)
-        with pytest.raises(BridgeError, match="the state is of other queries: there is no table 'cep_window_s' here"):
-            restore(session_of(other), saved(session_of(one)))
+        with pytest.raises(
+            BridgeError, match="the state belongs to other queries: this bridge has no table 'cep_window_s'"
+        ):
+            restore(session_of(other), dump(session_of(one)))
 
 
 def test_a_checkpoint_of_other_pieces_is_refused() -> None:
     """Keys would be looked for where they are not."""
     state = State()
     state.exists, state.get = True, ("pieces=2, by key: s by k", 0, None, None)
-    piece = Piece(Task((), (), {}, {}, 0), "q", "pieces=3, by key: s by k")
-    with pytest.raises(BridgeError, match=r"the checkpoint of 'q' was made with pieces=2, .*, and this is pieces=3"):
+    piece = StreamPiece(PieceTask((), (), {}, {}, 0), "q", "pieces=3, by key: s by k")
+    with pytest.raises(BridgeError, match=r"the checkpoint of 'q' was made with pieces=2, .*, not with pieces=3"):
         next(piece.run((0,), iter([]), state))
 
 
@@ -177,7 +179,7 @@ def live(history: History, steps: list[pa.Table], lateness: int) -> dict[str, Ro
 
 def streamed(history: History, name: str, keys: Any, steps: list[pa.Table], lateness: int) -> Rows:
     """What the pieces of a stream tell, each step in a new process as it were."""
-    task = Task(
+    task = PieceTask(
         history._feeds(False), tuple(history.case.queries.items()), {name: history.shapes[name]}, history.relations, 0,
         open_end=True,
     )  # fmt: skip
@@ -185,7 +187,7 @@ def streamed(history: History, name: str, keys: Any, steps: list[pa.Table], late
     found: Rows = []
     watermark = newest = 0
     for step in [*steps, step_without(steps[0])]:
-        rows = placed(step, 0, 0).to_pylist()
+        rows = with_place(step, 0, 0).to_pylist()
         for row in rows:
             row[PIECE] = _piece(history, row, keys)
         for piece in sorted({0, 1, 2} if keys else {0}):
@@ -194,8 +196,8 @@ def streamed(history: History, name: str, keys: Any, steps: list[pa.Table], late
                 continue
             state = states.setdefault(piece, State())
             state.watermark, state.hasTimedOut = watermark, not mine.num_rows
-            batches = [pandas.DataFrame({"rows": [written(mine)]})] if mine.num_rows else []
-            for frame in Piece(task, name, "by key").run((piece,), iter(batches), state):
+            batches = [pandas.DataFrame({"rows": [to_bytes(mine)]})] if mine.num_rows else []
+            for frame in StreamPiece(task, name, "by key").run((piece,), iter(batches), state):
                 found += [row for packed in frame["rows"] for row in _told(packed)]
         newest = max([newest, *(row[TIME] for row in rows)])
         watermark = max(watermark, newest - lateness - 1)
@@ -217,7 +219,7 @@ def _piece(history: History, row: dict[str, Any], keys: Any) -> int:
 
 
 def _told(packed: bytes) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    yield from _rows(read(packed))
+    yield from _rows(from_bytes(packed))
 
 
 class State:

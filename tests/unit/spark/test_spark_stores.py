@@ -17,7 +17,7 @@ from bridge.query.nodes import Stream
 from bridge.query.scripts import UpdateSQL
 from bridge.rewrite.write_requests import counts_by_itself
 from bridge.spark import write_back
-from bridge.spark.write_back import Letter, Target
+from bridge.spark.write_back import WriteRequest, WriteTarget
 from bridge.stores.store import Store
 from windows.databases import Refused, open_database
 from windows.databases.sqlite import SQLite
@@ -123,7 +123,7 @@ def test_data_stores_on_spark(tmp_path: pathlib.Path, spark: Any) -> None:
     made(there, "CREATE UNIQUE INDEX once ON noted (k, a) WHERE a = 7", "INSERT INTO noted VALUES ('', 'x', 7, 0, '')")
     options: dict[str, Any] = {"language": "cpl", "stores": {"crm": there}, "spark": spark, "run": "a", "pieces": 3}
     out = str(tmp_path / "out")
-    with pytest.raises(bridge.DatabaseError, match=r"(?s)crm: .*with run='a' goes on there"):
+    with pytest.raises(bridge.DatabaseError, match=r"(?s)crm: .*with run='a' continues from there"):
         bridge.replay({"s": table}, SCRIPT, "spark", out=out, **options)
     assert not pathlib.Path(out, "named.parquet").exists()
     made(there, "DROP INDEX once", "DELETE FROM noted WHERE id = ''")
@@ -157,12 +157,12 @@ def test_what_reads_what_it_writes_is_one_piece(tmp_path: pathlib.Path, spark: A
 
 def test_a_data_store_in_memory_is_refused(spark: Any) -> None:
     source = {"s": pa.table({"ts": [1], "k": ["x"], "a": [1], "d": [None], "m": [None]})}
-    for target, said in ((open_database("sqlite://"), "is given as a URL"), ("sqlite://", "executors cannot see")):
+    for target, said in ((open_database("sqlite://"), "must be a URL"), ("sqlite://", "executors cannot see")):
         with pytest.raises(bridge.BridgeError, match=said):
             bridge.replay(source, SCRIPT, "spark", language="cpl", stores={"crm": target}, spark=spark)
     with pytest.raises(bridge.BridgeError, match="unknown data store 'crm'"):
         bridge.replay(source, SCRIPT, "spark", language="cpl", spark=spark)
-    with pytest.raises(bridge.BridgeError, match="run is a text"):
+    with pytest.raises(bridge.BridgeError, match="run must be a text"):
         bridge.replay(source, "SELECT k FROM s", "spark", spark=spark, run=" ")
     with bridge.connect() as cep, pytest.raises(bridge.BridgeError, match="use engine='local'"):
         bridge.replay(source, SCRIPT, "spark", language="cpl", into=cep, spark=spark)
@@ -170,7 +170,7 @@ def test_a_data_store_in_memory_is_refused(spark: Any) -> None:
 
 def test_a_stream_of_spark_writes_nothing(spark: Any) -> None:
     queries = Script.of(SCRIPT, language="cpl")
-    with pytest.raises(bridge.BridgeError, match="a stream of Spark is not supported"):
+    with pytest.raises(bridge.BridgeError, match="which a stream on Spark does not support"):
         bridge.stream({"s": spark.createDataFrame([(1,)], "ts long")}, queries, spark=spark)
 
 
@@ -218,12 +218,12 @@ def test_letters_are_written_once_however_often_it_fails(tmp_path: pathlib.Path,
     database = Failing(sa.create_engine("sqlite://", poolclass=sa.StaticPool))
     database.execute("CREATE TABLE t (a INTEGER, id VARCHAR(40))")
     writer = UpdateSQL(Stream("s"), "INSERT INTO t VALUES (?, ?)", ["a", "result_id"], writer="notes")
-    letters = [Letter(n // 2, n + 1, 0, 0, [n, None]) for n in range(30)]
+    letters = [WriteRequest(n // 2, n + 1, 0, 0, [n, None]) for n in range(30)]
     rng, tries = random.Random(1), 0
     database.fails = iter(lambda: rng.random() < 0.15, None)
     while True:
-        target = Target(Store("t", database), "june")
-        target.take(0, writer, {})
+        target = WriteTarget(Store("t", database), "june")
+        target.add(0, writer, {})
         tries += 1
         try:
             target.write(iter(letters))
@@ -233,8 +233,8 @@ def test_letters_are_written_once_however_often_it_fails(tmp_path: pathlib.Path,
     assert tries > 2
     expected = [(n, f"notes/{n // 2}/{n + 1}/0") for n in range(30)]
     assert database.fetch("SELECT a, id FROM t ORDER BY a") == expected
-    other = Target(Store("t", database), "july")
-    other.take(0, writer, {})
+    other = WriteTarget(Store("t", database), "july")
+    other.add(0, writer, {})
     database.fails = itertools.repeat(False)
     other.write(iter(letters[:3]))
     assert len(database.fetch("SELECT * FROM t")) == 33

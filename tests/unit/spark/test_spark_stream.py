@@ -32,7 +32,7 @@ DIPS = (
 
 STREAMING = """
 import sys, bridge, bridge.spark
-spark = bridge.spark.sessions(cores=2)
+spark = bridge.spark.session(cores=2)
 spark.conf.set("spark.sql.shuffle.partitions", "2")
 here = sys.argv[1]
 frame = spark.readStream.schema("ts long, k long, a long").option("maxFilesPerTrigger", 1).parquet(here + "/in")

@@ -154,8 +154,8 @@ class MySQL(Alchemy):
     def json_list(self, value: exp.Expr, kind: str, order: Sequence[exp.Expr]) -> exp.Expr:
         text = or_null(self._in_json(value, kind))
         grouped: exp.Expr = exp.Order(this=text, expressions=list(order)) if order else text
-        listed = exp.GroupConcat(this=grouped, separator=exp.Literal.string(","))
-        return call("CONCAT", exp.Literal.string("["), listed, exp.Literal.string("]"))
+        elements = exp.GroupConcat(this=grouped, separator=exp.Literal.string(","))
+        return call("CONCAT", exp.Literal.string("["), elements, exp.Literal.string("]"))
 
     def _in_json(self, value: exp.Expr, kind: str) -> exp.Expr:
         """The JSON of a value. Doubles always have a point, so that equal values are equal texts."""
@@ -206,20 +206,20 @@ class MySQL(Alchemy):
         utf8 = exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4"))
         return exp.Collate(this=exp.Cast(this=column, to=utf8), expression=exp.var(self.collation))
 
-    def _columns(self, name: str, wanted: str) -> list[Any]:
+    def _columns(self, name: str, properties: str) -> list[Any]:
         table = table_of(name)
         schema = exp.Literal.string(table.db).sql(self.dialect) if table.db else "DATABASE()"
         named = exp.Literal.string(table.name).sql(self.dialect)
         where = f"table_schema = {schema} AND table_name = {named} ORDER BY ordinal_position"
-        return self.fetch(f"SELECT {wanted} FROM information_schema.columns WHERE {where}")
+        return self.fetch(f"SELECT {properties} FROM information_schema.columns WHERE {where}")
 
     def _index(self, sql: str) -> str:
         """An index on a long text needs the number of characters to index."""
         found = _INDEX.fullmatch(sql)
         assert found is not None
         head, table, columns = found.groups()
-        listed = "SELECT column_name FROM information_schema.columns WHERE data_type LIKE '%text' AND table_name = "
-        for (name,) in self.fetch(f"{listed}'{table}' AND table_schema = DATABASE()"):
+        texts = "SELECT column_name FROM information_schema.columns WHERE data_type LIKE '%text' AND table_name = "
+        for (name,) in self.fetch(f"{texts}'{table}' AND table_schema = DATABASE()"):
             columns = columns.replace(self.quoted(name), f"{self.quoted(name)}({INDEXED})")
         return f"{head}({columns})"
 
@@ -318,29 +318,29 @@ def _created(create: exp.Expr, database: MySQL) -> exp.Expr:
     create.set("properties", properties)
     where = create.expression.args.get("where") if isinstance(create.expression, exp.Select) else None
     if where is not None and isinstance(where.this, exp.Boolean):
-        _let_be_null(create.expression)
+        _make_nullable(create.expression)
     return create
 
 
-def _let_be_null(shape: exp.Select) -> None:
-    """The columns of an outer join may be NULL, also those that are not in the rows that give a table its shape."""
+def _make_nullable(shape: exp.Select) -> None:
+    """Makes all columns of a new table nullable, in place: it takes the columns of an outer join."""
     rows = shape.args["from_"].this
     one = exp.select(exp.alias_(exp.Literal.number(1), "_one", quoted=True)).subquery("_n")
     shape.from_(one, copy=False).join(rows, on=exp.false(), join_type="left", copy=False)
 
 
 def _selected(select: exp.Expr, _: MySQL) -> exp.Expr:
-    """The columns in OVER () by their table: MariaDB would take those of the same name that the SELECT gives."""
+    """Qualifies columns in OVER (): MariaDB would take the SELECT's own columns of the same name."""
     source = select.args.get("from_")
-    given = {one.alias for one in select.expressions if isinstance(one, exp.Alias)}
-    for found in (column for one in select.expressions for column in _columns_over(one)):
-        if not found.table and found.name in given and source is not None:
-            found.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
+    outputs = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
+    for column in (column for item in select.expressions for column in _columns_over(item)):
+        if not column.table and column.name in outputs and source is not None:
+            column.set("table", exp.to_identifier(source.this.alias_or_name, quoted=True))
     return select
 
 
-def _part(cte: exp.Expr, _: MySQL) -> exp.Expr:
-    """A part in WITH cannot be told to be computed once."""
+def _cte(cte: exp.Expr, _: MySQL) -> exp.Expr:
+    """There is no MATERIALIZED in WITH."""
     cte.set("materialized", None)
     return cte
 
@@ -363,7 +363,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any, MySQL], exp.Expr]] = {
     exp.Avg: _of_doubles, exp.Stddev: _of_doubles, exp.StddevSamp: _of_doubles, exp.StddevPop: _of_doubles,
     exp.Variance: _of_doubles, exp.VariancePop: _of_doubles, exp.Window: _windowed, exp.Filter: _filtered,
     exp.Like: _like, exp.RegexpLike: _regexp_like, exp.Create: _created, exp.Select: _selected,
-    exp.CTE: _part,
+    exp.CTE: _cte,
 }  # fmt: skip
 
 

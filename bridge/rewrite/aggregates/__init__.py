@@ -1,1 +1,1 @@
-"""Aggregates over windows: the ways to compute them, and when they are reported."""
+"""Aggregates over windows: the methods that compute them, and when they are reported."""

@@ -51,10 +51,10 @@ from windows.sql import (
 from windows.times import NEVER
 
 _JOIN = "join of arrivals and window"
-_POINTS = "window frames, over its rows and the moments that change its window"
+_POINTS = "window frames over its rows and change points"
 
 Written = Variants[StatementWriter[exp.Query]]
-"""The ways to write an aggregate's statement."""
+"""The variants of an aggregate's statement."""
 
 
 @rewrite.register
@@ -80,7 +80,7 @@ def _aggregated(node: query.Aggregate, network: Network, need: Need) -> Flow:
         variants = _variants(node, below, network)
         if reports_empty(node):
             select = at_reports(operator, node, network)
-            variants = Variants(StatementWriter(lambda: select, "moments at which it is asked for"))
+            variants = Variants(StatementWriter(lambda: select, "join of report times and window"))
         jumping = below.counted and below.jumping and not node.every_change
         jump = ("ts", "seq", *below.jump) if jumping else ()
         operator.result = _flow(node, below, variants, (*jump, FROM) if jump else ())
@@ -130,7 +130,7 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written
     database = network.database
     join: StatementWriter[exp.Query] = StatementWriter(lambda: joined(node, below, network.database), _JOIN)
     if node.every_change:
-        join = StatementWriter(lambda: at_every_change(node, below, network), "moments that change its window")
+        join = StatementWriter(lambda: at_every_change(node, below, network), "join of change points and window")
     points = change_points_of(node, below, network)
     if points is None:
         return Variants(join)
@@ -151,7 +151,7 @@ def _at_changes(node: query.Aggregate, below: Flow, network: Network) -> Written
     long = None
     if panes.are_stored and isinstance(points, ExpiryPoints):
         long = StatementWriter(
-            lambda: points.reported(panes.joined(points.with_newest_row())), "join of moments and panes"
+            lambda: points.reported(panes.joined(points.with_newest_row())), "join of change points and panes"
         )
     return Variants(frames, few=few or join, long=long)
 

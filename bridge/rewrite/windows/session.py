@@ -30,7 +30,7 @@ def _(extent: Session, node: query.Window, network: Network, need: Need) -> Flow
 
 
 def _with_ends(content: Selection, flow: Flow, gap: int, keys: Sequence[exp.Expr]) -> Selection:
-    """The rows, each expiring with its session, as far as it is known: at its newest row's ts + gap.
+    """The rows, each with the expiry of its session: the newest row's ts + gap, by what has arrived so far.
 
     A later row prolongs a session only before it ends, so what was read of it before that stays right.
     """

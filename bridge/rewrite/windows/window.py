@@ -68,7 +68,7 @@ def on_arrival(
 def as_operator(
     node: query.Window, network: Network, need: Need, build: Callable[[Operator, query.Window, Network, Flow], Flow]
 ) -> Flow:
-    """A window whose rows enter otherwise than the input's arrive; `build` gives the flow of those that enter."""
+    """A window whose rows do not enter as they arrive: `build` gives the flow of those that enter."""
     below = network.rewrite(node.input, Need.ARRIVALS)
 
     def built(operator: Operator) -> None:

@@ -102,8 +102,8 @@ class Script:
 def refuse_unnamed(source: Any) -> None:
     """Raises SourceError for a file or a table without the name of its stream."""
     if isinstance(source, (str, bytes, os.PathLike)) or hasattr(source, "columns") or hasattr(source, "schema"):
-        shown = repr(source) if isinstance(source, (str, bytes, os.PathLike)) else f"a {type(source).__name__}"
-        raise SourceError(f"{shown} is given without its stream: write {{'stream': source}}")
+        text = repr(source) if isinstance(source, (str, bytes, os.PathLike)) else f"a {type(source).__name__}"
+        raise SourceError(f"{text} comes without its stream: write {{'stream': source}}")
 
 
 def refuse_unknown(

@@ -77,10 +77,10 @@ class Block(abc.ABC):
     def fault(self, number: int, conversion: Conversion, error: Exception) -> Fault:
         """Why a row's value does not fit, as `error` has it."""
         text = self.text(number, conversion.column)
-        shown = text if len(text) <= 60 else text[:57] + "…"
+        value = text if len(text) <= 60 else text[:57] + "…"
         detail = f" ({error})" if isinstance(error, Unfit) and "Failed to parse" not in str(error) else ""
         article = "an" if conversion.type[0] in "AEIOU" else "a"
-        return Fault(self.column_name(conversion.column), f"{shown} is not {article} {conversion.type}{detail}")
+        return Fault(self.column_name(conversion.column), f"{value} is not {article} {conversion.type}{detail}")
 
     def rows(self, until_fault: bool) -> Rows:
         """The rows that fit, converted to `ts` and the attributes; with `until_fault` only those before the first fault."""

@@ -183,5 +183,5 @@ def _hint(name: str, columns: Iterable[str]) -> str:
 
 
 def _names(columns: Iterable[str]) -> str:
-    shown = [repr(column if len(column) <= 40 else column[:37] + "…") for column in columns]
-    return ", ".join(shown[:30]) + (f" and {len(shown) - 30} more" if len(shown) > 30 else "")
+    names = [repr(column if len(column) <= 40 else column[:37] + "…") for column in columns]
+    return ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else "")

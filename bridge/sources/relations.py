@@ -1,4 +1,4 @@
-"""Relations (rule O4): tables of the database that are made from Arrow tables, frames and files."""
+"""Relations (rule O4): tables of the database from Arrow tables, frames and files."""
 
 from __future__ import annotations
 

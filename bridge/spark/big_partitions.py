@@ -192,11 +192,11 @@ class SlicedQuery:
         last = slice_of(F.col(TIME), (*slices.firsts, after))
         others = [c for c in events.columns if c != PIECE]
         cut_up = events.select(F.explode(F.sequence(first, last)).alias(PIECE), *others)
-        placed = cut_up.repartitionById(len(slices), F.col(PIECE)).sortWithinPartitions(PIECE, TIME, PLACE)
+        in_order = cut_up.repartitionById(len(slices), F.col(PIECE)).sortWithinPartitions(PIECE, TIME, PLACE)
         own = [(SLICE, pa.int32()), (REPORT, pa.binary())]
         schema = pa.schema([*own, *((name, pa.int64()) for name in ORDER), *self.results])
         search = SliceSearch(self.feed, self.query, slices, schema)
-        return placed.mapInArrow(search.rows, spark_schema(schema))
+        return in_order.mapInArrow(search.rows, spark_schema(schema))
 
     def shared(self, rows: DataFrame, shares: Iterable[SliceShare]) -> DataFrame:
         """The results that count, with MATCH_NUMBER() over all slices. They keep their order: each slice is one partition."""

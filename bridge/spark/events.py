@@ -88,8 +88,8 @@ def _frame(
         opened = open_source(stream, source, schema, timestamp)
         tables = opened.tables()
     whole = pa.concat_tables(list(tables))
-    placed = whole.append_column("_place", pa.array(range(whole.num_rows), pa.int64()))
-    return spark.createDataFrame(placed), F.lit(0), F.col("_place")
+    numbered = whole.append_column("_place", pa.array(range(whole.num_rows), pa.int64()))
+    return spark.createDataFrame(numbered), F.lit(0), F.col("_place")
 
 
 def _files(

@@ -34,7 +34,7 @@ class Job:
     """Queries over a history on Spark. Nothing of it is read before it is needed.
 
     `schemas`, `nodes`, `partitionings`: of each query the columns of its results, its resolved tree, and how it can be cut.
-    `streams`: the schemas of the streams. `given`: the relations of the caller, `relations`: those and tables of the database.
+    `streams`: the schemas of the streams. `given_relations`: those of the caller; `relations`: also tables of the database.
     `open_end`: events may follow the history. For the other arguments see `bridge.replay`.
     """
 
@@ -58,10 +58,10 @@ class Job:
         self.spark = session(spark)
         self.end = None if end is None else milliseconds(end)
         self.events = [self._until_end(each) for each in open_events(self.spark, self.script, source, timestamp)]
-        self.given = {name: as_table(name, data) for name, data in (relations or {}).items()}
+        self.given_relations = {name: as_table(name, data) for name, data in (relations or {}).items()}
         self.stores, self.database, self.open_end = checked_stores(stores), database, open_end
         self._history: History | None = None
-        self.relations, self.writes = self.given, NO_WRITES
+        self.relations, self.writes = self.given_relations, NO_WRITES
         self._separate_writes()
         with self.checked() as cep:
             catalogue = session_of(cep).catalogue
@@ -77,7 +77,7 @@ class Job:
         """A bridge without events that has all streams and queries. Raises for whatever is wrong with them."""
         with connect() as cep:
             for name, table in self.relations.items():
-                (create_relation if name in self.given else copy_table)(cep.database, name, table)
+                (create_relation if name in self.given_relations else copy_table)(cep.database, name, table)
             for name, url in self.stores.items():
                 cep.register_datastore(name, url)
             self.install(cep)
@@ -92,8 +92,8 @@ class Job:
         if not write_requests.touches(self.script.queries):
             return
         with connect() as cep:
-            self.script, tables = with_own_tables(self.script, self.database, self.given, cep.database)
-        self.relations = {**self.given, **tables}
+            self.script, tables = with_own_tables(self.script, self.database, self.given_relations, cep.database)
+        self.relations = {**self.given_relations, **tables}
         with self.checked() as cep:
             serial = is_serial(self.script, cep)
         queries, writers = write_requests.split(self.script.queries, serial)

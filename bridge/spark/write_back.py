@@ -141,7 +141,7 @@ def _store(name: str | None, replay: Replay, stack: contextlib.ExitStack) -> Sto
     """A data store by its name. Without one, the bridge's database, which has the relations while it is written."""
     if name is None:
         home = stack.enter_context(opened(replay.job.database))
-        for relation, rows in replay.job.given.items():
+        for relation, rows in replay.job.given_relations.items():
             create_relation(home, relation, rows)
             stack.callback(drop_relation, home, relation)
         return Store("the database", home)

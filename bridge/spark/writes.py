@@ -1,8 +1,8 @@
 """Data stores in a replay on Spark: executors read them, and this process writes them in order, once per name of a run.
 
-What a script writes is computed in pieces, as its results are (`stores.letters`). How many letters of a run a database has
-taken stands in its table `cep_runs`, which each transaction of letters counts on: so a run that is repeated, or that was
-killed, goes on where the last commit ended.
+Write requests are computed in pieces, as results are (`bridge.rewrite.write_requests`). Each database has a table `cep_runs` with
+the number of requests per run that it has, which each transaction updates. So a run that is repeated or was killed continues
+after its last commit.
 """
 
 from __future__ import annotations
@@ -71,20 +71,22 @@ def checked_stores(stores: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def with_own_tables(
-    script: Script, database: Any, given: Collection[str], ours: Database
+    script: Script, database: Any, relations: Collection[str], duckdb: Database
 ) -> tuple[Script, dict[str, pa.Table]]:
     """The script with its SQL in DuckDB's dialect, and the tables of the bridge's database that it names.
 
-    The names `given` are relations, which are not read.
+    The names in `relations` are known already. `duckdb` is a database of the executors' dialect.
     """
     if database in IN_MEMORY:
         return script, {}
     with opened(database) as home:
         names = [*write_requests.own_tables(script.queries, home), *(node.name for node in script.nodes)]
-        known = {name.lower() for name in (*script.declared, *script.queries, *given)}
+        known = {name.lower() for name in (*script.declared, *script.queries, *relations)}
         missing = [name for name in dict.fromkeys(names) if name.lower() not in known]
         tables = {name: rows for name in missing if (rows := _rows(name, home)) is not None}
-        queries = {n: (write_requests.in_dialect(node, home, ours), text) for n, (node, text) in script.queries.items()}
+        queries = {
+            n: (write_requests.in_dialect(node, home, duckdb), text) for n, (node, text) in script.queries.items()
+        }
     return dataclasses.replace(script, queries=queries), tables
 
 

@@ -194,8 +194,8 @@ def test_out_writes_a_file_a_query_and_nothing_half_made(tmp_path: Path) -> None
     ("arguments", "error", "message"),
     [
         ((TRADES, HIGH, "flink"), bridge.BridgeError, "unknown engine 'flink'; use 'local' or 'spark'"),
-        ((TRADES, HIGH), bridge.SourceError, "a Table is given without its stream: write {'stream': source}"),
-        (("trades.csv", HIGH), bridge.SourceError, "'trades.csv' is given without its stream: write {'stream': source}"),
+        ((TRADES, HIGH), bridge.SourceError, "a Table comes without its stream: write {'stream': source}"),
+        (("trades.csv", HIGH), bridge.SourceError, "'trades.csv' comes without its stream: write {'stream': source}"),
         (([({"symbol": "A"}, 1)], {"q": "SELECT a FROM s[a INTEGER]"}), bridge.SourceError,
          "write {'stream': events} for the"),
         (({"trades": TRADES}, {"q": "SELECT t.price FROM trades t, firms f WHERE t.symbol = f.code"}), bridge.QueryError,

@@ -1,1 +1,1 @@
-"""The paper's experiment: how many events a second each operator takes, on which database, pushed in which way."""
+"""Benchmarks beside the paper's experiment (`bridge.bench`): row patterns, replay, Spark, EPL, and costs that may grow."""

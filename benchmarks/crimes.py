@@ -1,7 +1,7 @@
-"""The query on Chicago's crimes of Zhu, Huang and Chaudhuri (VLDB 2023), on crimes drawn by chance.
+"""The query on Chicago's crimes of Zhu, Huang and Chaudhuri (VLDB 2023), on random crimes.
 
-7.2 million crimes of 35 types in 20 years, the types as frequent as in the city's records, the times whole minutes,
-the places crowded in the middle. The rule of 30 minutes is a WITHIN here, so exclusive.
+7.2 million crimes of 35 types in 20 years, with the frequencies of the city's records, times in whole minutes, and places
+that are denser in the middle. The limit of 30 minutes is a WITHIN here, so it is exclusive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FREQUENT = {
     "BURGLARY": 5.5, "MOTOR VEHICLE THEFT": 4.7, "DECEPTIVE PRACTICE": 4.1, "ROBBERY": 3.8, "CRIMINAL TRESPASS": 2.8,
     "WEAPONS VIOLATION": 1.2, "PROSTITUTION": 0.9, "PUBLIC PEACE VIOLATION": 0.7, "OFFENSE INVOLVING CHILDREN": 0.7,
 }  # fmt: skip
-"""In percent; 20 rare types share the rest."""
+"""The frequencies in percent; RARE rare types share the rest."""
 
 RARE = 20
 
@@ -27,7 +27,7 @@ PLACES = """
     FROM (SELECT i, {numbers} FROM range({{rows}}) AS t(i))""".format(
     numbers=", ".join(f"(hash(8 * i + {k}) >> 11) / 9007199254740992.0 AS u{k}" for k in range(1, 7))
 )
-"""A crime in one and a half minutes, known up to six hours later: the ids are nearly in order of time."""
+"""One crime per minute and a half, recorded up to six hours later, so that the ids are nearly in the order of time."""
 
 
 def _types() -> str:
@@ -65,21 +65,21 @@ CRIMES_STATEMENT = f"""
         WHERE B.primary_type = 'BATTERY' GROUP BY R.place)
     SELECT rid, B.id AS bid, M.id AS mid, m - start - 2 AS gap
     FROM battery JOIN placed AS B ON B.place = b JOIN placed AS M ON M.place = m"""
-"""The latest theft, then the latest battery before it: what Z* prefers, as no condition of M reads B."""
+"""The latest theft, then the latest battery before it. That is what Z* prefers, as no condition of M reads B."""
 
 
 def past_last_row(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """The matches of TO NEXT ROW, without those that begin before the last one kept has ended."""
+    """The matches of TO NEXT ROW without those that begin before the end of the match before."""
     import pyarrow as pa
 
-    found: pa.Table = connection.sql(
-        f"""SELECT found.*, R.place AS start, R.place + gap + 2 AS ending FROM ({CRIMES_STATEMENT}) AS found
+    matches: pa.Table = connection.sql(
+        f"""SELECT matches.*, R.place AS start, R.place + gap + 2 AS ending FROM ({CRIMES_STATEMENT}) AS matches
             JOIN (SELECT id, row_number() OVER (ORDER BY ts, id) AS place FROM t) AS R ON R.id = rid ORDER BY start"""
     ).to_arrow_table()
-    kept: list[bool] = []
+    separate: list[bool] = []
     reached = 0
-    for _, _, _, _, start, ending in zip(*(column.to_pylist() for column in found.columns), strict=True):
-        kept.append(start > reached)
+    for _, _, _, _, start, ending in zip(*(column.to_pylist() for column in matches.columns), strict=True):
+        separate.append(start > reached)
         reached = ending if start > reached else reached
-    kept_rows: pa.Table = found.filter(pa.array(kept, pa.bool_())).select(["rid", "bid", "mid", "gap"])
-    return kept_rows
+    rows: pa.Table = matches.filter(pa.array(separate, pa.bool_())).select(["rid", "bid", "mid", "gap"])
+    return rows

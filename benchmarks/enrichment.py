@@ -1,9 +1,9 @@
-"""ReadSQL: so many events enriched from a table of so many rows, beside the plain JOIN of the same two tables.
+"""ReadSQL: events enriched from a table of as many rows, compared with the JOIN of the two tables.
 
     python -m benchmarks.enrichment                 # 1,000,000 events and rows on DuckDB
     python -m benchmarks.enrichment 100000 sqlite:// duckdb:// --store
 
-`--store`: the table is in a data store of its own (SQLite), so the rows come through Python.
+With `--store` the table is in a data store of its own (SQLite), so its rows pass through Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import bridge
 from windows.databases import Database, open_database
 
 TURNS = 9
-"""So often each side runs, in turns, so that what else the machine does meets all of them."""
+"""The runs of each way. They take turns, so that other load of the machine affects all of them."""
 
 SCRIPT = """
 CREATE STREAMSCHEMA calls WITH caller integer, duration integer;
@@ -32,7 +32,7 @@ PLAIN = "SELECT e.ts, e.caller, e.duration, p.plan, p.a_second FROM events e JOI
 
 
 def tables(rows: int) -> tuple[pa.Table, pa.Table]:
-    """The events and the plans; every event has one plan."""
+    """The events and the plans. Each event has one plan."""
     callers = np.random.default_rng(1).permutation(rows)
     events = pa.table({"ts": np.arange(rows), "caller": callers, "duration": callers % 100})
     names = pa.array([f"plan {number % 50}" for number in range(rows)])
@@ -40,6 +40,7 @@ def tables(rows: int) -> tuple[pa.Table, pa.Table]:
 
 
 def fill(database: Database, name: str, columns: str, rows: pa.Table) -> None:
+    """Creates a table with these rows."""
     database.begin()
     database.execute(f"CREATE TABLE {name} ({columns})")
     database.append(name, rows)
@@ -47,13 +48,14 @@ def fill(database: Database, name: str, columns: str, rows: pa.Table) -> None:
 
 
 def seconds(do: Callable[[], object]) -> float:
+    """The seconds that a call takes."""
     start = time.perf_counter()
     do()
     return time.perf_counter() - start
 
 
-def measured(url: str, rows: int, in_store: bool) -> tuple[list[float], list[float], list[float], int]:
-    """Seconds of the plain JOIN, of the same in the order of time, and of the query, in turns; and how many results."""
+def measure(url: str, rows: int, in_store: bool) -> tuple[list[float], list[float], list[float], int]:
+    """The seconds of each run of the JOIN, of the JOIN in the order of time, and of the query; and the number of results."""
     events, plans = tables(rows)
     with bridge.connect(url) as cep:
         database = cep.database
@@ -69,21 +71,21 @@ def measured(url: str, rows: int, in_store: bool) -> tuple[list[float], list[flo
         times: tuple[list[float], ...] = ([], [], [])
         for turn in range(TURNS):
             pushed = events.set_column(0, "ts", pa.array(np.arange(rows) + turn * rows))
-            sides = (
-                partial(asked, database, PLAIN),
-                partial(asked, database, f"{PLAIN} ORDER BY e.ts"),
+            ways = (
+                partial(fetch, database, PLAIN),
+                partial(fetch, database, f"{PLAIN} ORDER BY e.ts"),
                 partial(cep.push_events, "calls", pushed),
             )
-            for found, side in zip(times, sides, strict=True):
-                found.append(seconds(side))
+            for taken, way in zip(times, ways, strict=True):
+                taken.append(seconds(way))
         plain, ordered, ours = times
         return plain, ordered, ours, sum(counts)
 
 
-def asked(database: Database, sql: str) -> object:
-    """What a statement gives, as Arrow where the database can."""
-    found = database.fetch_arrow(sql)
-    return database.fetch(sql) if found is None else found
+def fetch(database: Database, sql: str) -> object:
+    """The rows of a statement, as Arrow if the database can."""
+    rows = database.fetch_arrow(sql)
+    return database.fetch(sql) if rows is None else rows
 
 
 def main() -> None:
@@ -93,10 +95,10 @@ def main() -> None:
     urls = [option for option in options if "://" in option] or ["duckdb://"]
     for url in urls:
         for rows in numbers:
-            plain, ordered, ours, count = measured(url, rows, in_store)
+            plain, ordered, ours, count = measure(url, rows, in_store)
             times = ", ".join(
-                f"{name} {statistics.median(found):.2f} s"
-                for name, found in (("JOIN", plain), ("in order", ordered), ("ReadSQL", ours))
+                f"{name} {statistics.median(taken):.2f} s"
+                for name, taken in (("JOIN", plain), ("in order", ordered), ("ReadSQL", ours))
             )
             ratio = statistics.median(b / a for a, b in zip(plain, ours, strict=True))
             print(f"{url} {rows} events, {TURNS} turns: {times}, {ratio:.1f} times the JOIN; {count} results")

@@ -1,7 +1,7 @@
-"""The paper's four queries written in EPL: here, in batches on DuckDB and event by event on SQLite, and on Esper.
+"""The paper's four queries in EPL: on this bridge, in batches on DuckDB and event by event on SQLite, and on Esper.
 
-Esper reports an aggregate also as events leave its window, so the aggregation asks for the event's own time beside the
-count: then it tells one row an event, as the paper's does. The pattern is a match_recognize with `all matches`.
+Esper reports an aggregate also when events leave its window. So the aggregation selects the timestamp of the event, too, and
+then reports one row per event, like the paper's. The pattern is a match_recognize with `all matches`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from bridge.bench.contestants import Ours, RefusedError, Rows, Sided, in_turns
 from bridge.bench.experiment import CHECKED, first_difference
 from bridge.bench.peers import Peer
+from bridge.bench.systems import BridgeSystem, LocalSystem, RefusedError, ResultRows, measure_in_turns
 from bridge.bench.workloads import WORKLOADS, Workload, window
 from bridge.errors import BridgeError
 
-SIDES = (Ours("duckdb://", 100_000), Ours("sqlite://", 1))
-"""In batches, and event by event."""
+SYSTEMS = (BridgeSystem("duckdb://", 100_000), BridgeSystem("sqlite://", 1))
+"""The bridge in batches, and event by event."""
 
 
 def sigma(i: int, count: int) -> str:
@@ -49,8 +49,8 @@ def in_epl() -> Iterator[tuple[Workload, Workload]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Figure:
-    """Events a second in EPL, in the bridge's own SQL, and on Esper, each the median of its runs."""
+class EplFigure:
+    """Events per second in EPL, in the bridge's SQL, and on Esper: medians. `side` is the name of the system."""
 
     name: str
     count: int
@@ -60,52 +60,52 @@ class Figure:
     esper: float | None
 
 
-def check(workload: Workload, written: Workload, count: int, side: Sided) -> None:
-    """Raises BridgeError unless both tell the same: query, time, and the columns of the paper's."""
-    moments = range(CHECKED - 100, CHECKED)
-    expected = SIDES[0].rows(workload, count, moments)
-    found = side.rows(written, count, moments)
-    if difference := first_difference(expected, _narrowed(found, expected), moments):
-        raise BridgeError(f"{workload.name} in EPL, Count = {count}, {side.database}: {difference}")
+def check(workload: Workload, in_epl: Workload, count: int, system: LocalSystem) -> None:
+    """Raises BridgeError unless both report the same: query, timestamp, and the columns of the paper's query."""
+    timestamps = range(CHECKED - 100, CHECKED)
+    expected = SYSTEMS[0].rows(workload, count, timestamps)
+    rows = system.rows(in_epl, count, timestamps)
+    if difference := first_difference(expected, _without_extra_columns(rows, expected), timestamps):
+        raise BridgeError(f"{workload.name} in EPL, Count = {count}, {system.database}: {difference}")
 
 
-def _narrowed(found: Rows, expected: Rows) -> Rows:
+def _without_extra_columns(results: ResultRows, expected: ResultRows) -> ResultRows:
     widths = {name: len(rows[0]) if rows else 0 for name, rows in expected.items()}
-    return {name: sorted(row[: widths[name]] if rows else row for row in rows) for name, rows in found.items()}
+    return {name: sorted(row[: widths[name]] if rows else row for row in rows) for name, rows in results.items()}
 
 
 def measure(
-    counts: Sequence[int], seconds: float, runs: int, esper: Peer | None, tell: Callable[[str], None]
-) -> Iterator[Figure]:
-    """The figures; ours in EPL and in SQL take turns, so that what else the machine does meets both."""
-    for workload, written in in_epl():
+    counts: Sequence[int], seconds: float, runs: int, esper: Peer | None, progress: Callable[[str], None]
+) -> Iterator[EplFigure]:
+    """The figures. EPL and SQL take turns, so that other load of the machine affects both."""
+    for workload, translated in in_epl():
         for count in counts:
-            tell(f"{workload.name} × {count}")
-            theirs = _esper(esper, workload, count, seconds, runs)
-            for side in SIDES:
-                check(workload, written, count, side)
-                epl, sql = _rates(side, (written, workload), count, seconds, runs)
-                yield Figure(workload.name, count, f"{side.database} {side.name}", epl, sql, theirs)
+            progress(f"{workload.name} × {count}")
+            esper_rate = _esper(esper, workload, count, seconds, runs)
+            for system in SYSTEMS:
+                check(workload, translated, count, system)
+                epl, sql = _rates(system, (translated, workload), count, seconds, runs)
+                yield EplFigure(workload.name, count, f"{system.database} {system.name}", epl, sql, esper_rate)
 
 
-def _rates(side: Ours, workloads: Sequence[Workload], count: int, seconds: float, runs: int) -> list[float]:
-    sides = [_Asked(side, workload) for workload in workloads]
-    return [statistics.median(timing.rates) for timing in in_turns(sides, workloads[0], count, seconds, runs)]
+def _rates(system: BridgeSystem, workloads: Sequence[Workload], count: int, seconds: float, runs: int) -> list[float]:
+    systems = [_WithWorkload(system, workload) for workload in workloads]
+    return [statistics.median(timing.rates) for timing in measure_in_turns(systems, workloads[0], count, seconds, runs)]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Asked(Sided):
-    """A side that is asked a workload of its own."""
+class _WithWorkload(LocalSystem):
+    """A system that runs another workload than the one it is given."""
 
-    side: Ours
+    system: BridgeSystem
     workload: Workload
 
     @property
     def database(self) -> str:  # type: ignore[override]
-        return self.side.database
+        return self.system.database
 
-    def opened(self, workload: Workload, count: int, collect: Callable[[str, Any], None]) -> Any:
-        return self.side.opened(self.workload, count, collect)
+    def open(self, workload: Workload, count: int, collect: Callable[[str, Any], None]) -> Any:
+        return self.system.open(self.workload, count, collect)
 
 
 def _esper(peer: Peer | None, workload: Workload, count: int, seconds: float, runs: int) -> float | None:
@@ -118,10 +118,10 @@ def _esper(peer: Peer | None, workload: Workload, count: int, seconds: float, ru
         return None
 
 
-def markdown(figures: Sequence[Figure]) -> str:
-    """A table, a line a figure."""
+def markdown(figures: Sequence[EplFigure]) -> str:
+    """The figures as a table."""
     lines = ["| queries | Count | side | EPL | SQL | Esper |", "|---|--:|---|--:|--:|--:|"]
     for one in figures:
-        theirs = "" if one.esper is None else f"{one.esper:,.0f}"
-        lines.append(f"| {one.name} | {one.count} | {one.side} | {one.epl:,.0f} | {one.sql:,.0f} | {theirs} |")
+        esper_rate = "" if one.esper is None else f"{one.esper:,.0f}"
+        lines.append(f"| {one.name} | {one.count} | {one.side} | {one.epl:,.0f} | {one.sql:,.0f} | {esper_rate} |")
     return "\n".join(lines)

@@ -3,9 +3,9 @@
     mvn -f benchmarks/esper dependency:copy-dependencies -DoutputDirectory=JARS
     cepbridge bench --peers "Esper=python benchmarks/esper_peer.py JARS"
 
-Wants a JDK: `java` compiles and runs esper/Peer.java, where the events are sent. One thread; the events are in memory
-before the clock starts, and starting and compiling are not counted. Every statement is written so that Esper plans it
-well: the correlation as equalities, for which it has indexes.
+It needs a JDK: `java` compiles and runs esper/Peer.java, which sends the events. There is one thread; the events are in memory
+before measuring starts, and starting and compiling are not counted. Each statement is written so that Esper plans it well:
+the correlation as equalities, for which it has indexes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OPERATORS = {"sigma": sigma, "join": join, "alpha": alpha, "rho": rho}
 
 
 def statements(request: dict[str, Any]) -> list[str]:
-    """A line each: the name of a query or nothing, a tab, EPL."""
+    """One line per statement: the name of the query, if it is one, a tab, and the EPL."""
     schemas = (
         f"\t@public @buseventtype create objectarray schema {stream} (ts long, {', '.join(SCHEMAS[stream])})"
         for stream in request["events"]
@@ -65,9 +65,9 @@ def run(
     result: str,
     since: int,
     streams: tuple[str, ...],
-    longest: int | None = None,
+    timeout: int | None = None,
 ) -> list[float]:
-    """The seconds of each run; raises RuntimeError. `streams`: of each its name, a letter a column, its CSV file."""
+    """The seconds of each run. Raises RuntimeError. `streams`: per stream its name, one letter per column, and its CSV file."""
     with tempfile.TemporaryDirectory() as folder:
         epl = pathlib.Path(folder) / "epl"
         epl.write_text("\n".join(lines), encoding="utf-8")
@@ -76,7 +76,7 @@ def run(
             ["java", "-Xmx4g", "-cp", f"{jars}/*", str(program), str(epl), str(runs), result, str(since), *streams],
             capture_output=True,
             text=True,
-            timeout=longest,
+            timeout=timeout,
         )
     if done.returncode:
         wrong = (line for line in done.stderr.splitlines() if "rror" in line or "xception" in line)
@@ -86,8 +86,8 @@ def run(
 
 def main(jars: str) -> None:
     request = json.load(sys.stdin)
-    found = sorted(pathlib.Path(jars).glob("*.jar"))
-    version = next((jar.stem.rpartition("-")[2] for jar in found if jar.name.startswith("esper-runtime")), None)
+    files = sorted(pathlib.Path(jars).glob("*.jar"))
+    version = next((jar.stem.rpartition("-")[2] for jar in files if jar.name.startswith("esper-runtime")), None)
     if version is None:
         sys.exit(f"{jars} has no esper-runtime jar")
     streams = tuple(

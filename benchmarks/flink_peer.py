@@ -2,11 +2,10 @@
 
     cepbridge bench --peers "Flink SQL=PYTHON benchmarks/flink_peer.py"
 
-PYTHON is that of an environment with `apache-flink`, which wants Java 17. One job holds all queries. It reads the
-events as CSV, with parallelism 1: event time must not jump when two readers share a file. The seconds are those of the
-whole job, with reading, less those of the same job over a single event: starting it takes a second and more. Where only
-the time is wanted, results go nowhere. Every query is written so that Flink plans it well: the correlation as an
-equality, which is hashed.
+PYTHON is that of an environment with `apache-flink`, which needs Java 17. One job has all queries. It reads the events as CSV,
+with parallelism 1, because event time would jump if two readers shared a file. The seconds are those of the whole job, with
+reading, minus those of the same job over a single event: its start takes more than a second. If only the time matters, the
+results are dropped. Each query is written so that Flink plans it well: the correlation as an equality, which is hashed.
 """
 
 from __future__ import annotations
@@ -52,7 +51,8 @@ OPERATORS = {"sigma": sigma, "join": join, "alpha": alpha, "rho": rho}
 
 
 def interval(milliseconds: int) -> str:
-    """
+    """Milliseconds as an interval of Flink SQL.
+
     >>> interval(499), interval(1500)
     ("INTERVAL '0.499' SECOND(2, 3)", "INTERVAL '1.500' SECOND(2, 3)")
     """
@@ -60,7 +60,7 @@ def interval(milliseconds: int) -> str:
 
 
 def environment(own: Mapping[str, str] | None = None) -> Any:
-    """A table environment, with settings of one's `own` beside these."""
+    """A table environment. The settings `own` replace these."""
     from pyflink.common import Configuration
     from pyflink.table import EnvironmentSettings, TableEnvironment
 
@@ -80,7 +80,7 @@ def environment(own: Mapping[str, str] | None = None) -> Any:
 
 
 def source(stream: str, path: str) -> str:
-    """A table over a file; Flink takes an event at time 0 for a late one, so that its own time is a millisecond ahead."""
+    """A table over a file. Flink takes an event at time 0 for a late one, so its event time is one millisecond later."""
     return f"""CREATE TABLE in_{stream} (ts BIGINT, {SOURCES[stream]}, rt AS TO_TIMESTAMP_LTZ(ts + 1, 3), WATERMARK FOR rt AS rt)
                WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')"""
 
@@ -96,9 +96,9 @@ def run(tables: Any, queries: list[dict[str, Any]]) -> float:
     for each in queries:
         select = OPERATORS[each["operator"]](each["i"], each["window"])
         job.add_insert_sql(f"INSERT INTO out_{each['operator']} SELECT '{each['name']}', {select}")
-    began = time.perf_counter()
+    start = time.perf_counter()
     job.execute().wait()
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
 def read(tables: Any, events: dict[str, str]) -> None:
@@ -108,7 +108,7 @@ def read(tables: Any, events: dict[str, str]) -> None:
 
 
 def starting(tables: Any, request: dict[str, Any]) -> float:
-    """The seconds of the job over a single event of each stream, once it is warm."""
+    """The seconds of the job over one event per stream, after warming up."""
     with tempfile.TemporaryDirectory() as name:
         first: dict[str, str] = {}
         for stream, path in request["events"].items():
@@ -141,7 +141,7 @@ def main() -> None:
         seconds = []
         for _ in range(request["runs"]):
             for written in folder.iterdir() if folder else ():
-                shutil.rmtree(written)  # of the run before
+                shutil.rmtree(written)  # the results of the run before
             seconds.append(run(tables, request["queries"]) - start)
         if folder:
             gather(folder, request["from"], request["result"])

@@ -1,7 +1,7 @@
-"""Flink SQL on row patterns over ticks: a request on stdin, as `pandas_peer.py` has it, but for CSV (ts, symbol, price).
+"""Flink SQL on row patterns over ticks. The request on stdin is that of `pandas_peer.py`, with a CSV file (ts, symbol, price).
 
-The seconds are those of the job with its reading, less those of the same job over the first tick alone. Without `runs`
-they are those of the job that writes the result.
+The seconds are those of the job with its reading, minus those of the same job over the first tick. With `runs` 0 they are
+those of the job that writes the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 TYPES = {"symbol": "STRING", "top": "DOUBLE", "bottom": "DOUBLE", "up": "DOUBLE", "back": "DOUBLE"} | dict.fromkeys(
     "xyz", "DOUBLE"
 )
-"""Of the columns of results; others are BIGINT."""
+"""The types of result columns; others are BIGINT."""
 
 
 def read(tables: Any, path: str) -> None:
@@ -28,9 +28,9 @@ def read(tables: Any, path: str) -> None:
 
 
 def seconds(tables: Any, statement: str) -> float:
-    began = time.perf_counter()
+    start = time.perf_counter()
     tables.execute_sql(statement).wait()
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -55,14 +55,14 @@ def main() -> None:
         read(tables, str(first))
         start = min(seconds(tables, timed) for _ in range(4))
         read(tables, request["data"])
-        taken = [seconds(tables, timed) - start for _ in range(request["runs"])]
-        written = seconds(tables, f"INSERT INTO found {request['query']}") - start
+        run_seconds = [seconds(tables, timed) - start for _ in range(request["runs"])]
+        writing = seconds(tables, f"INSERT INTO found {request['query']}") - start
         whole_csv = pathlib.Path(folder) / "whole.csv"
         parts = sorted(path for path in pathlib.Path(folder, "found").rglob("*") if path.is_file())
         whole_csv.write_text("".join(path.read_text(encoding="utf-8") for path in parts), encoding="utf-8")
         read_options = pyarrow.csv.ReadOptions(column_names=names)
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(whole_csv, read_options), request["result"])
-    print(json.dumps({"seconds": taken or [written], "version": importlib.metadata.version("apache-flink")}))
+    print(json.dumps({"seconds": run_seconds or [writing], "version": importlib.metadata.version("apache-flink")}))
 
 
 if __name__ == "__main__":

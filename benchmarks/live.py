@@ -1,6 +1,6 @@
-"""What an event costs a continuous MATCH_RECOGNIZE as its history grows: nothing more, while the open runs stay as they are.
+"""The cost of an event in a continuous MATCH_RECOGNIZE as its history grows. It is constant while the number of open runs is.
 
-Two patterns: one whose runs are short whatever came before, and one whose runs stay open for a fixed time.
+There are two patterns: one whose runs are always short, and one whose runs stay open for a fixed time.
 """
 
 from __future__ import annotations
@@ -29,46 +29,46 @@ QUERIES = {"short runs": SHORT, "runs open for 5 s": OPEN}
 
 
 @dataclasses.dataclass(frozen=True)
-class Point:
-    """The cost of an event after so many, in microseconds: the median over the batches since the point before."""
+class LiveCost:
+    """The microseconds per event after `events` events: the median over the batches since the point before."""
 
     query: str
     events: int
     microseconds: float
 
 
-def measure(url: str, most: int, tell: Callable[[str], None] = lambda text: None) -> list[Point]:
-    """The points of each query, ten to a power of ten, from 10,000 events on."""
-    return [point for name, text in QUERIES.items() for point in _one(url, name, text, most, tell)]
+def measure(url: str, most: int, progress: Callable[[str], None] = lambda text: None) -> list[LiveCost]:
+    """The points of each query, three per power of ten, from 10,000 events on."""
+    return [point for name, text in QUERIES.items() for point in _costs(url, name, text, most, progress)]
 
 
-def _one(url: str, name: str, text: str, most: int, tell: Callable[[str], None]) -> Iterator[Point]:
+def _costs(url: str, name: str, text: str, most: int, progress: Callable[[str], None]) -> Iterator[LiveCost]:
     with bridge.connect(url) as cep, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cep.register_stream("trades", "symbol VARCHAR, price DOUBLE")
         cep.create_query("q", text)
         cep.add_output_processor("q", lambda rows: None, batch=True)
         costs: list[float] = []
-        marks = _marks(most)
+        sizes = _sizes(most)
         for start in range(0, most, BATCH):
             batch = _events(start, BATCH)
             before = time.perf_counter()
             cep.push_events("trades", batch)
             costs.append((time.perf_counter() - before) / BATCH * 1e6)
-            if start + BATCH >= marks[0]:
-                yield Point(name, start + BATCH, statistics.median(costs))
-                tell(f"{name}: {start + BATCH:,} events, {statistics.median(costs):.1f} µs each")
+            if start + BATCH >= sizes[0]:
+                yield LiveCost(name, start + BATCH, statistics.median(costs))
+                progress(f"{name}: {start + BATCH:,} events, {statistics.median(costs):.1f} µs each")
                 costs.clear()
-                marks.pop(0)
+                sizes.pop(0)
 
 
-def _marks(most: int) -> list[int]:
+def _sizes(most: int) -> list[int]:
     powers = (step * 10**power for power in range(4, 8) for step in (1, 2, 5))
-    return [*(mark for mark in powers if mark < most), most]
+    return [*(size for size in powers if size < most), most]
 
 
 def _events(start: int, count: int) -> pa.Table:
-    """A tick a millisecond; the numbers depend on nothing but their place."""
+    """One tick per millisecond, whose values depend on its number only."""
     places = range(start, start + count)
     mixed = [(place * 2654435761 + 12345) % 2**32 for place in places]
     return pa.table(
@@ -80,8 +80,8 @@ def _events(start: int, count: int) -> pa.Table:
     )
 
 
-def draw(points: list[Point], path: Path) -> None:
-    """The costs over the number of events (needs matplotlib)."""
+def draw(points: list[LiveCost], path: Path) -> None:
+    """Plots the costs over the number of events; needs matplotlib."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -89,12 +89,12 @@ def draw(points: list[Point], path: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(7, 4))
     for name in dict.fromkeys(point.query for point in points):
-        mine = [point for point in points if point.query == name]
-        axes.plot([p.events for p in mine], [p.microseconds for p in mine], marker="o", label=name)
+        own = [point for point in points if point.query == name]
+        axes.plot([p.events for p in own], [p.microseconds for p in own], marker="o", label=name)
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("events before")
-    axes.set_ylabel("microseconds an event")
+    axes.set_ylabel("microseconds per event")
     axes.set_title("Continuous MATCH_RECOGNIZE: cost of an event over its history")
     axes.grid(alpha=0.3)
     axes.legend()

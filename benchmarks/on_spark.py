@@ -1,7 +1,7 @@
-"""History from Parquet to Parquet on Spark: an aggregate, a correlation, and two row patterns, over many keys or one.
+"""Replay on Spark, from Parquet to Parquet: an aggregate, a correlation, and two row patterns, over many keys or one.
 
-The events lie in the order of time, one a millisecond. Up to a number of events the rows are first compared with those
-of the local replay. Flink SQL as a batch job, on as many cores, is a peer for two of the patterns.
+The events are in the order of time, one per millisecond. Up to COMPARED events, the rows are compared with those of the local
+replay. A batch job of Flink SQL on as many cores is a peer for two of the patterns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ QUERIES = {
 }
 
 QUERIES["V shape, first row up"] = QUERIES["V shape"].replace("UP+)", "UP)")
-"""As Flink can be asked, which knows no greedy variable at the end."""
+"""The query for Flink, which has no greedy variable at the end of a pattern."""
 
 FLINK = {
     "V shape, first row up": """SELECT symbol, top, back FROM t MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY rt
@@ -53,21 +53,21 @@ FLINK = {
         ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B+ C) WITHIN INTERVAL '10' SECOND
         DEFINE B AS B.price > A.price, C AS C.price < A.price * 0.9)""",
 }
-"""The same questions in Flink SQL."""
+"""The same queries in Flink SQL."""
 
 COMPARED = 1_000_000
-"""Histories up to so many events are compared with the local replay."""
+"""Histories of at most this many events are compared with the local replay."""
 
 WARM = 20_000
-"""Events of the run before, which is not timed: Java compiles what it runs."""
+"""Events of the first run, which is not measured, because Java compiles what it runs."""
 
 LONG = 10_000_000
-"""A history of more events goes through Flink once: what it compiles is little of that."""
+"""A history of more events runs once on Flink, as compiling is a small part of it."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
-    """One query over so many events of so many keys."""
+class SparkCase:
+    """A query over a number of events of a number of keys."""
 
     query: str
     events: int
@@ -75,25 +75,29 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
-    """The seconds of a case on so many cores, and the pieces it was computed in."""
+class SparkFigure:
+    """The seconds of a case on a number of cores; `pieces` says how it was cut. `local`, `flink`: the seconds of those."""
 
-    case: Case
+    case: SparkCase
     cores: int
     results: int
     seconds: float
     local: float | None
-    told: str
+    pieces: str
     flink: float | str | None = None
-    """Seconds, or why there are none."""
+    """The seconds, or why there are none."""
 
 
 def measure(
-    cases: Sequence[Case], cores: Sequence[int], flink: str | None, patience: float, tell: Callable[[str], None]
-) -> Iterator[Run]:
-    """Each case on each number of cores, in a session that has been used before; raises BridgeError where rows differ.
+    cases: Sequence[SparkCase],
+    cores: Sequence[int],
+    flink: str | None,
+    patience: float,
+    progress: Callable[[str], None],
+) -> Iterator[SparkFigure]:
+    """Measures each case on each number of cores, after warming up. Raises BridgeError if rows differ.
 
-    `patience`: seconds that a run of Flink, the Python in `flink`, may take.
+    `flink`: the Python of an environment with Flink. `patience`: the seconds that a run of it may take.
     """
     from bridge.spark import session
 
@@ -102,10 +106,10 @@ def measure(
         for number in cores:
             spark = session(cores=number)
             for query in dict.fromkeys(case.query for case in cases):
-                _timed(spark, Case(query, WARM, 100), Path(name))
+                _run(spark, SparkCase(query, WARM, 100), Path(name))
             for case in cases:
-                tell(f"{case.query}: {case.events:,} events of {case.keys:,} keys on {number} cores")
-                run = _timed(spark, case, Path(name))
+                progress(f"{case.query}: {case.events:,} events of {case.keys:,} keys on {number} cores")
+                run = _run(spark, case, Path(name))
                 run = dataclasses.replace(run, cores=number)
                 if case.events <= COMPARED and number == cores[0]:
                     run = dataclasses.replace(run, local=_compared(case, Path(name)))
@@ -115,74 +119,76 @@ def measure(
             spark.stop()
 
 
-def _timed(spark: SparkSession, case: Case, folder: Path) -> Run:
-    """The run of a case, its results being left in `out`."""
+def _run(spark: SparkSession, case: SparkCase, folder: Path) -> SparkFigure:
+    """Runs a case; its results are in the directory `out`."""
     from bridge.spark.parquet import write
     from bridge.spark.piecewise import Replay
 
     path = _history(folder, case)
-    began = time.perf_counter()
+    start = time.perf_counter()
     replay = Replay({"t": path}, {"q": QUERIES[case.query]}, spark=spark)
-    done = write(replay, str(folder / "out"))[0]
-    return Run(case, 0, done.rows, time.perf_counter() - began, None, done.description)
+    figures = write(replay, str(folder / "out"))[0]
+    return SparkFigure(case, 0, figures.rows, time.perf_counter() - start, None, figures.description)
 
 
-def _compared(case: Case, folder: Path) -> float:
-    """The seconds of the local replay, whose rows are those of `out`."""
-    began = time.perf_counter()
-    wanted = bridge.replay({"t": _history(folder, case)}, {"q": QUERIES[case.query]}, out=folder / "local")
-    seconds = time.perf_counter() - began
-    if not _alike(_written(folder), wanted["q"]):
-        raise BridgeError(f"{case.query}: Spark and the local replay give other rows")
+def _compared(case: SparkCase, folder: Path) -> float:
+    """The seconds of the local replay. Raises BridgeError unless its rows are those in `out`."""
+    start = time.perf_counter()
+    tables = bridge.replay({"t": _history(folder, case)}, {"q": QUERIES[case.query]}, out=folder / "local")
+    seconds = time.perf_counter() - start
+    if not _is_same(_results(folder), tables["q"]):
+        raise BridgeError(f"{case.query}: the rows of Spark and of the local replay differ")
     return seconds
 
 
-def _flink(python: str, case: Case, cores: int, patience: float, folder: Path) -> float | str:
-    """The seconds of Flink's batch job over CSV, whose rows are those of `out`; or why it gives none."""
+def _flink(python: str, case: SparkCase, cores: int, patience: float, folder: Path) -> float | str:
+    """The seconds of Flink's batch job over CSV, or why there are none. Raises BridgeError unless its rows are those in `out`."""
     import duckdb
 
     settings = {"execution.runtime-mode": "BATCH", "parallelism.default": str(cores)}
     result = folder / "flink.parquet"
     try:
         events, runs = csv_of(_history(folder, case)), int(case.events <= LONG)
-        found = seconds_of(Path(python), "flink_rows.py", FLINK[case.query], events, result, runs, settings, patience)
+        seconds = seconds_of(Path(python), "flink_rows.py", FLINK[case.query], events, result, runs, settings, patience)
     except RefusedError as error:
         return f"{error}"
     with duckdb.connect() as connection:
-        ours = _written(folder).drop_columns(["ts"])
+        ours = _results(folder).drop_columns(["ts"])
         if differs := difference(connection, ours, pq.read_table(result)):
             raise BridgeError(f"{case.query}: Flink gives {differs}")
-    return min(found)
+    return min(seconds)
 
 
-def _written(folder: Path) -> pa.Table:
-    """What the last run on Spark has written, in its order."""
+def _results(folder: Path) -> pa.Table:
+    """The results of the last run on Spark, in their order."""
     return pa.concat_tables([pq.read_table(path) for path in sorted((folder / "out" / "q.parquet").glob("*.parquet"))])
 
 
-def markdown(runs: Sequence[Run]) -> str:
-    """The figures as a table: `faster` than on the fewest cores, and as many times as long `an event` of the shortest
-    history takes."""
-    head = ["query", "keys", "events", "cores", "results", "seconds", "events/s", "faster", "an event", "local, s"]
+def markdown(runs: Sequence[SparkFigure]) -> str:
+    """The figures as a table.
+
+    `faster`: the ratio to the fewest cores. `per event`: the ratio of the seconds per event to the shortest history's.
+    """
+    head = ["query", "keys", "events", "cores", "results", "seconds", "events/s", "faster", "per event", "local, s"]
     lines = [[*head, "Flink, s", "pieces"], ["---", *["--:"] * 10, "---"]]
     for run in runs:
         case = run.case
         fewer = next(one for one in runs if one.case == case)
-        alike = [
+        similar = [
             one for one in runs if (one.case.query, one.case.keys, one.cores) == (case.query, case.keys, run.cores)
         ]
-        short = min(alike, key=lambda one: one.case.events)
-        an_event = (run.seconds / case.events) / (short.seconds / short.case.events)
+        short = min(similar, key=lambda one: one.case.events)
+        per_event = (run.seconds / case.events) / (short.seconds / short.case.events)
         figures = [f"{case.keys:,}", f"{case.events:,}", f"{run.cores}", f"{run.results:,}", f"{run.seconds:.1f}"]
-        figures += [f"{case.events / run.seconds:,.0f}", f"{fewer.seconds / run.seconds:.2f}", f"{an_event:.2f}"]
+        figures += [f"{case.events / run.seconds:,.0f}", f"{fewer.seconds / run.seconds:.2f}", f"{per_event:.2f}"]
         figures.append("" if run.local is None else f"{run.local:.1f}")
         figures.append("" if run.flink is None else run.flink if isinstance(run.flink, str) else f"{run.flink:.1f}")
-        lines.append([case.query, *figures, run.told])
+        lines.append([case.query, *figures, run.pieces])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _alike(one: pa.Table, other: pa.Table) -> bool:
-    """The same rows in the same order; the order in which doubles were added may show in their last digits."""
+def _is_same(one: pa.Table, other: pa.Table) -> bool:
+    """Whether the rows and their order are the same; doubles may differ in the last digits, as sums depend on the order."""
     if one.schema.names != other.schema.names or one.num_rows != other.num_rows:
         return False
     pairs = [(one.column(name), other.column(name)) for name in one.schema.names]
@@ -194,8 +200,8 @@ def _alike(one: pa.Table, other: pa.Table) -> bool:
     )
 
 
-def _history(folder: Path, case: Case) -> Path:
-    """The file of a case's events, which is written once."""
+def _history(folder: Path, case: SparkCase) -> Path:
+    """The file with the events of a case, which is written once."""
     path = folder / f"{case.events}-{case.keys}.parquet"
     if not path.exists():
         _write(path, case.events, case.keys)

@@ -1,7 +1,7 @@
-"""Runs pandas-match-recognize; started with the Python of an environment that has it, with a request on stdin.
+"""Runs pandas-match-recognize, in an environment that has it, with a request on stdin.
 
-The request is JSON: the Parquet file, the query, how many runs, where to write the result. The
-answer, on stdout, is JSON with the seconds of each run, without starting up and reading the file.
+The request is JSON: the Parquet file, the query, the number of runs, and the file for the result. The answer, on stdout, is
+JSON with the seconds of each run, without the start and the reading of the file.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if __name__ == "__main__":
     seconds = []
     with contextlib.redirect_stdout(sys.stderr):
         for _ in range(request["runs"]):
-            began = time.perf_counter()
-            found = match_recognize(request["query"], data)
-            seconds.append(time.perf_counter() - began)
-    found.to_parquet(request["result"])
+            start = time.perf_counter()
+            result = match_recognize(request["query"], data)
+            seconds.append(time.perf_counter() - start)
+    result.to_parquet(request["result"])
     json.dump({"seconds": seconds, "version": importlib.metadata.version("pandas-match-recognize")}, sys.stdout)

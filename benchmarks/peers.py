@@ -1,7 +1,7 @@
-"""Who answers a row pattern: this project, a statement written by hand, and other engines where they are installed.
+"""The systems that run row patterns: this project, a statement written by hand, and other engines that are installed.
 
-A side answers a workload over data in a Parquet file (its rows in no promised order) and tells the seconds of each
-run; starting up and loading the data are not counted for anyone, making the result a table is.
+A system runs a workload over a Parquet file, whose rows are in no order, and gives the seconds of each run. Starting up and
+loading the data are not counted; making the result a table is.
 """
 
 from __future__ import annotations
@@ -17,76 +17,78 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import bridge
-from benchmarks.row_patterns import Expected, Theirs, Workload
+from benchmarks.row_patterns import Expected, PatternWorkload, Translation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LONGEST = 180
-"""So many seconds a run on the average, and a peer is ended."""
+TIMEOUT = 180
+"""The seconds per run, on average, after which a peer is stopped."""
 
 
 class RefusedError(Exception):
-    """A side does not answer, and why."""
+    """A system does not run a workload; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class TimedResult:
+    """The result of a workload over `rows` rows, and the seconds of each run."""
+
     rows: int
-    """Of the data."""
     result: pa.Table
     seconds: tuple[float, ...]
-    """One run or more; none where only the result was asked for."""
 
 
-class Side(Protocol):
-    """Raises RefusedError where it cannot answer the workload."""
+class PatternSystem(Protocol):
+    """A system that runs row patterns. Raises RefusedError if it cannot run a workload."""
 
     @property
     def name(self) -> str: ...
 
-    def asked(self, workload: Workload, rows: int) -> int | None:
-        """How many of the rows it is asked about; None for not at all."""
+    def row_count(self, workload: PatternWorkload, rows: int) -> int | None:
+        """The number of rows that it gets, at most `rows`; None if it does not run the workload."""
 
-    def expected(self, workload: Workload) -> Expected:
-        """The rows it must give: the standard's, unless it is known to differ."""
+    def expected(self, workload: PatternWorkload) -> Expected:
+        """The rows that it must give: those of the standard, unless it is known to differ."""
         return workload.expected
 
-    def differs(self, workload: Workload) -> str | None:
-        """How its answer differs from the standard's."""
+    def differs(self, workload: PatternWorkload) -> str | None:
+        """How its results differ from the standard's; None if they do not."""
         return None
 
-    def answer(self, workload: Workload, data: pathlib.Path, rows: int, runs: int) -> Answer: ...
+    def run(self, workload: PatternWorkload, data: pathlib.Path, rows: int, runs: int) -> TimedResult: ...
 
 
 @dataclasses.dataclass(frozen=True)
-class Ours(Side):
+class BridgeQueries(PatternSystem):
+    """This project's `cep.query`."""
+
     name: str = "cep.query"
 
-    def asked(self, workload: Workload, rows: int) -> int | None:
+    def row_count(self, workload: PatternWorkload, rows: int) -> int | None:
         return rows
 
-    def answer(self, workload: Workload, data: pathlib.Path, rows: int, runs: int) -> Answer:
+    def run(self, workload: PatternWorkload, data: pathlib.Path, rows: int, runs: int) -> TimedResult:
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "rows.duckdb"
             _load(file, data)
             with bridge.connect(f"duckdb:///{file}") as cep:
                 try:
-                    return _timed(lambda: cep.query(workload.query).to_arrow(), rows, runs)
+                    return _time(lambda: cep.query(workload.query).to_arrow(), rows, runs)
                 except bridge.BridgeError as error:
-                    raise RefusedError(f"the engine refuses it: {error}") from None
+                    raise RefusedError(f"the bridge refuses it: {error}") from None
 
 
 @dataclasses.dataclass(frozen=True)
-class ByHand(Side):
-    """A statement that gives the same rows, straight on DuckDB."""
+class HandwrittenSql(PatternSystem):
+    """A statement written by hand that gives the same rows, on DuckDB."""
 
     name: str = "SQL by hand"
 
-    def asked(self, workload: Workload, rows: int) -> int | None:
+    def row_count(self, workload: PatternWorkload, rows: int) -> int | None:
         return rows if workload.statement else None
 
-    def answer(self, workload: Workload, data: pathlib.Path, rows: int, runs: int) -> Answer:
+    def run(self, workload: PatternWorkload, data: pathlib.Path, rows: int, runs: int) -> TimedResult:
         import duckdb
 
         statement = workload.statement
@@ -95,109 +97,117 @@ class ByHand(Side):
             file = pathlib.Path(folder) / "rows.duckdb"
             _load(file, data)
             with duckdb.connect(file) as connection:
-                return _timed(lambda: connection.sql(statement).to_arrow_table(), rows, runs)
+                return _time(lambda: connection.sql(statement).to_arrow_table(), rows, runs)
 
 
-class Other(Side):
-    """An engine in a process of its own."""
+class ExternalEngine(PatternSystem):
+    """An engine that runs in a process of its own."""
 
-    def theirs(self, workload: Workload) -> Theirs | None:
-        """The question in its words."""
+    def translation(self, workload: PatternWorkload) -> Translation | None:
+        """The query in the engine's language."""
         raise NotImplementedError
 
-    def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
-        """Those of each run; the result is written as Parquet."""
+    def seconds(
+        self, translation: Translation, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int
+    ) -> list[float]:
+        """Runs the query, writes the result as Parquet, and returns the seconds of each run."""
         raise NotImplementedError
 
-    def asked(self, workload: Workload, rows: int) -> int | None:
-        theirs = self.theirs(workload)
-        return min(rows, theirs.rows or rows) if theirs else None
+    def row_count(self, workload: PatternWorkload, rows: int) -> int | None:
+        translation = self.translation(workload)
+        return min(rows, translation.rows or rows) if translation else None
 
-    def expected(self, workload: Workload) -> Expected:
-        theirs = self.theirs(workload)
-        return (theirs and theirs.expected) or workload.expected
+    def expected(self, workload: PatternWorkload) -> Expected:
+        translation = self.translation(workload)
+        return (translation and translation.expected) or workload.expected
 
-    def differs(self, workload: Workload) -> str | None:
-        theirs = self.theirs(workload)
-        return theirs.differs if theirs else None
+    def differs(self, workload: PatternWorkload) -> str | None:
+        translation = self.translation(workload)
+        return translation.differs if translation else None
 
-    def answer(self, workload: Workload, data: pathlib.Path, rows: int, runs: int) -> Answer:
+    def run(self, workload: PatternWorkload, data: pathlib.Path, rows: int, runs: int) -> TimedResult:
         import pyarrow.parquet as pq
 
-        theirs = self.theirs(workload)
-        assert theirs is not None
+        translation = self.translation(workload)
+        assert translation is not None
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder) / "result.parquet"
-            seconds = self.seconds(theirs, data, result, rows, runs)
-            return Answer(rows, pq.read_table(result), tuple(seconds))
+            seconds = self.seconds(translation, data, result, rows, runs)
+            return TimedResult(rows, pq.read_table(result), tuple(seconds))
 
 
 @dataclasses.dataclass(frozen=True)
-class Pandas(Other):
-    """pandas-match-recognize, in an environment of its own: it wants an older numpy."""
+class PandasEngine(ExternalEngine):
+    """pandas-match-recognize, in an environment of its own, because it needs an older numpy."""
 
     python: pathlib.Path
     name: str = "pandas-match-recognize"
 
-    def theirs(self, workload: Workload) -> Theirs | None:
+    def translation(self, workload: PatternWorkload) -> Translation | None:
         return workload.pandas
 
-    def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
-        query = f"SELECT * FROM t MATCH_RECOGNIZE ({asked.query})"
+    def seconds(
+        self, translation: Translation, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int
+    ) -> list[float]:
+        query = f"SELECT * FROM t MATCH_RECOGNIZE ({translation.query})"
         return seconds_of(self.python, "pandas_peer.py", query, data, result, runs)
 
 
 @dataclasses.dataclass(frozen=True)
-class Flink(Other):
-    """Flink SQL, with the reading of its CSV and less the start of its job."""
+class FlinkEngine(ExternalEngine):
+    """Flink SQL, including the reading of its CSV file, without the start of its job."""
 
     python: pathlib.Path
     name: str = "Flink SQL"
 
-    def theirs(self, workload: Workload) -> Theirs | None:
+    def translation(self, workload: PatternWorkload) -> Translation | None:
         return workload.flink
 
-    def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
-        return seconds_of(self.python, "flink_rows.py", asked.query, csv_of(data), result, runs)
+    def seconds(
+        self, translation: Translation, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int
+    ) -> list[float]:
+        return seconds_of(self.python, "flink_rows.py", translation.query, csv_of(data), result, runs)
 
 
 @dataclasses.dataclass(frozen=True)
-class Esper(Other):
-    """Esper, one thread, the events in memory before."""
+class EsperEngine(ExternalEngine):
+    """Esper, with one thread, and the events in memory before the start."""
 
     jars: pathlib.Path
     name: str = "Esper"
 
-    def theirs(self, workload: Workload) -> Theirs | None:
+    def translation(self, workload: PatternWorkload) -> Translation | None:
         return workload.esper
 
-    def seconds(self, asked: Theirs, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int) -> list[float]:
+    def seconds(
+        self, translation: Translation, data: pathlib.Path, result: pathlib.Path, rows: int, runs: int
+    ) -> list[float]:
         from benchmarks import esper_peer
 
         schema = "\t@public @buseventtype create objectarray schema t (ts long, symbol string, price double)"
         stream = ("t", "sd", str(csv_of(data)))
-        lines = [schema, "q\t" + " ".join(asked.query.split())]
+        lines = [schema, "q\t" + " ".join(translation.query.split())]
         written = result.with_suffix(".csv")
         try:
-            esper_peer.run(str(self.jars), lines, 1, str(written), 0, stream, LONGEST * 2)
-            seconds = esper_peer.run(str(self.jars), lines, 1 + runs, "-", 0, stream, LONGEST * (1 + runs))
+            esper_peer.run(str(self.jars), lines, 1, str(written), 0, stream, TIMEOUT * 2)
+            seconds = esper_peer.run(str(self.jars), lines, 1 + runs, "-", 0, stream, TIMEOUT * (1 + runs))
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             raise RefusedError(f"{type(error).__name__}: {error}") from None
-        _parquet(written, result, skip=2)
+        _csv_to_parquet(written, result, skip=2)
         return seconds[1:]
 
 
-def installed(pandas: str | None, flink: str | None, esper_jars: str | None) -> list[Side]:
-    """The other engines that are here."""
-    found: list[Side] = []
-    for python, package, side in ((pandas, "pandas_match_recognize", Pandas), (flink, "pyflink", Flink)):
+def installed(pandas: str | None, flink: str | None, esper_jars: str | None) -> list[PatternSystem]:
+    """The other engines that are installed. Raises RefusedError for an environment without its package."""
+    engines: list[PatternSystem] = []
+    for python, package, engine in ((pandas, "pandas_match_recognize", PandasEngine), (flink, "pyflink", FlinkEngine)):
         if python:
             if subprocess.run([python, "-c", f"import {package}"], capture_output=True).returncode:
                 raise RefusedError(f"{python} has no {package}")
-            found.append(side(pathlib.Path(python)))
+            engines.append(engine(pathlib.Path(python)))
     if esper_jars:
-        found.append(Esper(pathlib.Path(esper_jars)))
-    return found
+        engines.append(EsperEngine(pathlib.Path(esper_jars)))
+    return engines
 
 
 def seconds_of(
@@ -208,11 +218,11 @@ def seconds_of(
     result: pathlib.Path,
     runs: int,
     settings: Mapping[str, str] | None = None,
-    longest: float = LONGEST,
+    timeout: float = TIMEOUT,
 ) -> list[float]:
-    """The seconds that a program beside this file tells, but for a first run; one more run, not timed, gives the result.
+    """Runs a program of this directory. Returns the seconds of each run after the first; one more run writes the result.
 
-    Without `runs` it does it all once, and its seconds are those of that. `longest`: of a run on the average.
+    With `runs` 0 there is one run, which also writes the result. `timeout`: the seconds per run, on average.
     """
     command = [str(python), str(pathlib.Path(__file__).with_name(program))]
     request = {
@@ -229,11 +239,11 @@ def seconds_of(
             input=json.dumps(request),
             capture_output=True,
             text=True,
-            timeout=longest * (runs + 2 if runs else 1),
+            timeout=timeout * (runs + 2 if runs else 1),
             env=environment,
         )
     except subprocess.TimeoutExpired:
-        raise RefusedError(f"more than {longest:g} s a run") from None
+        raise RefusedError(f"more than {timeout:g} s per run") from None
     if done.returncode:
         raise RefusedError(done.stderr.strip().splitlines()[-1])
     seconds: list[float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
@@ -241,7 +251,7 @@ def seconds_of(
 
 
 def csv_of(data: pathlib.Path) -> pathlib.Path:
-    """The ticks in order of time as CSV: ts, symbol, price."""
+    """Writes the ticks in the order of time as CSV: ts, symbol, price."""
     import duckdb
 
     written = data.with_suffix(".csv")
@@ -252,8 +262,8 @@ def csv_of(data: pathlib.Path) -> pathlib.Path:
     return written
 
 
-def _parquet(written: pathlib.Path, result: pathlib.Path, skip: int) -> None:
-    """The rows of a CSV without its first columns."""
+def _csv_to_parquet(written: pathlib.Path, result: pathlib.Path, skip: int) -> None:
+    """Writes the rows of a CSV file without its first `skip` columns as Parquet."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -268,11 +278,11 @@ def _load(file: pathlib.Path, data: pathlib.Path) -> None:
         connection.execute(f"CREATE TABLE t AS FROM '{data}'")
 
 
-def _timed(answer: Callable[[], pa.Table], rows: int, runs: int) -> Answer:
-    """The result of a first run that is not timed, and the seconds of the runs after it."""
-    result, seconds = answer(), []
+def _time(run: Callable[[], pa.Table], rows: int, runs: int) -> TimedResult:
+    """The result of a first run, and the seconds of `runs` runs after it."""
+    result, seconds = run(), []
     for _ in range(runs):
-        began = time.perf_counter()
-        answer()
-        seconds.append(time.perf_counter() - began)
-    return Answer(rows, result, tuple(seconds))
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return TimedResult(rows, result, tuple(seconds))

@@ -1,8 +1,8 @@
-"""History from a file to files of results, one query of Listing 1 at a time and many at once: `cepbridge run`, and Flink SQL.
+"""Replay from files to files, one query of Listing 1 at a time and many at once: `cepbridge run` and Flink SQL.
 
-Ours is the whole command, from its start to its end, and `bridge.replay` from Parquet to Parquet in a process that did so
-before. Flink's is its job without starting Java, warm from a run before, too. Flink reads and writes CSV (for Parquet it
-wants Hadoop), so our command does, too, beside Parquet.
+The bridge's figures are those of the whole command, and of `bridge.replay` from Parquet to Parquet in a warm process. Flink's
+are those of its job, without the start of Java, and warm, too. Flink reads and writes CSV (Parquet needs Hadoop there), so the
+command is measured with both formats.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import duckdb
 
 import bridge
 from benchmarks.compared import difference
-from bridge.bench.contestants import RefusedError
 from bridge.bench.peers import Peer
-from bridge.bench.report import machine, sentence, short
+from bridge.bench.report import machine, machine_description, three_digits
+from bridge.bench.systems import RefusedError
 from bridge.bench.workloads import MIXED, MIXED_COUNT, SCHEMAS, WORKLOADS, Workload, table
 from bridge.errors import BridgeError
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS = ("parquet", "csv")
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay:
-    """The seconds of each run of a query on a side; `refused` says why there are none."""
+class ReplayFigure:
+    """The seconds of each run of a query on one system, whose name is `side`; `refused` says why there are none."""
 
     operator: str
     side: str
@@ -47,8 +47,8 @@ class Replay:
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
-    """A workload of so many queries of each kind over so many events, those of all its streams together."""
+class ReplayCase:
+    """A workload with `count` queries of each kind, over `events` events of all its streams together."""
 
     workload: Workload
     count: int
@@ -60,66 +60,66 @@ class Case:
 
     @property
     def stop(self) -> int:
-        """When the last events are over, in milliseconds."""
+        """The timestamp after the last events, in milliseconds."""
         return self.events // len(self.workload.streams)
 
     @property
     def queries(self) -> dict[str, str]:
         return dict(self.workload.queries(self.count))
 
-    def done(self, side: str, results: Mapping[str, pa.Table], seconds: Sequence[float]) -> Replay:
-        """What a side took."""
+    def figure(self, side: str, results: Mapping[str, pa.Table], seconds: Sequence[float]) -> ReplayFigure:
+        """The figure of a system."""
         rows = sum(table.num_rows for table in results.values())
-        return Replay(self.name, side, self.stop * len(self.workload.streams), rows, tuple(seconds))
+        return ReplayFigure(self.name, side, self.stop * len(self.workload.streams), rows, tuple(seconds))
 
 
-def cases(events: int, mixed: int) -> list[Case]:
-    """Each operator alone over so many events, and 20 queries of each over the `mixed` ones; 0 leaves them out."""
-    found = [Case(workload, 1, events) for workload in WORKLOADS if events]
-    return [*found, Case(MIXED, MIXED_COUNT, mixed)] if mixed else found
+def cases(events: int, mixed: int) -> list[ReplayCase]:
+    """Each operator over `events` events, and 20 queries of each kind over `mixed` events; 0 is for none."""
+    single = [ReplayCase(workload, 1, events) for workload in WORKLOADS if events]
+    return [*single, ReplayCase(MIXED, MIXED_COUNT, mixed)] if mixed else single
 
 
 def measure(
-    cases: Sequence[Case], databases: Sequence[str], flink: Peer | None, runs: int, tell: Tell
-) -> Iterator[Replay]:
-    """All sides of all cases; raises BridgeError where two do not give the same rows."""
+    cases: Sequence[ReplayCase], databases: Sequence[str], flink: Peer | None, runs: int, progress: Progress
+) -> Iterator[ReplayFigure]:
+    """Measures all systems with all cases. Raises BridgeError if two give different rows."""
     for case in cases:
         with tempfile.TemporaryDirectory() as name:
-            yield from _one(case, Path(name), databases, flink, runs, tell)
+            yield from _measure_case(case, Path(name), databases, flink, runs, progress)
 
 
-def _one(
-    case: Case, folder: Path, databases: Sequence[str], flink: Peer | None, runs: int, tell: Tell
-) -> Iterator[Replay]:
+def _measure_case(
+    case: ReplayCase, folder: Path, databases: Sequence[str], flink: Peer | None, runs: int, progress: Progress
+) -> Iterator[ReplayFigure]:
     _write(case, folder)
     expected: dict[str, pa.Table] = {}
     for database in databases:
         for format in FORMATS:
-            tell(f"{case.name}: {database}, {format}")
+            progress(f"{case.name}: {database}, {format}")
             seconds = [_run(case, folder, database, format) for _ in range(runs)]
-            found = _results(case, folder / "out", format)
-            expected = expected or found
-            _compare(f"{case.name}, {database}, {format}", expected, found)
-            yield case.done(f"{database} {format}", found, seconds)
-        tell(f"{case.name}: {database}, warm")
-        seconds = [_warm(case, folder, database) for _ in range(1 + runs)][1:]
-        found = _results(case, folder / "warm", "parquet")
-        _compare(f"{case.name}, {database}, warm", expected, found)
-        yield case.done(f"{database} parquet, warm", found, seconds)
+            tables = _results(case, folder / "out", format)
+            expected = expected or tables
+            _compare(f"{case.name}, {database}, {format}", expected, tables)
+            yield case.figure(f"{database} {format}", tables, seconds)
+        progress(f"{case.name}: {database}, warm")
+        seconds = [_replay(case, folder, database) for _ in range(1 + runs)][1:]
+        tables = _results(case, folder / "warm", "parquet")
+        _compare(f"{case.name}, {database}, warm", expected, tables)
+        yield case.figure(f"{database} parquet, warm", tables, seconds)
     if flink is not None and expected:
-        tell(f"{case.name}: {flink.name}")
-        side = f"{flink.name} csv"
+        progress(f"{case.name}: {flink.name}")
+        name = f"{flink.name} csv"
         try:
-            seconds, found = _ask(flink, case, folder, runs, expected)
+            seconds, tables = _flink(flink, case, folder, runs, expected)
         except RefusedError as error:
-            yield Replay(case.name, side, case.stop * len(case.workload.streams), refused=str(error))
+            yield ReplayFigure(case.name, name, case.stop * len(case.workload.streams), refused=str(error))
         else:
-            _compare(f"{case.name}, {flink.name}", expected, found)
-            yield case.done(side, found, seconds)
+            _compare(f"{case.name}, {flink.name}", expected, tables)
+            yield case.figure(name, tables, seconds)
 
 
-def _write(case: Case, folder: Path) -> None:
-    """The events in each format, and the queries."""
+def _write(case: ReplayCase, folder: Path) -> None:
+    """Writes the events in each format, and the queries."""
     import pyarrow.csv
     import pyarrow.parquet
 
@@ -134,67 +134,69 @@ def _write(case: Case, folder: Path) -> None:
     (folder / "queries.sql").write_text("\n".join(lines), encoding="utf-8")
 
 
-def _run(case: Case, folder: Path, database: str, format: str) -> float:
+def _run(case: ReplayCase, folder: Path, database: str, format: str) -> float:
     """The seconds of the whole command."""
     streams = case.workload.streams
     events = (word for stream in streams for word in ("--events", f"{stream}={folder / stream}.{format}"))
     command = [sys.executable, "-m", "bridge", "run", str(folder / "queries.sql"), *events, "--db", database]
-    began = time.perf_counter()
+    start = time.perf_counter()
     done = subprocess.run([*command, "--out", str(folder / "out"), "--format", format], capture_output=True, text=True)
     if done.returncode:
         raise BridgeError(f"{case.name}, {database}: {done.stderr.strip().splitlines()[-1]}")
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
-def _warm(case: Case, folder: Path, database: str) -> float:
-    """The seconds of a replay within this process."""
+def _replay(case: ReplayCase, folder: Path, database: str) -> float:
+    """The seconds of `bridge.replay` in this process."""
     events = {stream: folder / f"{stream}.parquet" for stream in case.workload.streams}
     script = (folder / "queries.sql").read_text(encoding="utf-8")
-    began = time.perf_counter()
+    start = time.perf_counter()
     bridge.replay(events, script, database=database, out=folder / "warm")
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
-def _results(case: Case, folder: Path, format: str) -> dict[str, pa.Table]:
-    """The rows of each query's file."""
+def _results(case: ReplayCase, folder: Path, format: str) -> dict[str, pa.Table]:
+    """The results of each query, from its file."""
     return {name: duckdb.sql(f"SELECT * FROM '{folder / name}.{format}'").to_arrow_table() for name in case.queries}
 
 
-def _ask(
-    flink: Peer, case: Case, folder: Path, runs: int, expected: Mapping[str, pa.Table]
+def _flink(
+    flink: Peer, case: ReplayCase, folder: Path, runs: int, expected: Mapping[str, pa.Table]
 ) -> tuple[list[float], dict[str, pa.Table]]:
-    """Its seconds, and of each query as many columns as are `expected`."""
+    """Flink's seconds, and the results of each query, with as many columns as `expected`."""
     result = folder / "flink.csv"
     events = {stream: str(folder / f"{stream}.bare") for stream in case.workload.streams}
     request = {"runs": 1 + runs, "from": 0, "result": str(result)}
-    seconds = flink.ask(case.workload, case.count, events, request)
+    seconds = flink.run(case.workload, case.count, events, request)
     columns = {"name": "VARCHAR", "ts": "BIGINT", **{f"v{place}": "BIGINT" for place in (1, 2, 3)}}
     with duckdb.connect() as connection:
         source = f"read_csv('{result}', auto_detect = false, null_padding = true, columns = {columns})"
-        connection.execute(f"CREATE TABLE found AS FROM {source}")
-        found = {
+        connection.execute(f"CREATE TABLE results AS FROM {source}")
+        tables = {
             name: connection.sql(
-                f"SELECT {', '.join(list(columns)[1 : 1 + table.num_columns])} FROM found WHERE name = ?", params=[name]
+                f"SELECT {', '.join(list(columns)[1 : 1 + table.num_columns])} FROM results WHERE name = ?",
+                params=[name],
             ).to_arrow_table()
             for name, table in expected.items()
         }
-    return seconds[1:], found
+    return seconds[1:], tables
 
 
-def _compare(place: str, expected: Mapping[str, pa.Table], found: Mapping[str, pa.Table]) -> None:
+def _compare(place: str, expected: Mapping[str, pa.Table], actual: Mapping[str, pa.Table]) -> None:
+    """Raises BridgeError if the results of a query differ."""
     with duckdb.connect() as connection:
         for name, table in expected.items():
-            if wrong := difference(connection, table, found[name]):
+            if wrong := difference(connection, table, actual[name]):
                 raise BridgeError(f"{place}: {name}: {wrong}")
 
 
-def markdown(found: Sequence[Replay]) -> str:
-    """A row a query and side."""
+def markdown(found: Sequence[ReplayFigure]) -> str:
+    """One row per query and system."""
     lines = ["| query | side | events | results | seconds (smallest–largest) | events/s |", "|---|---|--:|--:|--:|--:|"]
     for each in found:
         median = statistics.median(each.seconds) if each.seconds else 0.0
         spread = f"{median:.2f} ({min(each.seconds):.2f}–{max(each.seconds):.2f})" if each.seconds else "refused"
-        rate = short(each.events / median) if median else ""
+        rate = three_digits(each.events / median) if median else ""
         lines.append(f"| {each.operator} | {each.side} | {each.events:,} | {each.results:,} | {spread} | {rate} |")
     notes = [f"{each.operator}, {each.side}: {each.refused}" for each in found if each.refused]
-    return "\n".join([*lines, "", sentence(machine()), *notes])
+    return "\n".join([*lines, "", machine_description(machine()), *notes])

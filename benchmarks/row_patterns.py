@@ -1,7 +1,7 @@
-"""What MATCH_RECOGNIZE is measured on: the data, the query, and a way to the expected rows without row patterns.
+"""The workloads of MATCH_RECOGNIZE: the data, the query, and the expected rows, found without row patterns.
 
-The data are drawn by DuckDB's `hash`, so they are the same in every run of one DuckDB version. The expected rows come
-from a regular expression over a text of one letter a row, a loop over columns, or a statement written by hand.
+The data come from DuckDB's `hash`, so they are the same in every run of one DuckDB version. The expected rows come from a
+regular expression over a text with one letter per row, from a loop over columns, or from a statement written by hand.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-Columns = dict[str, list[Any]]
+ColumnValues = dict[str, list[Any]]
 
 
 Expected = Callable[["duckdb.DuckDBPyConnection"], "pa.Table"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Theirs:
-    """The question in another engine's words; `rows`: so many of the rows at most are asked of it.
+class Translation:
+    """The query in another engine's language. `rows`: the largest number of rows that the engine gets.
 
-    `expected`: what it gives where that is not the standard's answer to the workload's clause, and how it `differs`.
+    `expected`, `differs`: the rows that it gives, and how they differ, if they are not the standard's.
     """
 
     query: str
@@ -39,25 +39,25 @@ class Theirs:
 
 
 @dataclasses.dataclass(frozen=True)
-class Workload:
-    """One query over the table `t`."""
+class PatternWorkload:
+    """A query over the table `t`."""
 
     name: str
     what: str
     rows: int
     quick: int
     data: str
-    """SELECT with {rows} in it."""
+    """A SELECT with `{rows}` for the number of rows."""
     clause: str
-    """What stands between the parentheses of MATCH_RECOGNIZE."""
+    """The text between the parentheses of MATCH_RECOGNIZE."""
     expected: Expected
     statement: str | None = None
-    """The same as a statement written by hand, timed as the baseline."""
-    pandas: Theirs | None = None
+    """The same query as a statement written by hand, which is measured, too."""
+    pandas: Translation | None = None
     """For pandas-match-recognize: the clause."""
-    flink: Theirs | None = None
+    flink: Translation | None = None
     """For Flink SQL: the SELECT."""
-    esper: Theirs | None = None
+    esper: Translation | None = None
     """For Esper: the statement, whose first column is a time."""
 
     @property
@@ -66,7 +66,7 @@ class Workload:
 
 
 def _random(what: str, salt: int) -> str:
-    """A number from 0 to before 1 that depends on nothing but its input; `hash(a, b)` is too regular for that."""
+    """A number from 0 to before 1 that depends on its input only. `hash(a, b)` would be too regular."""
     return f"((hash(8 * {what} + {salt}) >> 11) / 9007199254740992.0)"
 
 
@@ -78,12 +78,12 @@ LETTERS = f"""
     FROM range({{rows}}) AS t(i)"""
 
 
-def _letters(name: str, pattern: str, measures: str) -> Workload:
-    """Exactly one condition holds for a row, so `pattern` is a regular expression over a text of letters."""
+def _letters(name: str, pattern: str, measures: str) -> PatternWorkload:
+    """A workload in which exactly one condition holds for each row, so `pattern` is a regular expression over letters."""
     define = ", ".join(f"{letter} AS cat = '{letter}'" for letter in "ABCD" if letter in pattern)
     clause = f"""ORDER BY id MEASURES {measures} ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
         PATTERN ({pattern}) DEFINE {define}"""
-    return Workload(
+    return PatternWorkload(
         name=name,
         what=f"`{pattern.replace('|', chr(92) + '|')}`, conditions on one column",
         rows=2_000_000,
@@ -91,18 +91,18 @@ def _letters(name: str, pattern: str, measures: str) -> Workload:
         data=LETTERS,
         clause=clause,
         expected=functools.partial(_by_text, pattern.replace(" ", ""), measures),
-        pandas=Theirs(clause.replace("<>", "!=")),
+        pandas=Translation(clause.replace("<>", "!=")),
     )
 
 
 def _by_text(pattern: str, measures: str, connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Measures are FIRST, LAST or COUNT of a variable's id; the id is the place in the text."""
-    wanted = re.findall(r"(FIRST|LAST|COUNT)\((\w)\.id\) AS (\w+)", measures)
+    """The expected rows. Measures are FIRST, LAST or COUNT of a variable's id, which is the position in the text."""
+    functions_of = re.findall(r"(FIRST|LAST|COUNT)\((\w)\.id\) AS (\w+)", measures)
     text = "".join(letter for (letter,) in connection.execute("SELECT cat FROM t ORDER BY id").fetchall())
     functions = {"FIRST": _first, "LAST": _last, "COUNT": _count}
-    found: Columns = {name: [] for *_, name in wanted}
+    found: ColumnValues = {name: [] for *_, name in functions_of}
     for match in re.finditer(pattern, text):
-        for function, letter, name in wanted:
+        for function, letter, name in functions_of:
             found[name].append(functions[function](text, letter, *match.span()))
     return _table(found)
 
@@ -122,12 +122,12 @@ def _count(text: str, letter: str, start: int, end: int) -> int:
 
 
 def _rising(overlap: bool, greedy: bool, connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """`A+ B` where B is more than the last A: a run of A ends before the last row, or the first, that is B.
+    """The expected rows of `A+ B` where B is more than the last A: a run of A ends before the last row, or the first, that is B.
 
-    With `overlap` B may have the letter A, so a row of the run can be it; without, only the row after the run.
+    With `overlap` B may have the letter A, too, and a row of the run can be B; without, only the row after the run.
     """
     letters, values = _columns(connection, "SELECT cat, v FROM t ORDER BY id")
-    found: Columns = {"first_a": [], "last_a": [], "b": []}
+    found: ColumnValues = {"first_a": [], "last_a": [], "b": []}
     start = 0
     while start < len(letters):
         end = start
@@ -143,11 +143,11 @@ def _rising(overlap: bool, greedy: bool, connection: duckdb.DuckDBPyConnection) 
     return _table(found)
 
 
-def _register(name: str, what: str, overlap: bool) -> Workload:
+def _register(name: str, what: str, overlap: bool) -> PatternWorkload:
     condition = "B.v > LAST(A.v)" if overlap else "B.cat <> 'A' AND B.v > LAST(A.v)"
     clause = f"""ORDER BY id MEASURES FIRST(A.id) AS first_a, LAST(A.id) AS last_a, LAST(B.id) AS b
         ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A+ B) DEFINE A AS cat = 'A', B AS {condition}"""
-    return Workload(
+    return PatternWorkload(
         name=name,
         what=what,
         rows=200_000,
@@ -155,7 +155,7 @@ def _register(name: str, what: str, overlap: bool) -> Workload:
         data=LETTERS,
         clause=clause,
         expected=functools.partial(_rising, overlap, True),
-        pandas=Theirs(
+        pandas=Translation(
             clause.replace("<>", "!="),
             expected=functools.partial(_rising, overlap, False) if overlap else None,
             differs="answers `A+? B` for `A+ B`" if overlap else None,
@@ -169,7 +169,7 @@ TICKS = f"""
     SELECT 'S' || (i % 100) AS symbol, (i // 100) * 100 + i % 100 AS ts,
            floor(1 + 10000 * {_random("i", 1)})::DOUBLE AS price
     FROM range({{rows}}) AS t(i)"""
-"""A tick of each of 100 symbols every 100 ms, its price even from 1 to 10,000: every second row turns, many overlap."""
+"""One tick of each of 100 symbols every 100 ms, with prices uniform from 1 to 10,000."""
 
 
 def _partitions(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Sequence[int], Sequence[float]]]:
@@ -180,8 +180,8 @@ def _partitions(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Se
 
 
 def _v_shapes(first_up: bool, connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """With `first_up` a match ends with the first row that is up."""
-    found: Columns = {"symbol": [], "top": [], "bottom": [], "up": []}
+    """The expected rows of the V shape. With `first_up` a match ends with the first row that is up."""
+    found: ColumnValues = {"symbol": [], "top": [], "bottom": [], "up": []}
     for symbol, _, price in _partitions(connection):
         start, last = 0, len(price) - 1
         while start < last:
@@ -200,8 +200,8 @@ def _v_shapes(first_up: bool, connection: duckdb.DuckDBPyConnection) -> pa.Table
 
 
 def _above_then_below(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """No row is both B and C, so B+ takes the whole run above A, and the row after the run decides."""
-    found: Columns = {"symbol": [], "a": [], "b": [], "c": []}
+    """The expected rows. No row is both B and C, so B+ is the whole run above A, and the row after the run decides."""
+    found: ColumnValues = {"symbol": [], "a": [], "b": [], "c": []}
     for symbol, ts, price in _partitions(connection):
         start = 0
         while start < len(price):
@@ -218,11 +218,11 @@ def _above_then_below(connection: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _above_then_below_at_once(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """As an engine gives it that reports a match when it is complete: others that began before may still be open.
+    """The rows of an engine that reports a match when it is complete, though matches that began before may be open.
 
-    All rows after an open start are above it, so the starts that are open rise, and a row ends the last ones first.
+    All rows after an open start are above it. So the open starts rise, and a row ends the latest ones first.
     """
-    found: Columns = {"symbol": [], "a": [], "b": [], "c": []}
+    found: ColumnValues = {"symbol": [], "a": [], "b": [], "c": []}
     for symbol, ts, price in _partitions(connection):
         started: list[int] = []
         for row in range(len(price)):
@@ -250,7 +250,7 @@ V_SHAPE_FLINK = """SELECT symbol, top, bottom, up FROM t MATCH_RECOGNIZE (PARTIT
         ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (STRT DOWN+ UP)
         DEFINE DOWN AS (LAST(DOWN.price, 1) IS NULL AND DOWN.price < STRT.price) OR DOWN.price < LAST(DOWN.price, 1),
                UP AS UP.price > LAST(DOWN.price))"""
-"""It has no PREV, and no greedy variable as the last one."""
+"""Flink has no PREV, and no greedy variable at the end of a pattern."""
 
 ABOVE_THEN_BELOW_FLINK = """SELECT symbol, a, b, c FROM t MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY rt
         MEASURES A.ts AS a, LAST(B.ts) AS b, C.ts AS c
@@ -269,7 +269,7 @@ ABOVE_THEN_BELOW_ESPER = """select * from t match_recognize (partition by symbol
 DOWN_UP_UP = """PARTITION BY symbol ORDER BY ts MEASURES A.ts AS a, B.price AS b, C.price AS c
         ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B C)
         DEFINE A AS price < PREV(price), B AS price > PREV(price), C AS price > PREV(price)"""
-"""No row is both A and B or both A and C, so no two matches overlap and a statement without a chain is right."""
+"""No row is both A and B, or both A and C. So no two matches overlap, and a statement without SKIP is right."""
 
 DOWN_UP_UP_STATEMENT = """
     SELECT symbol, ts AS a, b, c
@@ -278,7 +278,7 @@ DOWN_UP_UP_STATEMENT = """
     WHERE price < before AND b > price AND c > b"""
 
 
-# All of them ----------------------------------------------------------------------------------------------------------
+# All workloads --------------------------------------------------------------------------------------------------------
 
 
 def _by_statement(statement: str, connection: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -290,12 +290,12 @@ def _columns(connection: duckdb.DuckDBPyConnection, statement: str) -> list[list
     return [column.to_pylist() for column in connection.sql(statement).to_arrow_table().columns]
 
 
-def _append(columns: Columns, *row: Any) -> None:
+def _append(columns: ColumnValues, *row: Any) -> None:
     for column, value in zip(columns.values(), row, strict=True):
         column.append(value)
 
 
-def _table(columns: Columns) -> pa.Table:
+def _table(columns: ColumnValues) -> pa.Table:
     import pyarrow as pa
 
     return pa.table(columns)
@@ -311,7 +311,7 @@ WORKLOADS = (
     _letters("w1-nested", "(A|B)+ (C{1,3} D*)+", IDS.format(last="C", count="D")),
     _register("w1-register", "`A+ B`, B more than the last A and no A", overlap=False),
     _register("w1-overlap", "`A+ B`, B more than the last A", overlap=True),
-    Workload(
+    PatternWorkload(
         name="w2-v-shape",
         what="`STRT DOWN+ UP+` of 100 symbols",
         rows=5_000_000,
@@ -319,11 +319,11 @@ WORKLOADS = (
         data=TICKS,
         clause=V_SHAPE,
         expected=functools.partial(_v_shapes, False),
-        pandas=Theirs(V_SHAPE),
-        flink=Theirs(V_SHAPE_FLINK, 2_000_000, functools.partial(_v_shapes, True), "is asked `STRT DOWN+ UP`"),
-        esper=Theirs(V_SHAPE_ESPER, None, functools.partial(_v_shapes, True), "is asked `STRT DOWN+ UP`"),
+        pandas=Translation(V_SHAPE),
+        flink=Translation(V_SHAPE_FLINK, 2_000_000, functools.partial(_v_shapes, True), "is asked `STRT DOWN+ UP`"),
+        esper=Translation(V_SHAPE_ESPER, None, functools.partial(_v_shapes, True), "is asked `STRT DOWN+ UP`"),
     ),
-    Workload(
+    PatternWorkload(
         name="w3-within",
         what="`A B+ C` within 10 s, compared with A, of 100 symbols",
         rows=5_000_000,
@@ -331,11 +331,13 @@ WORKLOADS = (
         data=TICKS,
         clause=ABOVE_THEN_BELOW.format(within=" WITHIN INTERVAL '10' SECOND", and_=""),
         expected=_above_then_below,
-        pandas=Theirs(ABOVE_THEN_BELOW.format(within="", and_=" AND C.ts - A.ts < 10000"), 50_000),
-        flink=Theirs(ABOVE_THEN_BELOW_FLINK, 200_000),
-        esper=Theirs(ABOVE_THEN_BELOW_ESPER, 1_000_000, _above_then_below_at_once, "reports what is complete first"),
+        pandas=Translation(ABOVE_THEN_BELOW.format(within="", and_=" AND C.ts - A.ts < 10000"), 50_000),
+        flink=Translation(ABOVE_THEN_BELOW_FLINK, 200_000),
+        esper=Translation(
+            ABOVE_THEN_BELOW_ESPER, 1_000_000, _above_then_below_at_once, "reports what is complete first"
+        ),
     ),
-    Workload(
+    PatternWorkload(
         name="w4-crimes",
         what="`R Z* B Z* M` within 30 minutes nearby, TO NEXT ROW",
         rows=7_200_000,
@@ -345,7 +347,7 @@ WORKLOADS = (
         expected=functools.partial(_by_statement, CRIMES_STATEMENT),
         statement=CRIMES_STATEMENT,
     ),
-    Workload(
+    PatternWorkload(
         name="w4-crimes-past",
         what="the same, PAST LAST ROW",
         rows=7_200_000,
@@ -354,7 +356,7 @@ WORKLOADS = (
         clause=CRIMES_CLAUSE.format(skip="PAST LAST ROW"),
         expected=past_last_row,
     ),
-    Workload(
+    PatternWorkload(
         name="w5-fixed",
         what="`A B C`, each compared with the row before, of 100 symbols",
         rows=10_000_000,
@@ -363,6 +365,6 @@ WORKLOADS = (
         clause=DOWN_UP_UP,
         expected=functools.partial(_by_statement, DOWN_UP_UP_STATEMENT),
         statement=DOWN_UP_UP_STATEMENT,
-        pandas=Theirs(DOWN_UP_UP, 2_000_000),
+        pandas=Translation(DOWN_UP_UP, 2_000_000),
     ),
 )

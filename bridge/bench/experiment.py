@@ -1,4 +1,4 @@
-"""Runs the experiment: first all sides must report the same rows, then each is measured."""
+"""The experiment: first all systems must report the same rows, then each is measured."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from bridge.bench.contestants import Baseline, Ours, RefusedError, Rows, Side, Sided, Timing, in_turns
+from bridge.bench.systems import (
+    BridgeSystem,
+    LocalSystem,
+    PaperSystem,
+    RefusedError,
+    ResultRows,
+    System,
+    Timing,
+    measure_in_turns,
+)
 from bridge.bench.workloads import MIXED, MIXED_COUNT, WORKLOADS, Workload
 from bridge.errors import BridgeError
 
 CHECKED = 1_000
-"""So many milliseconds of events each check takes."""
+"""Milliseconds of events in each check."""
 
-Tell = Callable[[str, float], None]
-"""Is told what is being done, and how much of all is done, from 0 to 1."""
+Progress = Callable[[str, float], None]
+"""Called with what is being done, and the part that is done, from 0 to 1."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentSettings:
-    """What to measure, and for how long."""
+    """What to measure. `seconds` and `runs` are per figure, `drives` the numbers of events per push."""
 
     databases: Sequence[str] = ("duckdb://", "sqlite://")
     counts: Sequence[int] = (1, 10, 80)
@@ -28,26 +37,29 @@ class ExperimentSettings:
     operators: Sequence[str] = (*(each.key for each in WORKLOADS), MIXED.key)
     seconds: float = 3.0
     runs: int = 5
-    peers: Sequence[Side] = ()
+    peers: Sequence[System] = ()
 
     @property
     def workloads(self) -> list[tuple[Workload, int]]:
-        """Each workload with each Count; the mixed one has its own."""
-        found = [(workload, count) for workload in WORKLOADS for count in self.counts]
-        return [pair for pair in [*found, (MIXED, MIXED_COUNT)] if pair[0].key in self.operators]
+        """Each workload with each number of queries; the mixed one has its own."""
+        pairs = [(workload, count) for workload in WORKLOADS for count in self.counts]
+        return [pair for pair in [*pairs, (MIXED, MIXED_COUNT)] if pair[0].key in self.operators]
 
     @property
-    def sides(self) -> list[Side]:
-        """All that are measured, those of each database after its baseline."""
-        return [*(side for url in self.databases for side in self._sides(url)), *self.peers]
+    def systems(self) -> list[System]:
+        """All systems: per database the baseline, then this bridge; then the peers."""
+        return [*(system for url in self.databases for system in self._systems(url)), *self.peers]
 
-    def _sides(self, url: str) -> list[Side]:
-        return [Baseline(url), *(Ours(url, drive) for drive in self.drives)]
+    def _systems(self, url: str) -> list[System]:
+        return [PaperSystem(url), *(BridgeSystem(url, drive) for drive in self.drives)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Events a second of a workload on one side; `refused` says why there are none."""
+    """Events per second of a workload on one system, whose name is `side`; `refused` says why there are none.
+
+    `batch`: the number of events per push.
+    """
 
     operator: str
     count: int
@@ -59,95 +71,98 @@ class Measurement:
 
     @property
     def median(self) -> float | None:
+        """The median of the rates."""
         return statistics.median(self.rates) if self.rates else None
 
 
 class DifferenceError(BridgeError):
-    """Two sides do not report the same rows."""
+    """Two systems do not report the same rows."""
 
 
-def check(settings: ExperimentSettings, tell: Tell) -> None:
-    """Raises DifferenceError unless all sides report the same rows: query, timestamp and values."""
-    places = [(workload, count, side) for workload, count in settings.workloads for side in settings.sides]
-    expected: dict[tuple[str, int], Rows] = {}
-    for done, (workload, count, side) in enumerate(places):
-        tell(f"check {workload.name} × {count}, {side.database} {side.name}", done / len(places))
+def check(settings: ExperimentSettings, progress: Progress) -> None:
+    """Raises DifferenceError unless all systems report the same rows: query, timestamp and values."""
+    cases = [(workload, count, system) for workload, count in settings.workloads for system in settings.systems]
+    expected: dict[tuple[str, int], ResultRows] = {}
+    for done, (workload, count, system) in enumerate(cases):
+        progress(f"check {workload.name} × {count}, {system.database} {system.name}", done / len(cases))
         whole = range(CHECKED)
         if (workload.key, count) not in expected:
-            expected[workload.key, count] = Ours(settings.databases[0], CHECKED).rows(workload, count, whole)
-        checked = _last(count) if _is_slow(side) else whole
+            expected[workload.key, count] = BridgeSystem(settings.databases[0], CHECKED).rows(workload, count, whole)
+        checked = _last(count) if _is_slow(system) else whole
         try:
-            found = side.rows(workload, count, checked)
+            rows = system.rows(workload, count, checked)
         except RefusedError:
             continue
-        if difference := first_difference(expected[workload.key, count], found, checked):
-            raise DifferenceError(f"{workload.name}, Count = {count}, {side.database} {side.name}: {difference}")
+        if difference := first_difference(expected[workload.key, count], rows, checked):
+            raise DifferenceError(f"{workload.name}, Count = {count}, {system.database} {system.name}: {difference}")
 
 
-def _is_slow(side: Side) -> bool:
-    return isinstance(side, Baseline) or (isinstance(side, Ours) and side.drive == 1)
+def _is_slow(system: System) -> bool:
+    return isinstance(system, PaperSystem) or (isinstance(system, BridgeSystem) and system.drive == 1)
 
 
 def _last(count: int) -> range:
-    """The moments that are checked event by event: windows are full, and it does not take minutes."""
+    """The timestamps that are checked event by event: windows are full, and it does not take minutes."""
     return range(CHECKED - max(20, min(200, 400 // count)), CHECKED)
 
 
-def first_difference(expected: Rows, found: Rows, checked: range) -> str | None:
-    """What is wrong first in the rows of the moments checked.
+def first_difference(expected: ResultRows, actual: ResultRows, checked: range) -> str | None:
+    """The first difference between rows with timestamps in `checked`; None if there is none.
 
     >>> first_difference({"q": [(1, 7), (2, 8)]}, {"q": [(2, 9)]}, range(2, 3))
     'q reports (2, 9) instead of (2, 8)'
     >>> first_difference({"q": [(1, 7), (2, 8)]}, {"q": [(2, 8)]}, range(2, 3))
     """
     for name, rows in expected.items():
-        wanted = [row for row in rows if row[0] in checked]
-        if wanted != found[name]:
+        right = [row for row in rows if row[0] in checked]
+        if right != actual[name]:
             at = next(
-                (at for at, (one, other) in enumerate(zip(wanted, found[name], strict=False)) if one != other), None
+                (at for at, (one, other) in enumerate(zip(right, actual[name], strict=False)) if one != other), None
             )
             if at is not None:
-                return f"{name} reports {found[name][at]} instead of {wanted[at]}"
-            return f"{name} reports {len(found[name])} rows instead of {len(wanted)}"
+                return f"{name} reports {actual[name][at]} instead of {right[at]}"
+            return f"{name} reports {len(actual[name])} rows instead of {len(right)}"
     return None
 
 
-def measure(settings: ExperimentSettings, tell: Tell) -> Iterator[Measurement]:
-    """The measurements, a workload after the other."""
-    places = [(workload, count, sides) for workload, count in settings.workloads for sides in _groups(settings.sides)]
-    for done, (workload, count, sides) in enumerate(places):
-        tell(f"{workload.name} × {count}, {sides[0].database}", done / len(places))
-        yield from _measured(sides, workload, count, settings)
+def measure(settings: ExperimentSettings, progress: Progress) -> Iterator[Measurement]:
+    """Measures all workloads, one after the other."""
+    cases = [
+        (workload, count, systems) for workload, count in settings.workloads for systems in _groups(settings.systems)
+    ]
+    for done, (workload, count, systems) in enumerate(cases):
+        progress(f"{workload.name} × {count}, {systems[0].database}", done / len(cases))
+        yield from _measure(systems, workload, count, settings)
 
 
-def _groups(sides: Sequence[Side]) -> Iterator[list[Side]]:
-    """Sides that can be measured in turns, as each has a database of its own; the others by themselves."""
-    for (_, alone), group in itertools.groupby(sides, lambda side: (side.database, _is_alone(side))):
-        if alone:
+def _groups(systems: Sequence[System]) -> Iterator[list[System]]:
+    """Groups of systems that are measured in turns, because each has a database of its own; the others are alone."""
+    for (_, in_memory), group in itertools.groupby(systems, lambda each: (each.database, _is_in_memory(each))):
+        if in_memory:
             yield list(group)
         else:
-            yield from ([side] for side in group)
+            yield from ([system] for system in group)
 
 
-def _is_alone(side: Side) -> bool:
-    return isinstance(side, Sided) and side.alone
+def _is_in_memory(system: System) -> bool:
+    return isinstance(system, LocalSystem) and system.is_in_memory
 
 
-def _measured(
-    sides: Sequence[Side], workload: Workload, count: int, settings: ExperimentSettings
+def _measure(
+    systems: Sequence[System], workload: Workload, count: int, settings: ExperimentSettings
 ) -> Iterator[Measurement]:
     try:
-        timings = _timings(sides, workload, count, settings)
+        timings = _time(systems, workload, count, settings)
     except RefusedError as error:
-        for side in sides:
-            yield Measurement(workload.name, count, side.database, side.name, refused=str(error))
+        for system in systems:
+            yield Measurement(workload.name, count, system.database, system.name, refused=str(error))
         return
-    for side, timing in zip(sides, timings, strict=True):
-        yield Measurement(workload.name, count, side.database, side.name, timing.rates, timing.batch)
+    for system, timing in zip(systems, timings, strict=True):
+        yield Measurement(workload.name, count, system.database, system.name, timing.rates, timing.batch)
 
 
-def _timings(sides: Sequence[Side], workload: Workload, count: int, settings: ExperimentSettings) -> list[Timing]:
-    ours = [side for side in sides if isinstance(side, Sided)]
-    if len(ours) == len(sides):
-        return in_turns(ours, workload, count, settings.seconds, settings.runs)
-    return [side.measure(workload, count, settings.seconds, settings.runs) for side in sides]
+def _time(systems: Sequence[System], workload: Workload, count: int, settings: ExperimentSettings) -> list[Timing]:
+    local = [system for system in systems if isinstance(system, LocalSystem)]
+    if len(local) == len(systems):
+        return measure_in_turns(local, workload, count, settings.seconds, settings.runs)
+    return [system.measure(workload, count, settings.seconds, settings.runs) for system in systems]

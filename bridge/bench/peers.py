@@ -1,14 +1,14 @@
-"""Other engines: programs that are started for each figure, so that they need nothing of this project, nor it of them.
+"""Other engines: programs that run once per figure, so that they and this project do not depend on each other.
 
 A peer's program reads one JSON object from standard input and writes one to standard output:
 
 - `queries`: a list of objects with `name`, `operator` (sigma, join, alpha or rho), `i`, and `window` in milliseconds;
 - `events`: for each stream (stream, stream1, stream2) a CSV file: ts and the attributes, without a header;
-- `from`: results before this timestamp need not be written; `runs`: how often the events are to go through;
-- `result`: a CSV file to be written: the query's name, ts, the values, in any order; null where none is wanted.
+- `from`: results before this timestamp need not be written; `runs`: how often the events are processed;
+- `result`: the CSV file to write: the name of the query, ts, and the values, in any order; null for no file.
 
-The answer has `seconds`, those of each run (without starting up and, where it can be kept apart, reading the files),
-and `version`. A program that ends with an error says in its last line why.
+The answer has `seconds`, those of each run (without the start and, if possible, without reading the files), and `version`.
+A program that ends with an error says why in its last line.
 """
 
 from __future__ import annotations
@@ -22,47 +22,49 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bridge.bench.contestants import RefusedError, Rows, Timing
+from bridge.bench.systems import RefusedError, ResultRows, Timing
 from bridge.bench.workloads import Workload, table, window
 
-LONGEST = 240
-"""So many seconds a program may run, if not told otherwise."""
+TIMEOUT = 240
+"""The seconds that a program may run."""
 
-FIRST = 5_000
-"""So many milliseconds of events are tried first, to see how many fit into a run."""
+FIRST_TRY = 5_000
+"""Milliseconds of events of the first run, whose time says how many events fit into the others."""
 
 FEWEST, MOST = 2_000, 5_000_000
-"""No run has fewer or more milliseconds of events."""
+"""The smallest and the largest number of milliseconds of events in a run."""
 
 ATTEMPTS = 4
-"""So often the number of events is changed when it turns out that they take too little time."""
+"""How often the number of events is increased because a run takes too little time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """An engine by its name and the command that runs its program, for so many seconds at most."""
+    """An engine: its name, the command that runs its program, and the seconds that it may take."""
 
     name: str
     command: tuple[str, ...]
-    longest: float = LONGEST
+    timeout: float = TIMEOUT
 
     @property
     def database(self) -> str:
         return "other engines"
 
-    def rows(self, workload: Workload, count: int, checked: range) -> Rows:
+    def rows(self, workload: Workload, count: int, checked: range) -> ResultRows:
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder) / "result.csv"
-            self._ask(workload, count, checked.stop, {"runs": 1, "from": checked.start, "result": str(result)}, folder)
-            found: Rows = {name: [] for name in workload.queries(count)}
+            self._run_over(
+                workload, count, checked.stop, {"runs": 1, "from": checked.start, "result": str(result)}, folder
+            )
+            results: ResultRows = {name: [] for name in workload.queries(count)}
             with result.open(encoding="utf-8", newline="") as lines:
                 for name, *values in csv.reader(lines):
-                    found[name].append(tuple(map(int, values)))
-        return {name: sorted(row for row in rows if row[0] in checked) for name, rows in found.items()}
+                    results[name].append(tuple(map(int, values)))
+        return {name: sorted(row for row in rows if row[0] in checked) for name, rows in results.items()}
 
     def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
-        """Each run takes about so many seconds, for what is compiled while it runs; a first one does not count."""
-        stop, spent = FIRST, self._spent(workload, count, FIRST, 1)
+        """Measures runs of about `seconds` seconds each, as engines may compile while they run. The first one does not count."""
+        stop, spent = FIRST_TRY, self._spent(workload, count, FIRST_TRY, 1)
         for _ in range(ATTEMPTS):
             stop = max(FEWEST, min(MOST, int(stop * 1.2 * seconds / min(spent))))
             spent = self._spent(workload, count, stop, runs)
@@ -71,18 +73,18 @@ class Peer:
         return Timing(tuple(stop * len(workload.streams) / each for each in spent))
 
     def _spent(self, workload: Workload, count: int, stop: int, runs: int) -> list[float]:
-        """The seconds of the runs after a first one that warms it up."""
+        """The seconds of each run after the first, which warms the engine up."""
         request = {"runs": 1 + runs, "from": stop, "result": None}
         with tempfile.TemporaryDirectory() as folder:
-            return [max(each, 1e-3) for each in self._ask(workload, count, stop, request, folder)[1:]]
+            return [max(each, 1e-3) for each in self._run_over(workload, count, stop, request, folder)[1:]]
 
-    def _ask(self, workload: Workload, count: int, stop: int, request: dict[str, Any], folder: str) -> list[float]:
-        """The seconds of each run over the events before `stop`."""
-        events = {stream: str(_written(stream, stop, count, Path(folder))) for stream in workload.streams}
-        return self.ask(workload, count, events, request)
+    def _run_over(self, workload: Workload, count: int, stop: int, request: dict[str, Any], folder: str) -> list[float]:
+        """The seconds of each run over the events with timestamps before `stop`."""
+        events = {stream: str(_csv_file(stream, stop, count, Path(folder))) for stream in workload.streams}
+        return self.run(workload, count, events, request)
 
-    def ask(self, workload: Workload, count: int, events: dict[str, str], request: dict[str, Any]) -> list[float]:
-        """The seconds of each run over the events of these files."""
+    def run(self, workload: Workload, count: int, events: dict[str, str], request: dict[str, Any]) -> list[float]:
+        """Runs the program over the events of these files. Returns the seconds of each run; raises RefusedError."""
         whole = {**request, "events": events, "queries": _queries(workload, count)}
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         try:
@@ -91,11 +93,11 @@ class Peer:
                 input=json.dumps(whole),
                 capture_output=True,
                 text=True,
-                timeout=self.longest,
+                timeout=self.timeout,
                 env=environment,
             )
         except subprocess.TimeoutExpired:
-            raise RefusedError(f"it takes more than {self.longest:g} s") from None
+            raise RefusedError(f"it takes more than {self.timeout:g} s") from None
         except OSError as error:
             raise RefusedError(f"{self.command[0]}: {error.strerror}") from None
         if done.returncode:
@@ -112,7 +114,7 @@ def _queries(workload: Workload, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def _written(stream: str, stop: int, count: int, folder: Path) -> Path:
+def _csv_file(stream: str, stop: int, count: int, folder: Path) -> Path:
     import pyarrow.csv
 
     path = folder / f"{stream}.csv"

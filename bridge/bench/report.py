@@ -1,4 +1,4 @@
-"""What was measured, as Markdown tables and as JSON, with a description of the machine that tells no names."""
+"""The measurements as Markdown tables and as JSON, with a description of the machine without names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from windows.databases import open_database
 
 PACKAGES = ("cep-bridge", "duckdb", "sqlalchemy", "sqlglot", "pyarrow", "numpy")
 VERSIONS = {"sqlite": "SELECT sqlite_version()"}
-"""How a database tells its version, where it is not `SELECT version()`."""
+"""The query for the version of a database, if it is not `SELECT version()`."""
 
 
 def machine(databases: Iterable[str] = ()) -> dict[str, Any]:
-    """Processor, cores, memory, system, and the versions of what takes part; databases by URL, without passwords."""
+    """Processor, cores, memory, system, and versions of packages and databases; these by URL, without passwords."""
     versions = {package: version for package in PACKAGES if (version := _version(package))}
     return {
         "cpu": _processor(),
@@ -32,7 +32,7 @@ def machine(databases: Iterable[str] = ()) -> dict[str, Any]:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         **versions,
-        "databases": {shown(url): _database(url) for url in databases},
+        "databases": {without_password(url): _database(url) for url in databases},
     }
 
 
@@ -44,7 +44,7 @@ def _version(package: str) -> str | None:
 
 
 def _processor() -> str:
-    """Linux tells the model in a file; elsewhere Python knows a little."""
+    """The model of the processor. On Linux it is in a file; elsewhere Python knows a part of it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -54,7 +54,7 @@ def _processor() -> str:
 
 
 def _memory() -> str | None:
-    """In GiB; None where the system does not tell."""
+    """The memory in GiB; None if the system does not say."""
     try:
         return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB"
     except (AttributeError, ValueError, OSError):
@@ -70,10 +70,10 @@ def _database(url: str) -> str:
         database.close()
 
 
-def shown(url: str) -> str:
-    """A URL without its password, an engine's name as it is.
+def without_password(url: str) -> str:
+    """A URL without its password; the name of an engine unchanged.
 
-    >>> shown("postgresql+psycopg://me:secret@host/db"), shown("sqlite://"), shown("Flink SQL")
+    >>> without_password("postgresql+psycopg://me:secret@host/db"), without_password("sqlite://"), without_password("Flink SQL")
     ('postgresql+psycopg://me:***@host/db', 'sqlite://', 'Flink SQL')
     """
     if "@" not in url:
@@ -86,45 +86,47 @@ def shown(url: str) -> str:
 # JSON -----------------------------------------------------------------------------------------------------------------
 
 
-def as_json(settings: ExperimentSettings, found: Sequence[Measurement]) -> str:
-    told = {
-        "databases": [shown(url) for url in settings.databases],
+def as_json(settings: ExperimentSettings, measurements: Sequence[Measurement]) -> str:
+    """The machine, the settings and the measurements as JSON."""
+    options = {
+        "databases": [without_password(url) for url in settings.databases],
         "counts": list(settings.counts),
         "drives": list(settings.drives),
         "operators": list(settings.operators),
         "seconds": settings.seconds,
         "runs": settings.runs,
     }
-    measurements = [
-        {**dataclasses.asdict(each), "database": shown(each.database), "median": each.median} for each in found
+    figures = [
+        {**dataclasses.asdict(each), "database": without_password(each.database), "median": each.median}
+        for each in measurements
     ]
-    whole = {"machine": machine(settings.databases), "settings": told, "measurements": measurements}
+    whole = {"machine": machine(settings.databases), "settings": options, "measurements": figures}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 # Markdown -------------------------------------------------------------------------------------------------------------
 
 
-def as_markdown(settings: ExperimentSettings, found: Sequence[Measurement]) -> str:
-    """A table a database: median events a second (smallest–largest), and how many times the baseline's that is."""
-    tables = [_table(url, [each for each in found if each.database == url]) for url in settings.databases]
-    peers = [each for each in found if each.database not in settings.databases]
+def as_markdown(settings: ExperimentSettings, measurements: Sequence[Measurement]) -> str:
+    """One table per database: the median of events per second (smallest–largest), and its ratio to the baseline's."""
+    tables = [_table(url, [each for each in measurements if each.database == url]) for url in settings.databases]
+    peers = [each for each in measurements if each.database not in settings.databases]
     tables += [_table("other engines", peers)] if peers else []
-    return "\n\n".join([*tables, "\n".join(_notes(settings, found))]) + "\n"
+    return "\n\n".join([*tables, "\n".join(_notes(settings, measurements))]) + "\n"
 
 
-def _table(title: str, found: Sequence[Measurement]) -> str:
-    sides = list(dict.fromkeys(each.side for each in found))
-    rows = list(dict.fromkeys((each.operator, each.count) for each in found))
-    cells = {(each.operator, each.count, each.side): each for each in found}
+def _table(title: str, measurements: Sequence[Measurement]) -> str:
+    systems = list(dict.fromkeys(each.side for each in measurements))
+    rows = list(dict.fromkeys((each.operator, each.count) for each in measurements))
+    cells = {(each.operator, each.count, each.side): each for each in measurements}
     lines = [
-        [shown(title), "Count", *sides],
-        ["---", "--:", *["--:"] * len(sides)],
+        [without_password(title), "Count", *systems],
+        ["---", "--:", *["--:"] * len(systems)],
         *(
             [
                 name,
                 str(count),
-                *(_cell(cells.get((name, count, side)), cells.get((name, count, "paper"))) for side in sides),
+                *(_cell(cells.get((name, count, system)), cells.get((name, count, "paper"))) for system in systems),
             ]
             for name, count in rows
         ),
@@ -135,40 +137,46 @@ def _table(title: str, found: Sequence[Measurement]) -> str:
 def _cell(each: Measurement | None, baseline: Measurement | None) -> str:
     if each is None or each.median is None:
         return "" if each is None else "refused"
-    spread = f" ({short(min(each.rates))}–{short(max(each.rates))})" if len(each.rates) > 1 else ""
-    times = f" **{short(each.median / baseline.median)} ×**" if baseline not in (None, each) and baseline.median else ""
+    spread = f" ({three_digits(min(each.rates))}–{three_digits(max(each.rates))})" if len(each.rates) > 1 else ""
+    times = (
+        f" **{three_digits(each.median / baseline.median)} ×**"
+        if baseline not in (None, each) and baseline.median
+        else ""
+    )
     fewer = f" *{each.batch:,}" if _fewer(each) else ""
-    return f"{short(each.median)}{spread}{times}{fewer}"
+    return f"{three_digits(each.median)}{spread}{times}{fewer}"
 
 
-def _notes(settings: ExperimentSettings, found: Sequence[Measurement]) -> list[str]:
+def _notes(settings: ExperimentSettings, measurements: Sequence[Measurement]) -> list[str]:
     facts = machine(settings.databases)
     runs = f"Median of {settings.runs} runs (smallest–largest)" if settings.runs > 1 else "One run"
     notes = [
-        "Input events a second over all streams. paper: the paper's own algorithm, event by event; **×**: times its rate.",
-        f"{runs}. {sentence(facts)}",
+        "Input events per second over all streams. paper: the paper's algorithm, event by event; **×**: the ratio to its rate.",
+        f"{runs}. {machine_description(facts)}",
     ]
-    if any(_fewer(each) for each in found):
-        notes.append("*: a whole batch takes too long; so many events at once instead.")
-    return notes + [f"{each.operator} × {each.count}, {each.side}: {each.refused}" for each in found if each.refused]
+    if any(_fewer(each) for each in measurements):
+        notes.append("*: a whole batch takes too long; this many events at once instead.")
+    return notes + [
+        f"{each.operator} × {each.count}, {each.side}: {each.refused}" for each in measurements if each.refused
+    ]
 
 
 def _fewer(each: Measurement) -> bool:
     return each.side.endswith(" at a time") and each.side != f"{each.batch:,} at a time"
 
 
-def short(rate: float) -> str:
-    """Three digits are all that a measurement says.
+def three_digits(rate: float) -> str:
+    """A rate with three digits, as many as a measurement has.
 
-    >>> short(1234567.0), short(12345.6), short(7.25)
+    >>> three_digits(1234567.0), three_digits(12345.6), three_digits(7.25)
     ('1,230,000', '12,300', '7.25')
     """
     text = f"{float(f'{rate:.3g}'):,.2f}" if rate < 100 else f"{float(f'{rate:.3g}'):,.0f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def sentence(facts: dict[str, Any]) -> str:
-    """The machine in words: `2 cores of …, 23 GiB, Linux 6.1; python 3.11.2, …`."""
+def machine_description(facts: dict[str, Any]) -> str:
+    """The machine as a sentence: `2 cores of …, 23 GiB, Linux 6.1; python 3.11.2, …`."""
     place = ("cpu", "cpus", "memory", "architecture", "system", "release", "databases")
     versions = [f"{name} {facts[name]}" for name in facts if name not in place]
     databases = [f"{url}: {version}" for url, version in facts.get("databases", {}).items()]

@@ -1,7 +1,7 @@
-"""What is measured: the test queries of the paper's Listing 1 and the events for them.
+"""The test queries of the paper's Listing 1, and their events.
 
-The paper does not say which values its events have. Here they are drawn so that every query reports now and then:
-a filter for about one event in a hundred, a correlation for one in twenty, a pattern for one in twenty and Count.
+The paper does not say which values its events have. Here they are drawn so that every query reports results: a filter for
+about one event in a hundred, a correlation for one in twenty, a pattern for one in twenty times Count.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 SCHEMAS = {"stream": "a INTEGER, b INTEGER", "stream1": "a INTEGER", "stream2": "b INTEGER"}
 LONGEST = 500 + 100 // 2
-"""No window of the paper's experiment is longer, in milliseconds."""
+"""The longest window of the paper's experiment, in milliseconds."""
 
 BLOCK = 20
-"""In each block of so many events of `stream` the first three rise by the same step, from 1 to Count."""
+"""The number of events of `stream` in a block. The first three of a block rise by one step, from 1 to Count."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Workload:
     language: str = "sql"
 
     def queries(self, count: int) -> dict[str, str]:
-        """Query texts by name."""
+        """The texts of the queries by name."""
         return {f"{text.__name__}_{i}": text(i, count) for text in self.texts for i in range(1, count + 1)}
 
 
@@ -70,14 +70,14 @@ WORKLOADS = (
 )
 MIXED = Workload("mixed", "mixed", ("stream", "stream1", "stream2"), (sigma, join, alpha, rho))
 MIXED_COUNT = 20
-"""The paper's mixed workload has so many queries of each kind."""
+"""The number of queries of each kind in the paper's mixed workload."""
 
 
 # Events ---------------------------------------------------------------------------------------------------------------
 
 
 def columns(stream: str, start: int, stop: int, count: int) -> Mapping[str, np.ndarray]:
-    """One event a millisecond, from `start` to before `stop`; an event's values depend on its time alone."""
+    """One event per millisecond, from `start` to before `stop`. Its values depend only on its timestamp."""
     ts = np.arange(start, stop, dtype="int64")
     if stream == "stream1":
         return {"ts": ts, "a": _random(ts, 1) % 10_000}
@@ -89,7 +89,7 @@ def columns(stream: str, start: int, stop: int, count: int) -> Mapping[str, np.n
 
 
 def table(stream: str, start: int, stop: int, count: int) -> pa.Table:
-    """The events of one stream as Arrow."""
+    """The events of one stream as an Arrow table."""
     import pyarrow as pa
 
     return pa.table({name: pa.array(values) for name, values in columns(stream, start, stop, count).items()})
@@ -98,19 +98,19 @@ def table(stream: str, start: int, stop: int, count: int) -> pa.Table:
 def triples(streams: tuple[str, ...], start: int, stop: int, count: int) -> list[tuple[str, dict[str, Any], int]]:
     """The events of all streams, in order of time, as `push_all` takes them."""
     each = (_triples(name, start, stop, count) for name in streams)
-    return [event for moment in zip(*each, strict=True) for event in moment]
+    return [event for events in zip(*each, strict=True) for event in events]
 
 
 def _triples(stream: str, start: int, stop: int, count: int) -> Iterator[tuple[str, dict[str, Any], int]]:
-    found = columns(stream, start, stop, count)
-    _, *names = found
-    times, *values = (column.tolist() for column in found.values())
+    arrays = columns(stream, start, stop, count)
+    _, *names = arrays
+    times, *values = (column.tolist() for column in arrays.values())
     for ts, *row in zip(times, *values, strict=True):
         yield stream, dict(zip(names, row, strict=True)), ts
 
 
 def _random(numbers: np.ndarray, salt: int) -> np.ndarray:
-    """Numbers that look drawn at random, the same ones for the same input (splitmix64)."""
+    """Pseudo-random numbers that depend on the input only (splitmix64)."""
     mixed = numbers.astype("uint64") * np.uint64(10) + np.uint64(salt)
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

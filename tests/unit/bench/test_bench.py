@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from benchmarks import epl
 from benchmarks.__main__ import main as benchmarks
-from bridge.bench.contestants import Baseline, Ours, RefusedError
 from bridge.bench.experiment import DifferenceError, ExperimentSettings, check, first_difference
-from bridge.bench.paper import Paper
+from bridge.bench.paper import PaperBridge
 from bridge.bench.peers import Peer
+from bridge.bench.systems import BridgeSystem, PaperSystem, RefusedError
 from bridge.bench.workloads import MIXED, WORKLOADS, Workload
 from bridge.cli import main
 from bridge.errors import QueryError
@@ -43,22 +43,22 @@ def silent(text: str, done: float) -> None:
 @pytest.mark.parametrize("workload", [*WORKLOADS, MIXED], ids=lambda each: each.key)
 def test_the_baseline_gives_the_rows_of_the_bridge(url: str, workload: Workload) -> None:
     count = 1 if workload is MIXED else 4
-    expected = Ours("duckdb://", 600).rows(workload, count, CHECKED)
+    expected = BridgeSystem("duckdb://", 600).rows(workload, count, CHECKED)
     assert any(expected.values())
-    assert Baseline(url).rows(workload, count, CHECKED) == expected
+    assert PaperSystem(url).rows(workload, count, CHECKED) == expected
 
 
 @pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda each: each.key)
 def test_the_baseline_may_begin_with_empty_windows(url: str, workload: Workload) -> None:
-    assert Baseline(url).rows(workload, 1, range(30)) == Ours(url, 30).rows(workload, 1, range(30))
+    assert PaperSystem(url).rows(workload, 1, range(30)) == BridgeSystem(url, 30).rows(workload, 1, range(30))
 
 
 @pytest.mark.parametrize("url", URLS)
 def test_the_baseline_takes_events_of_one_instant_for_alternatives(url: str) -> None:
     """P2: the worked example of the paper's pattern, with i = 1."""
     found: list[tuple[Any, ...]] = []
-    cep = Paper(url)
+    cep = PaperBridge(url)
     cep.register_stream("stream", "a INTEGER")
     (rho,) = WORKLOADS[3].queries(1).values()
     cep.create_query("q", rho)
@@ -79,9 +79,9 @@ def test_the_baseline_takes_events_of_one_instant_for_alternatives(url: str) -> 
     ],
 )
 def test_the_baseline_refuses_what_the_experiment_has_not(text: str) -> None:
-    cep = Paper("sqlite://")
+    cep = PaperBridge("sqlite://")
     cep.register_stream("stream", "a INTEGER")
-    with pytest.raises(QueryError, match="the paper's experiment has no"):
+    with pytest.raises(QueryError, match="the paper's experiment does not have such"):
         cep.create_query("q", text)
     cep.close()
 
@@ -90,10 +90,10 @@ def test_the_baseline_leaves_no_tables_and_minds_none_left(tmp_path: Path) -> No
     from windows.databases import open_database
 
     url = f"sqlite:///{tmp_path / 'bench.db'}"
-    first = Paper(url)
+    first = PaperBridge(url)
     first.register_stream("stream", "a INTEGER")
     first.database.close()
-    second = Paper(url)
+    second = PaperBridge(url)
     second.register_stream("stream", "a INTEGER")
     second.close()
     database = open_database(url)
@@ -105,14 +105,14 @@ def test_the_baseline_leaves_no_tables_and_minds_none_left(tmp_path: Path) -> No
 
 
 def test_a_difference_is_told_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Baseline.rows
+    right = PaperSystem.rows
 
-    def wrong(self: Baseline, *where: Any) -> Any:
+    def wrong(self: PaperSystem, *where: Any) -> Any:
         found = right(self, *where)
         name, rows = next((name, rows) for name, rows in found.items() if rows)
         return {**found, name: [(*rows[0][:-1], -1), *rows[1:]]}
 
-    monkeypatch.setattr(Baseline, "rows", wrong)
+    monkeypatch.setattr(PaperSystem, "rows", wrong)
     settings = ExperimentSettings(("sqlite://",), (2,), (1,), ("alpha",))
     with pytest.raises(
         DifferenceError, match=r"α aggregation, Count = 2, sqlite:// paper: alpha_1 reports \(800, -1\)"
@@ -122,7 +122,7 @@ def test_a_difference_is_told_before_anything_is_measured(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("pair", list(epl.in_epl()), ids=lambda pair: pair[0].key)
 def test_the_queries_in_epl_tell_the_rows_of_the_paper(pair: tuple[Workload, Workload]) -> None:
-    epl.check(*pair, 2, Ours("sqlite://", 1))
+    epl.check(*pair, 2, BridgeSystem("sqlite://", 1))
 
 
 def test_lacking_rows_are_a_difference() -> None:
@@ -157,7 +157,7 @@ def peer(tmp_path: Path) -> Peer:
 
 def test_a_peer_is_a_program_that_answers_a_request(peer: Peer) -> None:
     sigma = WORKLOADS[0]
-    assert peer.rows(sigma, 2, range(500)) == Ours("sqlite://", 500).rows(sigma, 2, range(500))
+    assert peer.rows(sigma, 2, range(500)) == BridgeSystem("sqlite://", 500).rows(sigma, 2, range(500))
     assert peer.measure(sigma, 1, 1.0, 2).rates == (24_000.0, 24_000.0)
 
 
@@ -198,14 +198,14 @@ def _has(module: str) -> bool:
     [
         (("--db", "nosuch://"), 1, "nosuch"),
         (("--db", "sqlite:////no/such/directory/x.db"), 1, "/no/such/directory/x.db"),
-        (("--count", "0"), 2, "'0' is no list of whole numbers from 1 on, like 1,10,80 or 1-100/5"),
-        (("--count", "9-1"), 2, "'9-1' is no list"),
-        (("--count", "1-9/0"), 2, "'1-9/0' is no list"),
-        (("--drive", "many"), 2, "'many' is no list"),
-        (("--operators", "sigma,delta"), 2, "there is sigma, join, alpha, rho, mixed, and no 'delta'"),
-        (("--peers", "Flink"), 2, "NAME=COMMAND is wanted"),
+        (("--count", "0"), 2, "'0' is not a list of whole numbers from 1 on, such as 1,10,80 or 1-100/5"),
+        (("--count", "9-1"), 2, "'9-1' is not a list"),
+        (("--count", "1-9/0"), 2, "'1-9/0' is not a list"),
+        (("--drive", "many"), 2, "'many' is not a list"),
+        (("--operators", "sigma,delta"), 2, "'delta' is not one of sigma, join, alpha, rho, mixed"),
+        (("--peers", "Flink"), 2, "expected NAME=COMMAND"),
         (("--runs", "0"), 2, "0 is not in the range x>=1"),
-        (("--json", "/no/such/directory/x.json"), 2, "there is no directory /no/such/directory"),
+        (("--json", "/no/such/directory/x.json"), 2, "the directory /no/such/directory does not exist"),
     ],
 )
 def test_bench_says_what_is_wrong(arguments: tuple[str, ...], code: int, told: str) -> None:

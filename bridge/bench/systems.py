@@ -1,0 +1,276 @@
+"""The systems under test: this bridge, with one or many events per push, and the paper's algorithm; `peers` has others."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from bridge.bench.paper import PaperBridge
+from bridge.bench.workloads import LONGEST, SCHEMAS, Workload, columns, table, triples
+from bridge.engine.bridge import Bridge
+from bridge.engine.connect import connect
+from bridge.engine.event import Event
+
+ResultRows = dict[str, list[tuple[Any, ...]]]
+"""The results by query, as sorted rows (ts, values …): systems may order results with one timestamp differently."""
+
+Push = Callable[[], int]
+"""Pushes events that were made before, and returns their number."""
+
+WARM = LONGEST + 50
+"""Milliseconds of events that fill every window before measuring starts."""
+
+LONGEST_PATTERN = 5
+"""A number of events greater than the length of the experiment's pattern."""
+
+
+FIRST_DRIVE = 1_000
+"""The number of events of the first, unmeasured push. From its time follows how many events a push may have."""
+
+
+class RefusedError(Exception):
+    """A system does not take part in a workload; the message says why."""
+
+
+class System(Protocol):
+    """A system that runs the queries. Raises RefusedError if it cannot."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def database(self) -> str:
+        """The URL of the database; the name of the engine if it has none."""
+
+    def rows(self, workload: Workload, count: int, checked: range) -> ResultRows:
+        """The results with timestamps in `checked`, over the events from 0 to its end."""
+
+    def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
+        """Measures `runs` runs, about `seconds` seconds together. Windows are full from the start."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Events per second of each run, and the number of events per push."""
+
+    rates: tuple[float, ...]
+    batch: int = 1
+
+
+class WorkloadRun(abc.ABC):
+    """The queries of a workload on a database. Events have increasing timestamps, from 0 on."""
+
+    def __init__(self, workload: Workload, count: int) -> None:
+        self.workload, self.count, self.now = workload, count, 0
+
+    def advance(self, milliseconds: int) -> range:
+        """The next timestamps, which are used up then."""
+        start, self.now = self.now, self.now + milliseconds
+        return range(start, self.now)
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+    @abc.abstractmethod
+    def fill(self, milliseconds: int) -> None:
+        """Pushes the next events, in the fastest way."""
+
+    @abc.abstractmethod
+    def next(self, most: int) -> Push:
+        """The next push, of at most `most` events, but of one millisecond at least."""
+
+    def batch(self, most: int) -> int:
+        """The number of events of such a push."""
+        return 1
+
+
+class LocalSystem(abc.ABC):
+    """A system that runs in this process."""
+
+    database: str
+
+    @abc.abstractmethod
+    def open(self, workload: Workload, count: int, collect: Callable[[str, Any], None]) -> WorkloadRun:
+        """Starts the queries. `collect(query, results)` receives events or Arrow tables."""
+
+    def rows(self, workload: Workload, count: int, checked: range) -> ResultRows:
+        results_by_query: ResultRows = {name: [] for name in workload.queries(count)}
+
+        def collect(name: str, results: Any) -> None:
+            results_by_query[name] += (row for row in _rows(results) if row[0] in checked)
+
+        with contextlib.closing(self.open(workload, count, collect)) as run:
+            run.fill(checked.start)
+            while run.now < checked.stop:
+                run.next((checked.stop - run.now) * len(workload.streams))()
+        return {name: sorted(rows) for name, rows in results_by_query.items()}
+
+    def measure(self, workload: Workload, count: int, seconds: float, runs: int) -> Timing:
+        (timing,) = measure_in_turns([self], workload, count, seconds, runs)
+        return timing
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether its database is in memory, so that others can be measured in turns with it."""
+        return self.database.partition("?")[0] in ("duckdb://", "duckdb:///:memory:", "sqlite://", "sqlite:///:memory:")
+
+
+def measure_in_turns(
+    systems: Sequence[LocalSystem], workload: Workload, count: int, seconds: float, runs: int
+) -> list[Timing]:
+    """Measures systems in turns, so that other load of the machine affects all of them."""
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(contextlib.closing(system.open(workload, count, _drop))) for system in systems]
+        most = [_warm_up(run, seconds, runs) for run in running]
+        rounds = [
+            [rate(run, each, seconds / runs) for run, each in zip(running, most, strict=True)] for _ in range(runs)
+        ]
+        batches = [run.batch(each) for run, each in zip(running, most, strict=True)]
+    return [Timing(rates, batch) for rates, batch in zip(zip(*rounds, strict=True), batches, strict=True)]
+
+
+def _warm_up(run: WorkloadRun, seconds: float, runs: int) -> int:
+    """Fills the windows and prepares statements. Returns how many events a push can have without taking too long."""
+    run.fill(WARM)
+    slow = rate(run, FIRST_DRIVE, seconds / runs / 4)
+    return FIRST_DRIVE if slow * seconds < FIRST_DRIVE else int(slow * seconds)
+
+
+def _drop(name: str, results: Any) -> None:
+    """Drops the results: only their delivery is measured."""
+
+
+def _rows(results: Any) -> Iterator[tuple[Any, ...]]:
+    if isinstance(results, Event):
+        return iter([(results.timestamp, *results.payload.values())])
+    return zip(*(column.to_pylist() for column in results.columns), strict=True)
+
+
+def rate(run: WorkloadRun, most: int, seconds: float) -> float:
+    """Events per second over `seconds` seconds, or one push if that takes longer. Making the events is not counted."""
+    events, spent = 0, 0.0
+    while not events or spent < seconds:
+        push = run.next(most)
+        start = time.perf_counter()
+        events += push()
+        spent += time.perf_counter() - start
+    return events / spent
+
+
+# The paper's algorithm ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperSystem(LocalSystem):
+    """The paper's algorithm, the baseline, which takes single events only."""
+
+    database: str
+    name: str = "paper"
+
+    def open(self, workload: Workload, count: int, collect: Callable[[str, Any], None]) -> WorkloadRun:
+        cep = PaperBridge(self.database)
+        _install(cep, workload, count, collect)
+        return PaperRun(workload, count, cep)
+
+
+class PaperRun(WorkloadRun):
+    """A workload in the paper's algorithm."""
+
+    def __init__(self, workload: Workload, count: int, cep: PaperBridge) -> None:
+        super().__init__(workload, count)
+        self.cep = cep
+
+    def close(self) -> None:
+        self.cep.close()
+
+    def fill(self, milliseconds: int) -> None:
+        timestamps = self.advance(max(0, milliseconds - LONGEST_PATTERN))
+        last = timestamps[-WARM:]
+        if last:
+            for stream in self.workload.streams:
+                values = columns(stream, last.start, last.stop, self.count)
+                self.cep.fill(stream, list(zip(*(column.tolist() for column in values.values()), strict=True)))
+        for _ in range(milliseconds - len(timestamps)):
+            self.next(1)()
+
+    def next(self, most: int) -> Push:
+        return _next_events(self, self.cep.push_event)
+
+
+# This bridge ----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class BridgeSystem(LocalSystem):
+    """This bridge, with `drive` events of all streams per push."""
+
+    database: str
+    drive: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.drive:,} at a time"
+
+    def open(self, workload: Workload, count: int, collect: Callable[[str, Any], None]) -> WorkloadRun:
+        cep = connect(self.database)
+        _install(cep, workload, count, collect, **({"batch": True} if self.drive > 1 else {}))
+        return BridgeRun(workload, count, cep, self.drive)
+
+
+class BridgeRun(WorkloadRun):
+    """A workload in this bridge."""
+
+    def __init__(self, workload: Workload, count: int, cep: Bridge, drive: int) -> None:
+        super().__init__(workload, count)
+        self.cep, self.drive = cep, drive
+
+    def close(self) -> None:
+        self.cep.close()
+
+    def fill(self, milliseconds: int) -> None:
+        if milliseconds:
+            self._batch(milliseconds)()
+
+    def next(self, most: int) -> Push:
+        if self.drive == 1:
+            return _next_events(self, self.cep.push_event)
+        return self._batch(max(1, self.batch(most) // len(self.workload.streams)))
+
+    def batch(self, most: int) -> int:
+        return min(most, self.drive)
+
+    def _batch(self, milliseconds: int) -> Push:
+        timestamps = self.advance(milliseconds)
+        names = self.workload.streams
+        tables = {stream: table(stream, timestamps.start, timestamps.stop, self.count) for stream in names}
+        if len(tables) > 1:
+            return lambda: self.cep.push_tables(tables)
+        return lambda: self.cep.push_events(*next(iter(tables.items())))
+
+
+def _install(cep: Any, workload: Workload, count: int, collect: Callable[[str, Any], None], **options: bool) -> None:
+    for stream in workload.streams:
+        cep.register_stream(stream, SCHEMAS[stream])
+    language = (
+        {} if workload.language == "sql" else {"language": workload.language}
+    )  # the baseline has no such parameter
+    for name, text in workload.queries(count).items():
+        cep.create_query(name, text, **language)
+        cep.add_output_processor(name, lambda results, name=name: collect(name, results), **options)
+
+
+def _next_events(run: WorkloadRun, push_event: Callable[..., object]) -> Push:
+    """A push of the events of the next millisecond, one by one."""
+    timestamps = run.advance(1)
+    events = triples(run.workload.streams, timestamps.start, timestamps.stop, run.count)
+
+    def push() -> int:
+        for event in events:
+            push_event(*event)
+        return len(events)
+
+    return push

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from nfa.errors import BudgetError, PatternError
 from nfa.pattern import Anchor, Exclusion, Pattern, Symbol, symbols, walk
+from nfa.picture import dot_text
 from nfa.program import Done, Instruction, IterationEnd, Jump, MatchSymbol, Split, compile_program
 
 STATE_LIMIT = 10_000
@@ -70,7 +71,7 @@ class Automaton:
         }
         """
         shapes = (f"{state} [shape={self._shape(state)}]" for state in range(self.states))
-        arrows = (f'{state} -> {after} [label="{escaped(symbol)}"]' for state, symbol, after in self.transitions)
+        arrows = (f"{state} -> {after} [label={dot_text(symbol)}]" for state, symbol, after in self.transitions)
         lines = ("rankdir=LR", "start [shape=point]", "start -> 0", *shapes, *arrows)
         return "\n".join(("digraph {", *(f"  {line}" for line in lines), "}"))
 
@@ -224,8 +225,3 @@ def _numbered(order: tuple[str, ...], moves: _Moves, accepting: set[int], classe
         if symbol in moves[state]
     ]
     return Automaton(order, tuple(found), frozenset(classes[state] for state in accepting))
-
-
-def escaped(text: str) -> str:
-    """Text as it stands in quotes in a Graphviz file."""
-    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,19 +1,18 @@
-"""Patterns as pictures: states are what has been matched so far, and each row that is taken is an arrow.
+"""Patterns as pictures: a state is what has been matched so far, an arrow takes one row.
 
-What can be drawn is a program, without its moves that take no row, or a deterministic automaton.
+Drawn are programs, without their moves that take no row, and deterministic automata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from nfa.automaton import Automaton, escaped
+from nfa.automaton import Automaton
 from nfa.errors import BudgetError
-from nfa.layers import layers_of
 from nfa.pattern import Symbol
-from nfa.picture import Picture
+from nfa.picture import MATCH_STYLE, Picture, digraph, dot_text, flowchart, mermaid_text
 from nfa.program import MatchSymbol, Program
 from nfa.threads.transitions import Closures
 
@@ -101,37 +100,47 @@ class Graph(Picture):
     1: DOWN -> 2
     2: DOWN -> 2, UP -> 3, accepting
     3: accepting
-    >>> graph.to_svg()[:4]
-    '<svg'
     """
 
     diagrams: tuple[Diagram, ...]
 
     def to_dot(self) -> str:
-        """For Graphviz.
+        """Returns the graph in Graphviz's language.
 
-        >>> print(Graph((Diagram("A", ((Move("A", 1),), (Accept(),))),)).to_dot())
+        >>> print(Graph((Diagram("A", ((Move("A", 1),), (Accept(),))),)).to_dot())  # doctest: +ELLIPSIS
         digraph {
           rankdir=LR
+          ...
           subgraph cluster_0 {
             label="A"
-            color=none
-            start_0 [shape=point]
+            peripheries=0
+            start_0 [shape=point, style=invis]
             start_0 -> "0.0"
             "0.0" [shape=circle, label="0"]
-            "0.1" [shape=doublecircle, label="1"]
+            "0.1" [shape=doublecircle, label="1", color="#047857", fillcolor="#ecfdf5"]
             "0.0" -> "0.1" [label="A"]
           }
         }
         """
-        clusters = [line for number, one in enumerate(self.diagrams) for line in _cluster(number, one)]
-        return "\n".join(("digraph {", "  rankdir=LR", *clusters, "}"))
+        clusters = [list(_dot_cluster(number, one)) for number, one in enumerate(self.diagrams)]
+        return digraph([line for cluster in reversed(clusters) for line in cluster])  # Graphviz stacks them upwards
 
-    def to_svg(self) -> str:
-        """As an SVG picture, which needs nothing but a browser."""
-        from nfa.svg import drawn
+    def to_mermaid(self) -> str:
+        """Returns the graph in Mermaid's language.
 
-        return drawn(self.diagrams)
+        >>> print(Graph((Diagram("A", ((Move("A", 1),), (Accept(),))),)).to_mermaid())
+        flowchart LR
+          subgraph pattern0["A"]
+            direction LR
+            start0[ ]:::start --> s0_0
+            s0_0(("0"))
+            s0_1((("1")))
+            s0_0 -->|"A"| s0_1
+          end
+          classDef start fill:none,stroke:none
+        """
+        parts = [line for number, one in enumerate(self.diagrams) for line in _mermaid_subgraph(number, one)]
+        return flowchart([*parts, "classDef start fill:none,stroke:none"])
 
     def __str__(self) -> str:
         return "\n\n".join(f"{one.title}\n{one}" for one in self.diagrams)
@@ -223,8 +232,8 @@ def _merged(states: _States) -> _States:
 
 def _renumbered(states: _States) -> _States:
     """The states numbered by their distance from the start."""
-    layers = layers_of([[found.target for found in exits if isinstance(found, Move)] for exits in states])
-    order = sorted(range(len(states)), key=layers.__getitem__)
+    distances = distances_from_start([[found.target for found in exits if isinstance(found, Move)] for exits in states])
+    order = sorted(range(len(states)), key=distances.__getitem__)
     numbers = [order.index(state) for state in range(len(states))]
     return [_led(states[state], numbers) for state in order]
 
@@ -234,19 +243,87 @@ def _led(exits: Iterable[Exit], numbers: list[int]) -> list[Exit]:
     return [replace(found, target=numbers[found.target]) if isinstance(found, Move) else found for found in exits]
 
 
-def _cluster(number: int, one: Diagram) -> Iterable[str]:
-    yield f"  subgraph cluster_{number} {{"
-    yield f'    label="{escaped(one.title)}"'
-    yield "    color=none"
-    yield f"    start_{number} [shape=point]"
-    yield f'    start_{number} -> "{number}.0"'
+def distances_from_start(targets: Sequence[Sequence[int]]) -> list[int]:
+    """For each state the longest way to it from state 0, over arrows that do not lead back.
+
+    >>> distances_from_start([[1, 2], [2, 0], []])
+    [0, 1, 2]
+    """
+    order, forward = _depth_first(targets)
+    distances = [0] * len(targets)
+    for state in order:
+        for target in forward[state]:
+            distances[target] = max(distances[target], distances[state] + 1)
+    return distances
+
+
+def _depth_first(targets: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """The states, each before its targets, and for each state its targets without those that lead back."""
+    forward: list[list[int]] = [[] for _ in targets]
+    finished: list[int] = []
+    entered, under_way = {0}, {0}
+    pending = [(0, iter(targets[0]))]
+    while pending:
+        state, rest = pending[-1]
+        target = next(rest, None)
+        if target is None:
+            finished.append(state)
+            under_way.discard(state)
+            pending.pop()
+            continue
+        if target not in under_way:
+            forward[state].append(target)
+        if target not in entered:
+            entered.add(target)
+            under_way.add(target)
+            pending.append((target, iter(targets[target])))
+    return finished[::-1], forward
+
+
+# Statements of the languages of graphs --------------------------------------------------------------------------------
+
+
+def _dot_cluster(number: int, one: Diagram) -> Iterator[str]:
+    yield f"subgraph cluster_{number} {{"
+    yield f"  label={dot_text(one.title)}"
+    yield "  peripheries=0"
+    yield f"  start_{number} [shape=point, style=invis]"
+    yield f'  start_{number} -> "{number}.0"'
+    for state in range(len(one.states)):
+        yield f'  "{number}.{state}" [{_dot_state(state, one.accept(state))}]'
+    for state, target, labels, excluded in _arrows(one):
+        style = ", style=dashed" if excluded else ""
+        yield f'  "{number}.{state}" -> "{number}.{target}" [label={dot_text(chr(10).join(labels))}{style}]'
+    yield "}"
+
+
+def _dot_state(state: int, accept: Accept | None) -> str:
+    if accept is None:
+        return f'shape=circle, label="{state}"'
+    if accept.at_end:
+        return f'shape=doublecircle, label="{state} $", {MATCH_STYLE}, style="filled,dashed"'
+    return f'shape=doublecircle, label="{state}", {MATCH_STYLE}'
+
+
+def _mermaid_subgraph(number: int, one: Diagram) -> Iterator[str]:
+    yield f"subgraph pattern{number}[{mermaid_text(one.title or ' ')}]"
+    yield "  direction LR"
+    yield f"  start{number}[ ]:::start --> s{number}_0"
     for state in range(len(one.states)):
         accept = one.accept(state)
-        shape = "circle" if accept is None else "doublecircle"
-        at_end = accept is not None and accept.at_end
-        yield f'    "{number}.{state}" [shape={shape}, label="{state}{" $" if at_end else ""}"]'
+        label = f'"{state} $"' if accept is not None and accept.at_end else f'"{state}"'
+        yield f"  s{number}_{state}" + (f"(({label}))" if accept is None else f"((({label})))")
+    for state, target, labels, excluded in _arrows(one):
+        arrow = "-.->" if excluded else "-->"
+        yield f"  s{number}_{state} {arrow}|{mermaid_text(', '.join(labels))}| s{number}_{target}"
+    yield "end"
+
+
+def _arrows(one: Diagram) -> Iterator[tuple[int, int, list[str], bool]]:
+    """For each two states with moves between them: both, the moves' labels, and whether all are left out of the output."""
     for state in range(len(one.states)):
+        moves: dict[int, list[tuple[Move, str]]] = {}
         for found, label in zip(one.moves(state), one.labels(state), strict=True):
-            style = ", style=dashed" if found.excluded else ""
-            yield f'    "{number}.{state}" -> "{number}.{found.target}" [label="{escaped(label)}"{style}]'
-    yield "  }"
+            moves.setdefault(found.target, []).append((found, label))
+        for target, several in moves.items():
+            yield state, target, [label for _, label in several], all(found.excluded for found, _ in several)

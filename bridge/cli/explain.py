@@ -25,7 +25,7 @@ EXAMPLE = "cepbridge explain queries.sql --db sqlite:// --graph patterns.svg"
 @click.option("--schema", type=click.Path(dir_okay=False), metavar="FILE",
               help="A file of CREATE STREAM statements for the streams that QUERIES does not declare.")  # fmt: skip
 @click.option("--graph", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Draw the patterns, or the operators of a CPL script, into a .svg, .dot or .gv file.")  # fmt: skip
+              help="Draw the patterns, or the operators of a CPL script, into a .svg, .mmd, .dot or .gv file.")  # fmt: skip
 @click.option("--variants", is_flag=True, help="Print every variant of each statement, not only that of a small push.")
 @options.datastore_option
 @options.language_option
@@ -109,7 +109,7 @@ def _draw(cep: bridge.Bridge, names: list[str], path: str, script: Script) -> No
             drawing_of(script.graphs[0]).save(path)
         else:
             _patterns(cep, names, path).save(path)
-    except ValueError as error:
+    except (ValueError, ModuleNotFoundError) as error:
         raise click.UsageError(f"--graph {error}") from None
 
 

@@ -96,7 +96,7 @@ class Inspection(Access):
             query: The name of a continuous query or of a script, or the text of a SELECT.
 
         Returns:
-            An object with `.to_svg()`, `.to_dot()` and `.save(path)`; notebooks show it.
+            An object with `.to_svg()`, `.to_mermaid()`, `.to_dot()` and `.save(path)`; notebooks show it.
 
         Raises:
             QueryError: There is no pattern in the query.

@@ -1,30 +1,12 @@
-"""A script as a picture: its streams and operators from left to right, as SVG or for Graphviz."""
+"""A script as a picture: its streams and operators from left to right."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from xml.sax.saxutils import escape
 
 from bridge.query.notation import Operation, operations
 from bridge.query.scripts import Script
-from nfa.picture import Picture
-
-WIDTH, HEIGHT, GAP, MARGIN = 150, 44, 60, 20
-"""Of a box, between the columns of boxes, and around the picture."""
-
-STYLE = """
-  text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2937; text-anchor: middle }
-  text.stream { fill: #64748b; font-size: 11px }
-  rect { fill: #f8fafc; stroke: #334155; stroke-width: 1.5; rx: 6 }
-  rect.end { fill: #ecfdf5; stroke: #047857 }
-  path { fill: none; stroke: #475569; stroke-width: 1.3; marker-end: url(#head) }
-"""
-
-HEAD = (
-    '<marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">'
-    '<path d="M 0 1 L 10 5 L 0 9 z" style="fill:#475569;stroke:none"/></marker>'
-)
+from nfa.picture import MATCH_STYLE, Picture, digraph, dot_text, flowchart, mermaid_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +20,17 @@ class Drawing(Picture):
     Filter(all) = {(x > 1, high)}
     >>> drawing.edges
     [('a', 'Union', 'a'), ('b', 'Union', 'b'), ('Union', 'Filter', 'all'), ('Filter', 'high', 'high')]
-    >>> drawing.to_svg().count("<rect")
-    5
+    >>> print(drawing.to_mermaid())
+    flowchart LR
+      n0["Union"]
+      n1["Filter"]
+      n2(["a"])
+      n3(["b"])
+      n4(["high"])
+      n2 --> n0
+      n3 --> n0
+      n0 -->|"all"| n1
+      n1 --> n4
     """
 
     operations: tuple[Operation, ...]
@@ -67,77 +58,35 @@ class Drawing(Picture):
         return found + [(maker, out, out) for out, maker in makers.items() if out not in read]
 
     def to_dot(self) -> str:
-        """For Graphviz."""
+        """Returns the graph in Graphviz's language; the operators' definitions are tooltips."""
         labels = dict(zip(self.names, map(str, self.operations), strict=True))
-        lines = [f"  {_quoted(name)} [shape=box, tooltip={_quoted(label)}]" for name, label in labels.items()]
-        ends = dict.fromkeys(end for edge in self.edges for end in edge[:2] if end not in labels)
-        lines += [f"  {_quoted(end)} [shape=plaintext]" for end in ends]
-        lines += [f"  {_quoted(a)} -> {_quoted(b)} [label={_quoted(stream)}]" for a, b, stream in self.edges]
-        return "\n".join(["digraph {", "  rankdir=LR", *lines, "}"])
+        statements = ['node [shape=box, style="rounded,filled"]']
+        statements += [f"{dot_text(name)} [tooltip={dot_text(label)}]" for name, label in labels.items()]
+        statements += [f"{dot_text(end)} [{MATCH_STYLE}]" for end in self._ends]
+        for start, end, stream in self.edges:
+            label = "" if stream in (start, end) else f" [label={dot_text(stream)}]"
+            statements.append(f"{dot_text(start)} -> {dot_text(end)}{label}")
+        return digraph(statements)
 
-    def to_svg(self) -> str:
-        """As an SVG picture, which needs nothing but a browser."""
-        places = self._places()
-        columns, rows = (max(place[axis] for place in places.values()) + 1 for axis in (0, 1))
-        width = 2 * MARGIN + columns * WIDTH + (columns - 1) * GAP
-        height = 2 * MARGIN + rows * HEIGHT + (rows - 1) * GAP // 2
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
-                f"<style>{STYLE}</style><defs>{HEAD}</defs>",
-                *self._arrows(places),
-                *self._boxes(places),
-                "</svg>",
-            ]
-        )
+    def to_mermaid(self) -> str:
+        """Returns the graph in Mermaid's language."""
+        numbers = {name: f"n{number}" for number, name in enumerate((*self.names, *self._ends))}
+        statements = [f"{numbers[name]}[{mermaid_text(name)}]" for name in self.names]
+        statements += [f"{numbers[end]}([{mermaid_text(end)}])" for end in self._ends]
+        for start, end, stream in self.edges:
+            label = "" if stream in (start, end) else f"|{mermaid_text(stream)}|"
+            statements.append(f"{numbers[start]} -->{label} {numbers[end]}")
+        return flowchart(statements)
+
+    @property
+    def _ends(self) -> list[str]:
+        """The input and output streams."""
+        return list(dict.fromkeys(end for edge in self.edges for end in edge[:2] if end not in self.names))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.operations))
-
-    def _places(self) -> dict[str, tuple[int, int]]:
-        """Column and row of each box: a column is the longest way from an input; rows are filled from the top."""
-        columns: dict[str, int] = {}
-        for start, end, _ in self.edges:  # in the order of the data, so what an edge starts from is placed
-            columns.setdefault(start, 0)
-            columns[end] = max(columns.get(end, 0), columns[start] + 1)
-        rows: dict[int, int] = {}
-        places = {}
-        for name, column in columns.items():
-            places[name] = (column, rows.get(column, 0))
-            rows[column] = rows.get(column, 0) + 1
-        return places
-
-    def _boxes(self, places: dict[str, tuple[int, int]]) -> Iterator[str]:
-        labels = dict(zip(self.names, map(str, self.operations), strict=True))
-        for name, place in places.items():
-            x, y = _corner(place)
-            kind = "operator" if name in labels else "end"
-            yield f'<g><title>{escape(labels.get(name, name))}</title><rect class="{kind}" x="{x}" y="{y}" '
-            yield f'width="{WIDTH}" height="{HEIGHT}"/>'
-            yield f'<text x="{x + WIDTH // 2}" y="{y + HEIGHT // 2 + 4}">{escape(_short(name))}</text></g>'
-
-    def _arrows(self, places: dict[str, tuple[int, int]]) -> Iterator[str]:
-        for start, end, stream in self.edges:
-            (x1, y1), (x2, y2) = _corner(places[start]), _corner(places[end])
-            left, right, top, bottom = x1 + WIDTH, x2, y1 + HEIGHT // 2, y2 + HEIGHT // 2
-            middle = (left + right) // 2
-            yield f'<path d="M {left} {top} C {middle} {top}, {middle} {bottom}, {right} {bottom}"/>'
-            if stream not in (start, end):
-                yield f'<text class="stream" x="{middle}" y="{(top + bottom) // 2 - 5}">{escape(_short(stream, 9))}</text>'
 
 
 def drawing_of(script: Script) -> Drawing:
     """The picture of a script."""
     return Drawing(tuple(operations(script)))
-
-
-def _corner(place: tuple[int, int]) -> tuple[int, int]:
-    return MARGIN + place[0] * (WIDTH + GAP), MARGIN + place[1] * (HEIGHT + GAP // 2)
-
-
-def _short(name: str, letters: int = 18) -> str:
-    return name if len(name) <= letters else name[: letters - 1] + "…"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -77,7 +77,7 @@ class ResultTables:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The results by query."""
-        return {name: _concatenated(parts) for name, parts in self._parts.items()}
+        return {name: _concatenate(parts) for name, parts in self._parts.items()}
 
     def close(self, keep: bool = True) -> None:
         """Ends the results; without `keep` they are removed."""
@@ -135,7 +135,7 @@ class ResultFiles(ResultTables):
         return self._directory / file_name(name, self._format)
 
     def start(self, name: str, empty: pa.Table) -> None:
-        self._writers[name] = _WRITERS[self._format](_partial(self.path(name)), empty.schema)
+        self._writers[name] = _WRITERS[self._format](_unfinished(self.path(name)), empty.schema)
 
     def add(self, name: str, table: pa.Table) -> None:
         self._writers[name].write(table)
@@ -151,9 +151,9 @@ class ResultFiles(ResultTables):
         for name, writer in self._writers.items():
             writer.close()
             if keep:
-                os.replace(_partial(self.path(name)), self.path(name))
+                os.replace(_unfinished(self.path(name)), self.path(name))
             else:
-                _partial(self.path(name)).unlink(missing_ok=True)
+                _unfinished(self.path(name)).unlink(missing_ok=True)
 
 
 class ParquetTables(Mapping[str, pa.Table]):
@@ -278,7 +278,7 @@ class FileSink:
             raise BridgeError(f"{self._path} is closed: it takes no more results")
         try:
             if self._writer is None:
-                place = _partial(self._path) if self._format == "parquet" else self._path
+                place = _unfinished(self._path) if self._format == "parquet" else self._path
                 self._writer = _WRITERS[self._format](place, table.schema)
             self._writer.write(table)
         except OSError as error:
@@ -292,7 +292,7 @@ class FileSink:
         if self._writer is not None and not self._closed:
             self._writer.close()
             if self._format == "parquet":
-                os.replace(_partial(self._path), self._path)
+                os.replace(_unfinished(self._path), self._path)
         self._closed = True
 
     def __enter__(self) -> Self:
@@ -334,14 +334,14 @@ def _json_text(value: Any) -> str:
     return json.dumps(text, ensure_ascii=False, default=str)
 
 
-def _concatenated(parts: list[pa.Table]) -> pa.Table:
+def _concatenate(parts: list[pa.Table]) -> pa.Table:
     """The parts as one table. A column has the widest type among the parts."""
     with contextlib.suppress(pa.ArrowException):
         return pa.concat_tables(parts, promote_options="permissive")
     return pa.concat_tables([parts[0].slice(0, 0).cast(parts[-1].schema), *parts[1:]], promote_options="permissive")
 
 
-def _partial(path: Path) -> Path:
+def _unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 

@@ -89,7 +89,7 @@ class Block(abc.ABC):
         limit = int(np.searchsorted(numbers, min(faults))) if until_fault and faults else self.size
         columns: list[tuple[str, Array, list[int]]] = []
         for conversion in self.layout.conversions():
-            values, errors = _converted(self, conversion, limit, until_fault)
+            values, errors = _convert(self, conversion, limit, until_fault)
             for place, error in errors.items():
                 number = int(numbers[place])
                 faults.setdefault(number, self.fault(number, conversion, error))
@@ -98,13 +98,11 @@ class Block(abc.ABC):
         fits = np.arange(self.size) < limit
         for _, _, unfit in columns:
             fits[unfit] = False
-        arrays = {name: _filtered(values, np.delete(fits, unfit)) for name, values, unfit in columns}
+        arrays = {name: _filter(values, np.delete(fits, unfit)) for name, values, unfit in columns}
         return Rows(pa.table(arrays), numbers[fits], faults)
 
 
-def _converted(
-    block: Block, conversion: Conversion, count: int, until_fault: bool
-) -> tuple[Array, dict[int, Exception]]:
+def _convert(block: Block, conversion: Conversion, count: int, until_fault: bool) -> tuple[Array, dict[int, Exception]]:
     """The values at the first `count` places that fit, and the errors by the places of the others.
 
     Places are halved until all values of a part fit, or one is left that does not.
@@ -127,7 +125,7 @@ def _converted(
     return (pa.concat_arrays(parts) if parts else pa.nulls(0)), errors
 
 
-def _filtered(values: Array, fits: Any) -> Array:
+def _filter(values: Array, fits: Any) -> Array:
     """The values at the places that fit; `fits` may have more places than there are values."""
     mask = fits[: len(values)]
     return values if mask.all() else values.filter(pa.array(mask))

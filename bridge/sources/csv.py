@@ -113,7 +113,7 @@ class CsvBlock(Block):
             self._types.setdefault(conversion.column, kind)
 
     @functools.cached_property
-    def _parsed(self) -> tuple[dict[str, Array], dict[int, Fault]]:
+    def _content(self) -> tuple[dict[str, Array], dict[int, Fault]]:
         """The columns, as bytes if a value does not have its type; and the malformed rows."""
         texts: dict[str, Any] = dict.fromkeys(self._types, pa.binary())
         typed = {name: kind if _is_exact(kind) else pa.string() for name, kind in self._types.items()}
@@ -137,15 +137,15 @@ class CsvBlock(Block):
 
     @property
     def size(self) -> int:
-        return len(next(iter(self._parsed[0].values())))
+        return len(next(iter(self._content[0].values())))
 
     @property
     def malformed(self) -> Mapping[int, Fault]:
-        return self._parsed[1]
+        return self._content[1]
 
     def values(self, column: str, start: int, stop: int) -> Array:
-        values, kind = self._parsed[0][column].slice(start, stop - start), self._types[column]
-        return values if values.type == kind else _typed(values.cast(pa.string()), kind, self.reader.nulls)
+        values, kind = self._content[0][column].slice(start, stop - start), self._types[column]
+        return values if values.type == kind else _convert_text(values.cast(pa.string()), kind, self.reader.nulls)
 
     def line(self, number: int) -> int:
         return self._line + bisect.bisect(self._line_ends, self._rows[number].start())
@@ -182,7 +182,7 @@ def _is_exact(kind: pa.DataType) -> bool:
     return not (pa.types.is_decimal(kind) or pa.types.is_timestamp(kind) or pa.types.is_nested(kind))
 
 
-def _typed(text: Array, kind: pa.DataType, nulls: Sequence[str]) -> Array:
+def _convert_text(text: Array, kind: pa.DataType, nulls: Sequence[str]) -> Array:
     """Texts as values of a type, as pyarrow reads them from CSV: blanks may surround them. Raises ArrowInvalid."""
     if nulls and not pa.types.is_string(kind):
         text = pc.if_else(pc.is_in(text, pa.array(nulls)), None, text)

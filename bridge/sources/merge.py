@@ -57,16 +57,16 @@ def combine(chunks: Iterable[Chunk], streams: Iterable[str], events: int, size: 
         for chunk in chunks:
             more, larger = row_count(chunk), sum(table.nbytes for table in chunk.values())
             if waiting and (rows + more > events or bytes_ + larger > size):
-                yield _concatenated(waiting, order)
+                yield _concatenate(waiting, order)
                 waiting, rows, bytes_ = [], 0, 0
             waiting.append(chunk)
             rows, bytes_ = rows + more, bytes_ + larger
     except Exception:
         if waiting:
-            yield _concatenated(waiting, order)
+            yield _concatenate(waiting, order)
         raise
     if waiting:
-        yield _concatenated(waiting, order)
+        yield _concatenate(waiting, order)
 
 
 def prefetch(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -91,7 +91,7 @@ def row_count(chunk: Chunk) -> int:
     return sum(table.num_rows for table in chunk.values())
 
 
-def _concatenated(chunks: list[Chunk], order: list[str]) -> Chunk:
+def _concatenate(chunks: list[Chunk], order: list[str]) -> Chunk:
     parts = {name: [chunk[name] for chunk in chunks if name in chunk] for name in order}
     return {name: pa.concat_tables(tables) for name, tables in parts.items() if tables}
 

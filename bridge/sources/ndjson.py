@@ -50,7 +50,7 @@ class Reader(TextReader):
     def _columns(self) -> dict[str, pa.DataType]:
         values: dict[str, list[Any]] = {}
         lines = [line for data, *_ in self._first for line in data.splitlines() if line.strip()]
-        for item in filter(_is_object, map(_parsed, lines)):
+        for item in filter(_is_object, map(_parse, lines)):
             for key, value in item.items():
                 values.setdefault(key, []).append(value)
         if lines and not values:
@@ -73,7 +73,7 @@ class JsonBlock(Block):
 
     @functools.cached_property
     def _items(self) -> list[Any]:
-        return [_parsed(text) for _, text in self._lines]
+        return [_parse(text) for _, text in self._lines]
 
     @functools.cached_property
     def _objects(self) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _fault(line: bytes) -> Fault:
     return Fault("character 1", "a line is one JSON object {…}")
 
 
-def _parsed(line: bytes) -> Any:
+def _parse(line: bytes) -> Any:
     """The JSON value of a line; None if it has none."""
     try:
         text = line.decode()

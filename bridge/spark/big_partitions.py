@@ -160,14 +160,14 @@ class SlicedQuery:
             slices = self.slices(partition, last, count, factor)
             if len(slices) < 2:
                 return None
-            rows = computed_now(self.searched(partition, slices))
+            rows = compute_now(self.search_slices(partition, slices))
             reported = rows.where(column(REPORT).isNotNull()).select(column(SLICE), column(REPORT)).collect()
             reports = [SliceReport.from_bytes(bytes(data)) for _, data in sorted(map(tuple, reported)) if data]
             if len(reports) < len(slices):
                 return None
             shares = join(reports)
             if shares is not None:
-                return JoinedResults(self.shared(rows, shares), tuple(r.matches for r in reports))
+                return JoinedResults(self.within_shares(rows, shares), tuple(r.matches for r in reports))
         return None
 
     def slices(self, partition: BigPartition, last: int, count: int, factor: int) -> TimeSlices:
@@ -182,7 +182,7 @@ class SlicedQuery:
         count = min(count, max(1, int(rows * SHARED / overlap)), max(1, int(span * SHARED / max(longest, 1))))
         return cut_evenly(history.quantiles, last, count, overlap / max(rows, 1), longest)
 
-    def searched(self, partition: BigPartition, slices: TimeSlices) -> DataFrame:
+    def search_slices(self, partition: BigPartition, slices: TimeSlices) -> DataFrame:
         """The results and the reports of all slices of a partition."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -198,7 +198,7 @@ class SlicedQuery:
         search = SliceSearch(self.feed, self.query, slices, schema)
         return in_order.mapInArrow(search.rows, spark_schema(schema))
 
-    def shared(self, rows: DataFrame, shares: Iterable[SliceShare]) -> DataFrame:
+    def within_shares(self, rows: DataFrame, shares: Iterable[SliceShare]) -> DataFrame:
         """The results that count, with MATCH_NUMBER() over all slices. They keep their order: each slice is one partition."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -217,7 +217,7 @@ class SlicedQuery:
         return own_rows.select(*map(column, ORDER), *columns)
 
 
-def computed_now(frame: DataFrame) -> DataFrame:
+def compute_now(frame: DataFrame) -> DataFrame:
     """The same frame, computed at once; executors keep its rows on disk."""
     from pyspark import StorageLevel
 

@@ -22,8 +22,8 @@ from bridge.spark.columns import EVENT_ID, MOST_STREAMS, TIME, as_table, result_
 from bridge.spark.cut import History, history_of, with_quantiles
 from bridge.spark.events import Events, open_events
 from bridge.spark.sessions import session
-from bridge.spark.task import StreamFeed, needed
-from bridge.spark.writes import NO_WRITES, ScriptWrites, checked_stores, is_serial, with_own_tables
+from bridge.spark.task import StreamFeed, needed_queries
+from bridge.spark.writes import NO_WRITES, ScriptWrites, check_stores, is_serial, with_own_tables
 from windows.schema import Attribute, Schema
 
 if TYPE_CHECKING:
@@ -59,21 +59,21 @@ class Job:
         self.end = None if end is None else milliseconds(end)
         self.events = [self._until_end(each) for each in open_events(self.spark, self.script, source, timestamp)]
         self.given_relations = {name: as_table(name, data) for name, data in (relations or {}).items()}
-        self.stores, self.database, self.open_end = checked_stores(stores), database, open_end
+        self.stores, self.database, self.open_end = check_stores(stores), database, open_end
         self._history: History | None = None
         self.relations, self.writes = self.given_relations, NO_WRITES
         self._separate_writes()
-        with self.checked() as cep:
+        with self.checked_bridge() as cep:
             catalogue = session_of(cep).catalogue
             self.partitionings = {
-                name: self.writes.restricted(name, partitioning(name, catalogue)) for name in self.script.queries
+                name: self.writes.restrict(name, partitioning(name, catalogue)) for name in self.script.queries
             }
             self.writes.learn_columns(cep)
             self.schemas = {name: result_schema(cep, name) for name in self.script.queries}
             self.nodes = {name: catalogue.query_entry(name).resolved.node for name in self.script.queries}
 
     @contextlib.contextmanager
-    def checked(self) -> Iterator[Bridge]:
+    def checked_bridge(self) -> Iterator[Bridge]:
         """A bridge without events that has all streams and queries. Raises for whatever is wrong with them."""
         with connect() as cep:
             for name, table in self.relations.items():
@@ -94,7 +94,7 @@ class Job:
         with connect() as cep:
             self.script, tables = with_own_tables(self.script, self.database, self.given_relations, cep.database)
         self.relations = {**self.given_relations, **tables}
-        with self.checked() as cep:
+        with self.checked_bridge() as cep:
             serial = is_serial(self.script, cep)
         queries, writers = write_requests.split(self.script.queries, serial)
         self.script, self.writes = dataclasses.replace(self.script, queries=queries), ScriptWrites(writers, serial)
@@ -150,7 +150,7 @@ class Job:
 
     def streams_read(self, names: Iterable[str]) -> list[int]:
         """The numbers of the streams that some queries read."""
-        nodes = (node for _, node in needed(self.queries, names))
+        nodes = (node for _, node in needed_queries(self.queries, names))
         read = {below.name.lower() for node in nodes for below in walk(node) if isinstance(below, Stream)}
         return [number for number, events in enumerate(self.events) if events.stream.lower() in read]
 

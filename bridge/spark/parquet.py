@@ -169,7 +169,7 @@ def _write_big_partitions(replay: Replay, group: QueryGroup, directory: ResultDi
             others.append(name)
             continue
         path = f"{directory.unfinished}/{folder_of(name)}"
-        replay.combined(group, name, [part.frame for part in parts]).write.parquet(path)
+        replay.combine(group, name, [part.frame for part in parts]).write.parquet(path)
         rows = replay.job.spark.read.schema(spark_schema(replay.job.schemas[name])).parquet(path).count()
         matches = [count for part in parts for count in part.matches]
         largest = rows * max(matches) // max(sum(matches), 1)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from bridge.errors import BridgeError
 from bridge.history.pieces import Path
 from bridge.query.nodes import Node
-from bridge.spark.big_partitions import NO_BIG_PARTITIONS, JoinedResults, SlicedQuery, computed_now
+from bridge.spark.big_partitions import NO_BIG_PARTITIONS, JoinedResults, SlicedQuery, compute_now
 from bridge.spark.columns import ORDER, spark_schema
 from bridge.spark.cut import with_piece_numbers
 from bridge.spark.events import column
@@ -25,7 +25,7 @@ from bridge.spark.frames import cut_by_key, cut_by_time, events_of_stream, event
 from bridge.spark.groups import QueryGroup
 from bridge.spark.job import Job
 from bridge.spark.plan import Plan
-from bridge.spark.task import PieceTask, needed
+from bridge.spark.task import PieceTask, needed_queries
 from bridge.spark.writes import stores_read
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Replay:
             count = len(self.plan.bounds(group.back)) - 1
         lines = [f"query {name}, on Spark", f"{group.description}; pieces: {count}, on {self.job.cores} cores"]
         lines += [f"why: {reason}" for reason in self.plan.reasons(name, group)]
-        frame = self._searched(group, name) if group.big.partitions else self.frame(name)
+        frame = self._search(group, name) if group.big.partitions else self.frame(name)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             frame.explain(mode="formatted")
         return "\n".join(f"-- {line}" for line in lines) + f"\n{printed.getvalue().strip()}"
@@ -71,7 +71,7 @@ class Replay:
         if group.big.partitions:
             parts = self.joined_results(group, name)
             if parts is not None:
-                return self.combined(group, name, [part.frame for part in parts])
+                return self.combine(group, name, [part.frame for part in parts])
             group = dataclasses.replace(group, big=NO_BIG_PARTITIONS)
         task, pieces = self.task(dataclasses.replace(group, names=(name,)))
         frame = pieces.mapInArrow(task.frame(name), spark_schema(task.schemas[name]))
@@ -96,11 +96,11 @@ class Replay:
         frame = events_of_stream(events, number, key if group.back is None else None)
         return SlicedQuery(self.job.feed(number), query, frame, self.job.schemas[name])
 
-    def _searched(self, group: QueryGroup, name: str) -> DataFrame:
+    def _search(self, group: QueryGroup, name: str) -> DataFrame:
         query, partition = self._sliced(group, name), group.big.partitions[0]
-        return query.searched(partition, query.slices(partition, self.job.history.last, self.plan.pieces(), 1))
+        return query.search_slices(partition, query.slices(partition, self.job.history.last, self.plan.pieces(), 1))
 
-    def combined(self, group: QueryGroup, name: str, parts: Sequence[DataFrame]) -> DataFrame:
+    def combine(self, group: QueryGroup, name: str, parts: Sequence[DataFrame]) -> DataFrame:
         """The results of all big partitions and of all other rows, in one order."""
         names = [column(c) for c in self.job.schemas[name].names]
         if len(parts) == 1 and not group.big.has_others:
@@ -111,7 +111,7 @@ class Replay:
         if group.big.has_others:
             task, pieces = self.task(dataclasses.replace(group, names=(name,)))
             others = pieces.mapInArrow(task.frame(name), spark_schema(task.schemas[name]))
-            whole = whole.unionByName(computed_now(others))
+            whole = whole.unionByName(compute_now(others))
         return whole.orderBy(*map(column, ORDER)).select(*names)
 
     def task(self, group: QueryGroup) -> tuple[PieceTask, DataFrame]:
@@ -127,7 +127,7 @@ class Replay:
         order = [(c, pa.int64()) for c in ORDER] if group.keys or bounded else []
         task = PieceTask(
             job.feeds(has_id=bool(with_first)),
-            tuple(queries) if job.writes.serial else needed(queries, group.names),
+            tuple(queries) if job.writes.serial else needed_queries(queries, group.names),
             {name: pa.schema([*order, *job.schemas[name]]) for name in group.names},
             job.relations,
             job.history.last,
@@ -153,7 +153,7 @@ class Replay:
     def unbounded(self, name: str, keys: Mapping[str, tuple[Path, ...]], count: int) -> tuple[PieceTask, DataFrame]:
         """The computation of one query over a piece of unbounded events, and the events, each in one of `count` pieces."""
         job = self.job
-        queries = needed(job.queries, [name])
+        queries = needed_queries(job.queries, [name])
         task = PieceTask(job.feeds(), queries, {name: job.schemas[name]}, job.relations, 0, open_end=True)
         events = events_of_streams(job.events, range(len(job.events)), keys)
         return task, with_piece_numbers(events, count)

@@ -142,7 +142,7 @@ class StreamPiece:
                 restore(run.session, known)
             results = [table for at in range(0, ready.num_rows, CHUNK) for table in run.push(ready.slice(at, CHUNK))]
             results += run.end()
-            return [self.task.typed(self.name, table) for _, _, table in results], dump(run.session)
+            return [self.task.cast(self.name, table) for _, _, table in results], dump(run.session)
 
 
 def in_order(waiting: pa.Table | None, fresh: Iterable[pa.Table], reached: int) -> pa.Table | None:

@@ -115,9 +115,9 @@ class PieceTask:
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Table]]:
         """(piece, query, results in their order), piece by piece."""
         for piece, events in pieces(batches):
-            yield from self._bounded_results(piece, events) if self.bounded else self._pushed(piece, events)
+            yield from self._bounded_results(piece, events) if self.bounded else self._push(piece, events)
 
-    def _pushed(self, piece: int, events: Iterable[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
+    def _push(self, piece: int, events: Iterable[pa.Table]) -> Iterator[tuple[int, str, pa.Table]]:
         with PieceRun(self, piece) as run:
             for chunk in events:
                 yield from run.push(chunk)
@@ -137,15 +137,15 @@ class PieceTask:
                     yield piece, name, query.results(feed.schema, table, self.now)
                     del left[name]
         if left:
-            others = dataclasses.replace(self, schemas=left, bounded={}, queries=needed(self.queries, left))
-            yield from others._pushed(piece, itertools.chain(tables, events))
+            others = dataclasses.replace(self, schemas=left, bounded={}, queries=needed_queries(self.queries, left))
+            yield from others._push(piece, itertools.chain(tables, events))
 
     def frame(self, name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """A function for `mapInArrow` that gives the results of one query."""
 
         def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _, _, table in self.results(batches):
-                yield from self.typed(name, table).combine_chunks().to_batches()
+                yield from self.cast(name, table).combine_chunks().to_batches()
 
         return rows
 
@@ -166,13 +166,13 @@ class PieceTask:
 
         return rows
 
-    def typed(self, name: str, table: pa.Table) -> pa.Table:
+    def cast(self, name: str, table: pa.Table) -> pa.Table:
         """The columns of a query's results, in their types."""
         schema = self.schemas[name]
         return table.select(schema.names).cast(schema)
 
 
-def needed(queries: Iterable[tuple[str, Node]], names: Iterable[str]) -> tuple[tuple[str, Node], ...]:
+def needed_queries(queries: Iterable[tuple[str, Node]], names: Iterable[str]) -> tuple[tuple[str, Node], ...]:
     """The queries with these names and all queries that they read, in their order."""
     result: list[tuple[str, Node]] = []
     reads = {name.lower() for name in names}
@@ -377,7 +377,7 @@ class PieceWriter:
                     writer = pq.ParquetWriter(path, self.task.schemas[name], filesystem=system)
                     files[piece, name] = path, writer, [0]
                 _, writer, rows = files[piece, name]
-                writer.write_table(self.task.typed(name, table))
+                writer.write_table(self.task.cast(name, table))
                 rows[0] += table.num_rows
         finally:
             for _, writer, _ in files.values():

@@ -13,7 +13,7 @@ from bridge.errors import DatabaseError
 from bridge.query.scripts import IntoTable, UpdateSQL
 from bridge.rewrite.write_requests import WriteNode
 from bridge.sources.relations import create_relation, drop_relation
-from bridge.spark.writes import IN_MEMORY, opened
+from bridge.spark.writes import IN_MEMORY, open_home
 from bridge.stores import statement
 from bridge.stores.check import RESULT_ID
 from bridge.stores.outbox import encoder_of
@@ -140,7 +140,7 @@ def write(replay: Replay, run: str) -> None:
 def _store(name: str | None, replay: Replay, stack: contextlib.ExitStack) -> Store:
     """A data store by its name. Without one, the bridge's database, which has the relations while it is written."""
     if name is None:
-        home = stack.enter_context(opened(replay.job.database))
+        home = stack.enter_context(open_home(replay.job.database))
         for relation, rows in replay.job.given_relations.items():
             create_relation(home, relation, rows)
             stack.callback(drop_relation, home, relation)

@@ -60,7 +60,7 @@ def refuse_tables(script: Script, way_out: str = "") -> None:
         )
 
 
-def checked_stores(stores: Mapping[str, Any] | None) -> dict[str, str]:
+def check_stores(stores: Mapping[str, Any] | None) -> dict[str, str]:
     """The URLs of data stores by name. Raises BridgeError for one that executors cannot open."""
     for name, target in (stores or {}).items():
         if not isinstance(target, str):
@@ -79,7 +79,7 @@ def with_own_tables(
     """
     if database in IN_MEMORY:
         return script, {}
-    with opened(database) as home:
+    with open_home(database) as home:
         names = [*write_requests.own_tables(script.queries, home), *(node.name for node in script.nodes)]
         known = {name.lower() for name in (*script.declared, *script.queries, *relations)}
         missing = [name for name in dict.fromkeys(names) if name.lower() not in known]
@@ -118,7 +118,7 @@ class ScriptWrites:
     kinds: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     """The columns of the rows that each writer receives, with `ts`."""
 
-    def restricted(self, name: str, partitioning: Partitioning) -> Partitioning:
+    def restrict(self, name: str, partitioning: Partitioning) -> Partitioning:
         """How a query can be cut: write requests only by time, because they have the numbers of their events."""
         if self.serial:
             return Partitioning(None, {}, "one event reads what those before it wrote")
@@ -156,7 +156,7 @@ def is_serial(script: Script, cep: Bridge) -> bool:
 
 
 @contextlib.contextmanager
-def opened(database: Any) -> Iterator[Database]:
+def open_home(database: Any) -> Iterator[Database]:
     """A database; one that is given as a URL is closed afterwards."""
     if isinstance(database, Database):
         yield database

@@ -20,7 +20,7 @@ from bridge.cli import main
 from bridge.errors import DatabaseError
 from bridge.history import slices as parallel
 from bridge.history.results import ResultTables
-from bridge.spark.task import needed
+from bridge.spark.task import needed_queries
 from tests.random.test_differential import LONG, same_rows
 from tests.support.generate import random_case
 from tests.unit.spark.test_spark_pieces import History
@@ -48,7 +48,7 @@ def differs(seed: int) -> int:
     bounded = [name for name, way in history.ways.items() if way.look_back is not None]
     if not bounded:
         return 0
-    case = dataclasses.replace(history.case, queries=dict(needed(history.case.queries.items(), bounded)))
+    case = dataclasses.replace(history.case, queries=dict(needed_queries(history.case.queries.items(), bounded)))
     history = History(case)
     whole = history.whole()
     workers: list[parallel.Workers] = []

@@ -298,7 +298,7 @@ def test_what_is_left_of_a_dead_run_writes_nothing_more(tmp_path: Path):
         def results(self, batches: Any) -> Any:
             yield 0, "n", pa.table({"a": [1]})
 
-        def typed(self, name: str, table: pa.Table) -> pa.Table:
+        def cast(self, name: str, table: pa.Table) -> pa.Table:
             return table
 
     dead = ResultDirectory(str(tmp_path))

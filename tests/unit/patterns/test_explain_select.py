@@ -153,4 +153,4 @@ def test_errors_tell_the_line_of_the_file(place: Path) -> None:
 def test_a_picture_that_cannot_be(place: Path) -> None:
     Path("plain.sql").write_text("CREATE STREAM s (a INTEGER); CREATE QUERY q AS SELECT a FROM s")
     assert "there is no pattern to draw" in call("plain.sql", "--graph", "q.svg", code=1).stderr
-    assert "an .svg, or .dot or .gv" in call("q.sql", "--graph", "q.png", code=2).stderr
+    assert "an .svg, .dot or .gv for Graphviz, or .mmd for Mermaid" in call("q.sql", "--graph", "q.png", code=2).stderr

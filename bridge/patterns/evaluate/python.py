@@ -1,191 +1,198 @@
-"""A condition over single values written out in Python, NULL (None) as in SQL, for code that is generated."""
+"""Expressions over single values, as Python source in which NULL is None."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Iterator
-from typing import Any
+import operator
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
 from sqlglot import exp
 
-from bridge.patterns.conditions import Condition, distance
-from bridge.patterns.evaluate.vector import columns_of, source_of
-from bridge.patterns.task import Task
-from bridge.patterns.values import CURRENT, Value
-
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.EQ: "==", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*",
-}  # fmt: skip
-_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_STRICT = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Column, exp.Literal, exp.Boolean, exp.Identifier)
+from bridge.patterns.evaluate.printer import Number, Printer, UnknownOperator, print_expression
 
 
-def truth(node: exp.Expr, nullable: Collection[str], wanted: bool = True) -> str | None:
-    """Python that is true where the condition is true (or false, as `wanted`); None for what only a database computes.
+def scalar(expression: exp.Expr, width: int) -> Callable[..., Any] | None:
+    """The function from the values of `_v0`, `_v1` … to the expression's value; None where it has an unknown operator.
+
+    >>> from sqlglot import parse_one
+    >>> above = scalar(parse_one("_v0 > _v1 OR _v0 = 0"), 2)
+    >>> above(2, 1), above(0, None), above(2, None)
+    (True, True, None)
+    """
+    try:
+        code = print_expression(expression, PythonPrinter())
+    except UnknownOperator:
+        return None
+    arguments = ", ".join(f"_v{place}" for place in range(width))
+    function: Callable[..., Any] = eval(f"lambda {arguments}: {code.source}", HELPERS)
+    return function
+
+
+def truth(expression: exp.Expr, nullable: Collection[str]) -> str | None:
+    """Python that is true where the condition is; None where it has an unknown operator. `nullable`: what can be NULL.
 
     >>> from sqlglot import parse_one
     >>> truth(parse_one("_v0 > _v1 OR NOT _v0 = 0"), {"_v1"})
     '((_v1 is not None and (_v0 > _v1)) or (not (_v0 == 0)))'
     """
-    return None if source_of(node) is None else _truth(node, nullable, wanted)
+    try:
+        return print_expression(expression, PythonPrinter(nullable)).true
+    except UnknownOperator:
+        return None
 
 
-def _truth(node: exp.Expr, nullable: Collection[str], wanted: bool) -> str:
-    if isinstance(node, exp.Paren):
-        return _truth(node.this, nullable, wanted)
-    if isinstance(node, exp.Not):
-        return _truth(node.this, nullable, not wanted)
-    if isinstance(node, (exp.And, exp.Or)):
-        word = "and" if isinstance(node, exp.And) == wanted else "or"
-        return f"({_truth(node.this, nullable, wanted)} {word} {_truth(node.expression, nullable, wanted)})"
-    if isinstance(node, exp.Between):
-        low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
-        high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
-        both = exp.And(this=low, expression=high)
-        return _truth(both, nullable, wanted)
-    if isinstance(node, _COMPARED) and _is_strict(node.this) and _is_strict(node.expression):
-        return _compared(node, nullable, wanted)
-    if isinstance(node, _COMPARED) and all(
-        _is_strict(side) or _is_first(side) for side in (node.this, node.expression)
-    ):
-        return _compared_first(node, nullable, wanted)
-    if isinstance(node, exp.Is) and _is_strict(node.this):
-        nulls = [f"{name} is None" for name in _nulls(node.this, nullable)]
-        return f"({' or '.join(nulls) or 'False'})" if wanted else f"(not ({' or '.join(nulls) or 'False'}))"
-    return f"({source_of(node)})" if wanted else f"_not({source_of(node)})"
+class Code(NamedTuple):
+    """An expression as Python: its value by HELPERS (`source`), and what is true where it is true, or false.
+
+    `plain` is its value by Python's own operators, where it is NULL only if one of `nulls` is; None where it is not so.
+    `first`: the operands of a COALESCE of columns and literals.
+    """
+
+    source: str
+    true: str
+    false: str
+    plain: str | None = None
+    nulls: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+
+    @property
+    def operand(self) -> str:
+        """The plain value as part of a larger expression."""
+        return f"({self.plain})" if " " in str(self.plain) else str(self.plain)
 
 
-def _compared(node: exp.Expr, nullable: Collection[str], wanted: bool) -> str:
-    known = [f"{name} is not None" for name in _nulls(node, nullable)]
-    compared = f"({_value(node)})" if wanted else f"(not ({_value(node)}))"
-    return f"({' and '.join([*known, compared])})" if known else compared
+class PythonPrinter(Printer[Code]):
+    """Conditions in plain Python where that is possible, else by helpers that know NULL."""
+
+    def __init__(self, nullable: Collection[str] = ()) -> None:
+        self._nullable = nullable
+
+    def leaf(self, source: str, plain: str | None = None, nulls: tuple[str, ...] = ()) -> Code:
+        """An expression that is no condition of its own."""
+        return Code(source, f"({source})", f"_not({source})", plain, nulls)
+
+    def column(self, name: str) -> Code:
+        return self.leaf(name, name, (name,) if name in self._nullable else ())
+
+    def number(self, value: Number) -> Code:
+        return self.leaf(repr(value), repr(value))
+
+    def text(self, value: str) -> Code:
+        return self.leaf(repr(value), repr(value))
+
+    def boolean(self, value: bool) -> Code:
+        return self.leaf(repr(value), repr(value))
+
+    def null(self) -> Code:
+        return self.leaf("None")
+
+    def negative(self, operand: Code) -> Code:
+        plain = None if operand.plain is None else f"(-{operand.operand})"
+        return self.leaf(f"_neg({operand.source})", plain, operand.nulls)
+
+    def computed(self, operator: str, left: Code, right: Code) -> Code:
+        source = f"_{operator}({left.source}, {right.source})"
+        if left.plain is None or right.plain is None:
+            return self.leaf(source)
+        return self.leaf(source, f"{left.operand} {_SIGNS[operator]} {right.operand}", _together(left, right))
+
+    def compared(self, operator: str, left: Code, right: Code) -> Code:
+        source = f"_{operator}({left.source}, {right.source})"
+        if any(side.plain is None and not side.first for side in (left, right)):
+            return self.leaf(source)
+        known, names = [f"{name} is not None" for name in _together(left, right)], []
+        for side, name in ((left, "_l"), (right, "_r")):
+            if side.first:  # named, as it is asked twice
+                known.append(f"({name} := {_first(side.first)}) is not None")
+            names.append(name if side.first else side.operand)
+        compared = f"({names[0]} {_SIGNS[operator]} {names[1]})"
+        return Code(source, _all([*known, compared]), _all([*known, f"(not {compared})"]))
+
+    def conjunction(self, left: Code, right: Code) -> Code:
+        source = f"_and({left.source}, {right.source})"
+        return Code(source, f"({left.true} and {right.true})", f"({left.false} or {right.false})")
+
+    def disjunction(self, left: Code, right: Code) -> Code:
+        source = f"_or({left.source}, {right.source})"
+        return Code(source, f"({left.true} or {right.true})", f"({left.false} and {right.false})")
+
+    def negation(self, operand: Code) -> Code:
+        return Code(f"_not({operand.source})", operand.false, operand.true)
+
+    def is_null(self, operand: Code) -> Code:
+        source = f"({operand.source} is None)"
+        if operand.plain is None:
+            return self.leaf(source)
+        nulls = " or ".join(f"{name} is None" for name in operand.nulls) or "False"
+        return Code(source, f"({nulls})", f"(not ({nulls}))")
+
+    def is_one_of(self, operand: Code, others: list[Code]) -> Code:
+        return self.leaf(f"_in({operand.source}, [{', '.join(other.source for other in others)}])")
+
+    def coalesce(self, operands: list[Code]) -> Code:
+        code = self.leaf(f"_coalesce({', '.join(operand.source for operand in operands)})")
+        simple = all(operand.plain is not None and operand.plain == operand.source for operand in operands)
+        return code._replace(first=tuple(operand.source for operand in operands)) if simple else code
 
 
-def _compared_first(node: exp.Expr, nullable: Collection[str], wanted: bool) -> str:
-    """A comparison with COALESCE on one side or both: what these give is named."""
-    known, names = [f"{name} is not None" for name in _strict_nulls(node, nullable)], []
-    for side, name in ((node.this, "_l"), (node.expression, "_r")):
-        if _is_first(side):
-            known.append(f"({name} := {_first(side)}) is not None")
-        names.append(name if _is_first(side) else _operand(side))
-    compared = f"({names[0]} {_OPERATORS[type(node)]} {names[1]})"
-    return f"({' and '.join([*known, compared if wanted else f'(not {compared})'])})"
+_SIGNS = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "add": "+", "sub": "-", "mul": "*",
+}  # fmt: skip
 
 
-def _is_first(node: exp.Expr) -> bool:
-    """Whether this is COALESCE of plain values."""
-    parts = [node.this, *node.expressions] if isinstance(node, exp.Coalesce) else [None]
-    return all(isinstance(part, (exp.Column, exp.Literal)) for part in parts)
+def _together(left: Code, right: Code) -> tuple[str, ...]:
+    """What makes an operator over both NULL, by name; of a COALESCE only its own value does."""
+    return tuple(dict.fromkeys((*left.nulls, *right.nulls)))
 
 
-def _first(node: exp.Expr) -> str:
-    *others, found = [str(source_of(part)) for part in (node.this, *node.expressions)]
+def _first(operands: tuple[str, ...]) -> str:
+    """The first operand that is not NULL."""
+    *others, found = operands
     for name in reversed(others):
         found = f"({name} if {name} is not None else {found})"
     return found
 
 
-def _strict_nulls(node: exp.Expr, nullable: Collection[str]) -> list[str]:
-    return [name for side in (node.this, node.expression) if not _is_first(side) for name in _nulls(side, nullable)]
+def _all(conditions: list[str]) -> str:
+    return f"({' and '.join(conditions)})" if len(conditions) > 1 else conditions[0]
 
 
-def _value(node: exp.Expr) -> str:
-    if isinstance(node, exp.Paren):
-        return f"({_value(node.this)})"
-    if isinstance(node, exp.Neg):
-        return f"(-{_value(node.this)})"
-    if type(node) in _OPERATORS:
-        return f"{_operand(node.this)} {_OPERATORS[type(node)]} {_operand(node.expression)}"
-    return str(source_of(node))
+# What the source calls ------------------------------------------------------------------------------------------------
 
 
-def _operand(node: exp.Expr) -> str:
-    return f"({_value(node)})" if type(node) in _OPERATORS else _value(node)
+def _strict(compute: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*values: Any) -> Any:
+        return None if None in values else compute(*values)
+
+    return run
 
 
-def _is_strict(node: exp.Expr) -> bool:
-    return all(isinstance(part, _STRICT) for part in node.walk())
+def _and(left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return False if (left is not None and not left) or (right is not None and not right) else None
+    return bool(left and right)
 
 
-def _nulls(node: exp.Expr, nullable: Collection[str]) -> list[str]:
-    return list(dict.fromkeys(part.name for part in node.find_all(exp.Column) if part.name in nullable))
+def _or(left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return True if left or right else None
+    return bool(left or right)
 
 
-# Conditions as the text that `nfa.arrays.compiled` compiles: comparisons of numbers of the row at hand and the first row
-
-_KNOWN = (
-    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.And, exp.Or, exp.Not, exp.Paren,
-    exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Column, exp.Identifier, exp.Literal,
-)  # fmt: skip
-"""What means the same for numbers in a compiled function as everywhere else."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Asked:
-    """The text, and the row expressions it reads as `columns[n]`."""
-
-    text: str
-    reads: tuple[exp.Expr, ...]
-
-
-def asked(task: Task) -> Asked | None:
-    """The text of all that conditions ask beyond the row; None for what is not written here."""
-    writer = _Writer(task)
-    try:
-        lines = [line for place, condition in enumerate(task.conditions) for line in writer.lines(place, condition)]
-    except _Unknown:
+def _in(value: Any, others: list[Any]) -> Any:
+    if value is None:
         return None
-    return Asked("\n".join(lines), tuple(writer.reads))
+    if any(value == other for other in others if other is not None):
+        return True
+    return None if None in others else False
 
 
-def columns(task: Task, asked: Asked) -> tuple[NDArray[Any], ...] | None:
-    """The values it reads; None where some are no numbers, or NULL."""
-    found = columns_of(task.rows.columns(list(asked.reads)))
-    if found is None or any(column.kind != "number" or column.nulls is not None for column in found):
-        return None
-    return tuple(column.values for column in found)
-
-
-class _Unknown(Exception):
-    """A condition that is not written here."""
-
-
-class _Writer:
-    def __init__(self, task: Task) -> None:
-        self.clause = task.clause
-        self.reads: list[exp.Expr] = []
-
-    def lines(self, place: int, condition: Condition) -> Iterator[str]:
-        """What takes the bit of a symbol from `letter`."""
-        if condition.rest is None:
-            return
-        expression = condition.rest.expression
-        if not all(isinstance(node, _KNOWN) and not _is_text(node) for node in expression.walk()):
-            raise _Unknown
-        holds = truth(expression, ())
-        if holds is None:
-            raise _Unknown
-        yield f"if letter & {1 << place}:"
-        for number, atom in enumerate(condition.rest.atoms):
-            yield f"    _v{number} = {self.value(atom)}"
-        yield f"    if not {holds}: letter &= ~{1 << place}"
-
-    def value(self, atom: object) -> str:
-        if not isinstance(atom, Value):
-            raise _Unknown
-        if atom.place == CURRENT:
-            return f"{self.column(atom.row)}[row]"
-        if distance(atom.place, self.clause) == 0:
-            return f"{self.column(atom.row)}[start]"
-        raise _Unknown
-
-    def column(self, row: exp.Expr) -> str:
-        if row not in self.reads:
-            self.reads.append(row)
-        return f"columns[{self.reads.index(row)}]"
-
-
-def _is_text(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and node.is_string
+HELPERS: dict[str, Any] = {
+    "__builtins__": {},
+    **{f"_{name}": _strict(getattr(operator, name)) for name in (*_SIGNS, "neg")},
+    "_and": _and,
+    "_or": _or,
+    "_not": _strict(operator.not_),
+    "_in": _in,
+    "_coalesce": lambda *values: next((value for value in values if value is not None), None),
+}

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bridge.patterns.arrays import Array
 from bridge.patterns.conditions import Condition
-from bridge.patterns.evaluate.vector import scalar
+from bridge.patterns.evaluate.python import scalar
 from bridge.patterns.rows import arrow_columns
 from bridge.patterns.task import Task
 from bridge.patterns.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value, Valued

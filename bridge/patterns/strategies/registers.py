@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.patterns.arrays import Array, Bools
-from bridge.patterns.evaluate.vector import HELPERS
+from bridge.patterns.evaluate.python import HELPERS
 from bridge.patterns.strategies import machine
 from bridge.patterns.strategies.generate import Generator
 from bridge.patterns.strategies.registers_code import Unknown

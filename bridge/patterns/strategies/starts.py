@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from bridge.patterns.arrays import Bools, Ints, taken
 from bridge.patterns.conditions import Condition, distance
-from bridge.patterns.evaluate import python as compiling
-from bridge.patterns.evaluate.vector import Column, columns_of, truth, vector
+from bridge.patterns.evaluate.compiled import compiled_conditions
+from bridge.patterns.evaluate.vector import Column, columns_of, is_true, vector
 from bridge.patterns.rows import arrow_columns
 from bridge.patterns.task import Task
 from bridge.patterns.values import CURRENT, Value
@@ -42,14 +42,16 @@ def find(task: Task) -> Found:
 def _compiled(task: Task) -> Found | None:
     if len(task.letters) < compiled.WORTH_AGAIN or not compiled.can(task.program, task.skip):
         return None
-    asked = compiling.asked(task)
-    if asked is None or not compiled.pays(asked.text, len(task.letters)):
+    conditions = compiled_conditions(task)
+    if conditions is None or not compiled.pays(conditions.text, len(task.letters)):
         return None
-    columns = compiling.columns(task, asked)
+    columns = conditions.columns(task)
     if columns is None:
         return None
     limits = None if task.within is None else compiled.deadlines(task.times, task.ends, task.within)
-    return compiled.scan_compiled(task.program, asked.text, columns, task.letters, task.ends, task.skip, limits=limits)
+    return compiled.scan_compiled(
+        task.program, conditions.text, columns, task.letters, task.ends, task.skip, limits=limits
+    )
 
 
 def limits(task: Task) -> Ints | None:
@@ -142,7 +144,7 @@ class Rest:
             if name not in read:
                 read[name] = column.of(rows) if sure and sure[number] else column.at(rows)
             env[f"_v{number}"] = read[name]
-        found = truth(self._compute(env))
+        found = is_true(self._compute(env))
         return found if found.shape == (count,) else np.broadcast_to(found, (count,))
 
     def _by_database(self, places: Sequence[Ints], count: int) -> Bools:

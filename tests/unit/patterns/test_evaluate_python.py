@@ -7,8 +7,7 @@ import itertools
 import pytest
 from sqlglot import parse_one
 
-from bridge.patterns.evaluate.python import truth
-from bridge.patterns.evaluate.vector import HELPERS, scalar
+from bridge.patterns.evaluate.python import HELPERS, scalar, truth
 
 CONDITIONS = [
     "_v0 < COALESCE(_v1, _v2)",

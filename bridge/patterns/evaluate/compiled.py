@@ -1,0 +1,88 @@
+"""Conditions as the text that `nfa.arrays.compiled` compiles: comparisons of numbers of the row at hand and the first row."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from bridge.patterns.conditions import Condition, distance
+from bridge.patterns.evaluate.printer import UnknownOperator, print_expression
+from bridge.patterns.evaluate.python import Code, PythonPrinter
+from bridge.patterns.evaluate.vector import columns_of
+from bridge.patterns.task import Task
+from bridge.patterns.values import CURRENT, Value
+from bridge.query.row_pattern import RowPattern
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledConditions:
+    """The text, and the row expressions that it reads as `columns[n]`."""
+
+    text: str
+    reads: tuple[exp.Expr, ...]
+
+    def columns(self, task: Task) -> tuple[NDArray[Any], ...] | None:
+        """The values that it reads; None where one is not a number, or NULL."""
+        found = columns_of(task.rows.columns(list(self.reads)))
+        if found is None or any(column.kind != "number" or column.nulls is not None for column in found):
+            return None
+        return tuple(column.values for column in found)
+
+
+def compiled_conditions(task: Task) -> CompiledConditions | None:
+    """The text of all that conditions read beside the row; None where it cannot be compiled."""
+    reads: list[exp.Expr] = []
+    try:
+        lines = [
+            line
+            for place, condition in enumerate(task.conditions)
+            for line in _lines(place, condition, task.clause, reads)
+        ]
+    except UnknownOperator:
+        return None
+    return CompiledConditions("\n".join(lines), tuple(reads))
+
+
+class _NumbaPrinter(PythonPrinter):
+    """Plain Python over numbers that are never NULL: what needs a helper is refused."""
+
+    def leaf(self, source: str, plain: str | None = None, nulls: tuple[str, ...] = ()) -> Code:
+        if plain is None:
+            raise UnknownOperator
+        return Code(plain, f"({plain})", f"(not ({plain}))", plain)
+
+    def text(self, value: str) -> Code:
+        raise UnknownOperator
+
+    def boolean(self, value: bool) -> Code:
+        raise UnknownOperator
+
+    def is_null(self, operand: Code) -> Code:
+        raise UnknownOperator
+
+
+def _lines(place: int, condition: Condition, clause: RowPattern, reads: list[exp.Expr]) -> Iterator[str]:
+    """What takes the bit of a symbol from `letter` where its condition does not hold."""
+    if condition.rest is None:
+        return
+    holds = print_expression(condition.rest.expression, _NumbaPrinter()).true
+    yield f"if letter & {1 << place}:"
+    for number, atom in enumerate(condition.rest.atoms):
+        yield f"    _v{number} = {_value(atom, clause, reads)}"
+    yield f"    if not {holds}: letter &= ~{1 << place}"
+
+
+def _value(atom: object, clause: RowPattern, reads: list[exp.Expr]) -> str:
+    """A value of the row at hand or of the first row."""
+    if not isinstance(atom, Value):
+        raise UnknownOperator
+    index = "row" if atom.place == CURRENT else "start" if distance(atom.place, clause) == 0 else None
+    if index is None:
+        raise UnknownOperator
+    if atom.row not in reads:
+        reads.append(atom.row)
+    return f"columns[{reads.index(atom.row)}][{index}]"

@@ -82,7 +82,7 @@ def row_patterns(
     if not workloads:
         raise click.BadParameter(f"use one of {', '.join(each.name for each in WORKLOADS)}", param_hint="--only")
     runs = 3 if quick else runs
-    with progress_line(patterns.DifferenceError, RefusedError):
+    with progress_line(patterns.WrongRowsError, RefusedError):
         found = list(compare(workloads, installed(peers, flink, esper_jars), quick, runs, show_progress))
     click.echo(comparisons_markdown(found, runs))
     if path is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-class DifferenceError(Exception):
+class WrongRowsError(Exception):
     """A system does not give the expected rows."""
 
 
@@ -75,7 +75,7 @@ def _compare(workload: PatternWorkload, system: PatternSystem, rows: int, runs: 
             return Comparison(workload.name, workload.what, system.name, rows, refused=str(error))
         expected = system.expected(workload)(connection)
         if wrong := difference(connection, expected, timed.result):
-            raise DifferenceError(f"{workload.name}, {system.name}, {rows:,} rows: {wrong}")
+            raise WrongRowsError(f"{workload.name}, {system.name}, {rows:,} rows: {wrong}")
     return Comparison(
         workload.name,
         workload.what,

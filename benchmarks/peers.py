@@ -18,16 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import bridge
 from benchmarks.row_patterns import Expected, PatternWorkload, Translation
+from bridge.bench.systems import RefusedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TIMEOUT = 180
 """The seconds per run, on average, after which a peer is stopped."""
-
-
-class RefusedError(Exception):
-    """A system does not run a workload; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -132,7 +132,7 @@ def replay(
     >>> replay({"trades": trades}, {"high": "SELECT price FROM trades WHERE price > 10"})["high"].to_pylist()
     [{'ts': 2, 'price': 11.0}]
     """
-    from bridge.history.script import Script, refuse_unnamed
+    from bridge.history.script import ReplayScript, refuse_unnamed
 
     options = {
         "timestamp": timestamp, "schemas": schemas, "relations": relations, "stores": stores, "database": database, "end": end,
@@ -141,7 +141,7 @@ def replay(
         from bridge.spark import replay as replay_on_spark
 
         directory = None if out is None else os.fspath(out)
-        script = Script.of(queries, language=language)
+        script = ReplayScript.of(queries, language=language)
         return replay_on_spark(source, script, out=directory, into=into, spark=spark, pieces=pieces, run=run, **options)
     if engine != "local":
         raise BridgeError(f"unknown engine {engine!r}; use 'local' or 'spark'")
@@ -152,7 +152,7 @@ def replay(
     refuse_unnamed(source)
     from bridge.history.replay import replay as replay_here
 
-    return replay_here(source, Script.of(queries, language=language), out=out, into=into, **options)
+    return replay_here(source, ReplayScript.of(queries, language=language), out=out, into=into, **options)
 
 
 def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> dict[str, Any]:

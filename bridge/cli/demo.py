@@ -90,9 +90,9 @@ def demo(seed: int, events: int, speed: float, db: str) -> None:
 
 def show(seed: int, trades: int, speed: float, database: str) -> None:
     """Runs the queries over `trades` trades. Prints each result on arrival, then the number of results per query."""
-    from bridge.history.script import Script
+    from bridge.history.script import ReplayScript
 
-    script = Script.of(SCRIPT)
+    script = ReplayScript.of(SCRIPT)
     write, counts = _writer(), dict.fromkeys(script.queries, 0)
     with bridge.connect(database) as cep:
         script.install(cep, {})

@@ -13,7 +13,7 @@ from bridge.cli.errors import exit_on_error
 from bridge.errors import QueryError, SourceError
 
 if TYPE_CHECKING:
-    from bridge.history.script import Script
+    from bridge.history.script import ReplayScript
     from nfa.graph import Graph
 
 EXAMPLE = "cepbridge explain queries.sql --db sqlite:// --graph patterns.svg"
@@ -39,14 +39,16 @@ def explain(
     be in the database. If it reads a stream that QUERIES or --schema declares, it is a continuous query.
     """
     with exit_on_error():
-        from bridge.history.script import Script
+        from bridge.history.script import ReplayScript
         from bridge.query.notation import notation
 
         language = options.language_of(queries, language)
         text, asked = options.text_of(queries), list[str]()
         if language == "sql":
             text, asked = _with_question(queries, options.text_of(schema) if schema else "")
-        script = Script({}, {}) if asked and not _says_something(text) else options.script_of(queries, text, language)
+        script = (
+            ReplayScript({}, {}) if asked and not _says_something(text) else options.script_of(queries, text, language)
+        )
         if schema is not None:
             script.streams.update(options.script_of(schema).streams)
         with bridge.connect(db) as cep:
@@ -100,7 +102,7 @@ def _blank(text: str) -> str:
     return "".join("\n" if letter == "\n" else " " for letter in text)
 
 
-def _draw(cep: bridge.Bridge, names: list[str], path: str, script: Script) -> None:
+def _draw(cep: bridge.Bridge, names: list[str], path: str, script: ReplayScript) -> None:
     """The graph of a script of CPL, or the patterns of all queries."""
     from bridge.query.drawing import drawing_of
 

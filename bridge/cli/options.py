@@ -12,7 +12,7 @@ import bridge
 from bridge.errors import SourceError
 
 if TYPE_CHECKING:
-    from bridge.history.script import Script
+    from bridge.history.script import ReplayScript
 
 LANGUAGES = ("sql", "epl", "cpl")
 FORMATS = ("ndjson", "csv", "parquet")
@@ -53,11 +53,11 @@ def epilog(example: str, page: str) -> str:
     return f"\b\nExample:\n  {example}\n\n\b\nDocumentation:\n  {page} in the source repository of cep-bridge"
 
 
-def script_of(path: str, text: str | None = None, language: str | None = None) -> Script:
+def script_of(path: str, text: str | None = None, language: str | None = None) -> ReplayScript:
     """The script in a file, or in `text` if the file was read already; a single SELECT is named after the file."""
-    from bridge.history.script import Script
+    from bridge.history.script import ReplayScript
 
-    return Script.of(text_of(path) if text is None else text, Path(path).stem, language_of(path, language))
+    return ReplayScript.of(text_of(path) if text is None else text, Path(path).stem, language_of(path, language))
 
 
 def language_of(path: str, option: str | None) -> str:
@@ -76,7 +76,7 @@ def text_of(path: str) -> str:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def events_by_stream(options: tuple[str, ...], script: Script, cep: bridge.Bridge) -> dict[str, str]:
+def events_by_stream(options: tuple[str, ...], script: ReplayScript, cep: bridge.Bridge) -> dict[str, str]:
     """The path of each stream's events, from the options --events."""
     paths: dict[str, str] = {}
     for option in options:
@@ -94,7 +94,7 @@ def events_by_stream(options: tuple[str, ...], script: Script, cep: bridge.Bridg
     return paths
 
 
-def _only_stream(path: str, script: Script, cep: bridge.Bridge) -> str:
+def _only_stream(path: str, script: ReplayScript, cep: bridge.Bridge) -> str:
     declared = {name.lower() for name in script.declared}
     streams = [name for name in script.reads if name.lower() in declared or cep.database.relation(name) is None]
     if len(streams) != 1:

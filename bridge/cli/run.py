@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bridge.history.results import ResultTables
     from bridge.history.slices import Workers
     from bridge.sources.rejects import Rejects
-    from bridge.sources.source import Source
+    from bridge.sources.source import EventSource
 
 EVENTS_HELP = """The events of a stream. FILE is CSV, NDJSON or Parquet, or gz-compressed CSV or NDJSON; a pattern such as
 'logs/*.csv'; or - for standard input. STREAM= may be left out if the queries read one stream only. Repeatable."""
@@ -76,7 +76,7 @@ def run(
             is_separate = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
             with _results(out, out_format) as results:
                 workers = install_queries(script, cep, sources, results, relations if is_separate else None)
-                _Run(cep, sources, results, _rejects(on_error, out, paths), workers).go(end)
+                _EventRun(cep, sources, results, _rejects(on_error, out, paths), workers).go(end)
 
 
 def _rejects(on_error: str, out: Path | None, paths: dict[str, str]) -> Rejects | None:
@@ -101,13 +101,13 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-class _Run:
+class _EventRun:
     """One run: pushes the events of all sources, shows its progress, and prints a summary."""
 
     def __init__(
         self,
         cep: bridge.Bridge,
-        sources: dict[str, Source],
+        sources: dict[str, EventSource],
         results: ResultTables,
         rejects: Rejects | None,
         workers: Workers | None,
@@ -144,7 +144,7 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _progress(run: _Run) -> Iterator[Callable[[int], None]]:
+def _progress(run: _EventRun) -> Iterator[Callable[[int], None]]:
     """A function that is called with the number of events so far.
 
     It draws a bar if standard error is a terminal that does not show the results, too.

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from bridge.history.results import quantity
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 
 
-def explain_on_spark(source: Mapping[str, Any], script: Script, **arguments: Any) -> None:
+def explain_on_spark(source: Mapping[str, Any], script: ReplayScript, **arguments: Any) -> None:
     """Prints how each query would be computed. `arguments` are those of `bridge.spark.piecewise.Replay`."""
     from bridge.spark.piecewise import Replay
 
@@ -21,7 +21,9 @@ def explain_on_spark(source: Mapping[str, Any], script: Script, **arguments: Any
         click.echo(replay.explain(name))
 
 
-def replay_on_spark(source: Mapping[str, Any], script: Script, out: str, run: str | None, **arguments: Any) -> None:
+def replay_on_spark(
+    source: Mapping[str, Any], script: ReplayScript, out: str, run: str | None, **arguments: Any
+) -> None:
     """Writes the results of all queries into the directory `out`. `arguments` are those of `bridge.spark.piecewise.Replay`."""
     from bridge.spark.parquet import write
     from bridge.spark.piecewise import Replay

@@ -15,7 +15,7 @@ from bridge.engine.session import session_of
 from bridge.errors import BridgeError, SourceError
 from bridge.history.script import (
     HasSchema,
-    Script,
+    ReplayScript,
     inferred_schemas,
     refuse_unknown,
     schema_for,
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from bridge.history.slices import Workers
     from bridge.sources.merge import Chunk
     from bridge.sources.rejects import Rejects
-    from bridge.sources.source import Source
+    from bridge.sources.source import EventSource
 
 
 def replay(
     source: Any,
-    script: Script,
+    script: ReplayScript,
     *,
     database: Any,
     timestamp: str | Mapping[str, str] | None,
@@ -73,7 +73,7 @@ def replay(
     return results.tables
 
 
-def _push(cep: Bridge, script: Script, source: Any, results: ResultTables, end: int | None, final: bool) -> None:
+def _push(cep: Bridge, script: ReplayScript, source: Any, results: ResultTables, end: int | None, final: bool) -> None:
     """Pushes one iterable of (stream, payload, timestamp)."""
     refuse_unknown(script, cep, ())
     script.install(cep, {})
@@ -84,7 +84,7 @@ def _push(cep: Bridge, script: Script, source: Any, results: ResultTables, end: 
 
 
 def install_queries(
-    script: Script,
+    script: ReplayScript,
     cep: Bridge,
     sources: Mapping[str, HasSchema],
     results: ResultTables,
@@ -107,12 +107,12 @@ def install_queries(
 
 
 def open_sources(
-    script: Script,
+    script: ReplayScript,
     sources: Mapping[str, Any],
     timestamp: str | Mapping[str, str] | None = None,
     format: str | None = None,
     note: Callable[[str], None] = lambda text: None,
-) -> dict[str, Source]:
+) -> dict[str, EventSource]:
     """Opens the source of each stream. Raises UnknownName for a stream that no query reads."""
     from bridge.sources.source import open_source
 
@@ -124,7 +124,7 @@ def open_sources(
 
 def feed(
     cep: Bridge,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, EventSource],
     end: int | None = None,
     rejects: Rejects | None = None,
     progress: Callable[[int], None] = lambda events: None,

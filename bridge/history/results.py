@@ -123,7 +123,7 @@ class ResultFiles(ResultTables):
     def __init__(self, directory: Path, format: str) -> None:
         super().__init__()
         self._directory, self._format = directory, format
-        self._writers: dict[str, _Writer] = {}
+        self._writers: dict[str, _FileWriter] = {}
         self._closed = False
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ class ParquetTables(Mapping[str, pa.Table]):
         return f"Files({', '.join(f'{name}={path}' for name, path in self._paths.items())})"
 
 
-class _Writer:
+class _FileWriter:
     """A file of results, in the types of the first results."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -213,7 +213,7 @@ class _Writer:
     def end(self) -> None: ...
 
 
-class _Parquet(_Writer):
+class _Parquet(_FileWriter):
     def open(self) -> None:
         others = [name for name in self.schema.names if name != TIME]
         steps = {TIME: "DELTA_BINARY_PACKED"}  # a third of the time of a dictionary, and almost no space
@@ -231,7 +231,7 @@ class _Parquet(_Writer):
         self._file.close()
 
 
-class _Csv(_Writer):
+class _Csv(_FileWriter):
     def open(self) -> None:
         kinds = [pa.string() if pa.types.is_null(kind) else kind for kind in self.schema.types]
         self.schema = pa.schema(list(zip(self.schema.names, kinds, strict=True)))
@@ -247,7 +247,7 @@ class _Csv(_Writer):
         self._under.close()
 
 
-class _Ndjson(_Writer):
+class _Ndjson(_FileWriter):
     def open(self) -> None:
         self._file: IO[str] = self.path.open("w", encoding="utf-8")
 
@@ -259,7 +259,7 @@ class _Ndjson(_Writer):
         self._file.close()
 
 
-_WRITERS: dict[str, type[_Writer]] = {"parquet": _Parquet, "csv": _Csv, "ndjson": _Ndjson}
+_WRITERS: dict[str, type[_FileWriter]] = {"parquet": _Parquet, "csv": _Csv, "ndjson": _Ndjson}
 
 
 class FileSink:
@@ -269,7 +269,7 @@ class FileSink:
         self._path, self._format = Path(path), Path(path).suffix.removeprefix(".").lower()
         if self._format not in FORMATS:
             raise SourceError(f"the name of a file of results ends in .csv, .ndjson or .parquet, unlike {path!r}")
-        self._writer: _Writer | None = None
+        self._writer: _FileWriter | None = None
         self._has_written = self._closed = False
 
     def __call__(self, table: pa.Table) -> None:

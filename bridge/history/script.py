@@ -21,10 +21,10 @@ from windows.schema import Schema, TypeMismatch
 
 
 @dataclasses.dataclass
-class Script:
+class ReplayScript:
     """Streams, queries and tables in the order of a script or a mapping. Each query has its text, for places in errors.
 
-    >>> script = Script.of("CREATE STREAM s (a INTEGER); SELECT a FROM s", "high")
+    >>> script = ReplayScript.of("CREATE STREAM s (a INTEGER); SELECT a FROM s", "high")
     >>> list(script.queries), script.reads
     (['high'], ['s'])
     """
@@ -39,8 +39,8 @@ class Script:
     """The language of the texts."""
 
     @classmethod
-    def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> Script:
-        """Reads a script, or a mapping of names to texts or query objects. A Script is returned unchanged.
+    def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> ReplayScript:
+        """Reads a script, or a mapping of names to texts or query objects. A ReplayScript is returned unchanged.
 
         `unnamed`: the name of a query without one. `language`: that of the texts, "sql", "epl" or "cpl". Raises QueryError.
         """
@@ -107,7 +107,7 @@ def refuse_unnamed(source: Any) -> None:
 
 
 def refuse_unknown(
-    script: Script, cep: Bridge, sources: Iterable[str], way_out: str = "as relations={{{!r}: table}}"
+    script: ReplayScript, cep: Bridge, sources: Iterable[str], way_out: str = "as relations={{{!r}: table}}"
 ) -> None:
     """Raises QueryError for a name that a query reads and that is neither a stream nor a table.
 
@@ -126,7 +126,7 @@ def refuse_unknown(
 
 
 def sources_of(
-    script: Script, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
+    script: ReplayScript, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
 ) -> Iterator[tuple[str, Any, Schema | None, str | None]]:
     """For each stream: its name in the script, its source, the declared schema, and the timestamp column."""
     for name, source in sources.items():
@@ -142,13 +142,13 @@ class HasSchema(Protocol):
     def schema(self) -> Schema: ...
 
 
-def inferred_schemas(script: Script, sources: Mapping[str, HasSchema]) -> dict[str, Schema]:
+def inferred_schemas(script: ReplayScript, sources: Mapping[str, HasSchema]) -> dict[str, Schema]:
     """The schemas of the sources whose streams the script does not declare."""
     declared = {name.lower() for name in script.declared}
     return {name: source.schema for name, source in sources.items() if name.lower() not in declared}
 
 
-def stream_name(name: str, script: Script) -> str:
+def stream_name(name: str, script: ReplayScript) -> str:
     """The name of a stream as the script writes it. Raises UnknownName if no query reads it."""
     found = next((read for read in script.reads if read.lower() == name.lower()), None)
     if found is None:
@@ -168,8 +168,8 @@ def _parser(language: str) -> Callable[[str], Sequence[Statement | CreateTable]]
     raise QueryError(f"unknown language {language!r}; use 'sql', 'epl' or 'cpl'")
 
 
-def _script_of_text(text: str, unnamed: str, read: Callable[[str], Sequence[Statement | CreateTable]]) -> Script:
-    script = Script({}, {})
+def _script_of_text(text: str, unnamed: str, read: Callable[[str], Sequence[Statement | CreateTable]]) -> ReplayScript:
+    script = ReplayScript({}, {})
     for statement in read(text):
         if isinstance(statement, CreateStream):
             _refuse_duplicate(statement.name, script)
@@ -183,10 +183,10 @@ def _script_of_text(text: str, unnamed: str, read: Callable[[str], Sequence[Stat
     return script
 
 
-def _script_of_cpl(texts: Iterable[str]) -> Script:
+def _script_of_cpl(texts: Iterable[str]) -> ReplayScript:
     from bridge.frontends.cpl.script import parse as parse_cpl
 
-    script = Script({}, {})
+    script = ReplayScript({}, {})
     for text in texts:
         found = parse_cpl(text)
         script.graphs.append(found)
@@ -199,15 +199,15 @@ def _script_of_cpl(texts: Iterable[str]) -> Script:
     return script
 
 
-def _refuse_duplicate(name: str, script: Script) -> None:
+def _refuse_duplicate(name: str, script: ReplayScript) -> None:
     if name.lower() in {known.lower() for known in (*script.streams, *script.queries)}:
         raise QueryError(f"{name!r} is created twice")
 
 
-def _script_of_mapping(source: Any, language: str) -> Script:
+def _script_of_mapping(source: Any, language: str) -> ReplayScript:
     if not isinstance(source, Mapping):
         raise QueryError(f"queries are a script or a mapping of names to queries, not {type(source).__name__}")
-    script = Script({}, {})
+    script = ReplayScript({}, {})
     for name, definition in source.items():
         if isinstance(definition, str) and language == "sql":
             script.queries[name] = (parse(definition), definition)

@@ -28,7 +28,7 @@ from windows.databases import open_database
 from windows.schema import Schema
 
 if TYPE_CHECKING:
-    from bridge.history.script import Script
+    from bridge.history.script import ReplayScript
 
 EVENTS = 400_000
 """A slice ends when it has this many events, or `BYTES` of them."""
@@ -59,7 +59,7 @@ class Slice(NamedTuple):
         return 2 * sum(map(row_count, self.before)) > sum(map(row_count, self.events))
 
 
-def script_look_back(cep: Bridge, script: Script) -> int | None:
+def script_look_back(cep: Bridge, script: ReplayScript) -> int | None:
     """How far back the results of all queries look, in milliseconds; None is without bound, or if a query writes."""
     if script.tables or script.graphs or not script.queries:
         return None
@@ -73,7 +73,7 @@ def script_look_back(cep: Bridge, script: Script) -> int | None:
 
 def workers_for(
     cep: Bridge,
-    script: Script,
+    script: ReplayScript,
     inferred: Mapping[str, Schema],
     relations: Mapping[str, Any],
     take: Callable[[str, pa.Table], None],

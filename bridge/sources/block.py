@@ -26,7 +26,7 @@ class Fault:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class FittingRows:
     """`table`: the rows of a block that fit. `numbers`: their numbers in the block. `faults`: why the others do not."""
 
     table: pa.Table
@@ -82,7 +82,7 @@ class Block(abc.ABC):
         article = "an" if conversion.type[0] in "AEIOU" else "a"
         return Fault(self.column_name(conversion.column), f"{value} is not {article} {conversion.type}{detail}")
 
-    def rows(self, until_fault: bool) -> Rows:
+    def rows(self, until_fault: bool) -> FittingRows:
         """The rows that fit, converted to `ts` and the attributes; with `until_fault` only those before the first fault."""
         count = self.size + len(self.malformed)
         numbers, faults = np.delete(np.arange(count), list(self.malformed)), dict(self.malformed)
@@ -99,7 +99,7 @@ class Block(abc.ABC):
         for _, _, unfit in columns:
             fits[unfit] = False
         arrays = {name: _filter(values, np.delete(fits, unfit)) for name, values, unfit in columns}
-        return Rows(pa.table(arrays), numbers[fits], faults)
+        return FittingRows(pa.table(arrays), numbers[fits], faults)
 
 
 def _convert(block: Block, conversion: Conversion, count: int, until_fault: bool) -> tuple[Array, dict[int, Exception]]:

@@ -30,7 +30,7 @@ _BOOLEANS = pa.array([None, "true", "True", "TRUE", "1", "false", "False", "FALS
 _CONVERT: dict[str, Any] = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
 
 
-class Reader(TextReader):
+class CsvReader(TextReader):
     """A CSV file with its header. `columns` has the type that pyarrow infers for each column from the first block.
 
     `nulls` are words for NULL in columns that are not text.
@@ -104,7 +104,7 @@ class Reader(TextReader):
 class CsvBlock(Block):
     """Complete rows of a CSV file. They are `regular` if all quotes enclose fields."""
 
-    def __init__(self, reader: Reader, layout: Layout, data: bytes, line: int, regular: bool) -> None:
+    def __init__(self, reader: CsvReader, layout: Layout, data: bytes, line: int, regular: bool) -> None:
         self.reader, self.layout, self._data, self._line = reader, layout, data, line
         self._regular = regular and b"\0" not in data
         self._types: dict[str, Any] = {}

@@ -33,7 +33,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)?")
 
 
-class Reader(TextReader):
+class NdjsonReader(TextReader):
     """An NDJSON file. `columns` has the keys of the first block with the types of their values."""
 
     def __init__(self, source: Bytes) -> None:

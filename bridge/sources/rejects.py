@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.errors import SourceError
-from bridge.sources.block import Block, Fault, Rows
+from bridge.sources.block import Block, Fault, FittingRows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Checker:
                 raise SourceError(str(reject))
             self.rejects.add(self.stream, reject)
 
-    def _in_order(self, block: Block, rows: Rows) -> Rows:
+    def _in_order(self, block: Block, rows: FittingRows) -> FittingRows:
         """The rows that are not older than a row before them, with the older ones as faults."""
         times = rows.table.column(0).to_numpy()
         if not len(times):
@@ -106,9 +106,9 @@ class Checker:
             reason = f"time does not go back: {times[row]} is before {newest[row]}, the newest time of this stream"
             faults[int(rows.numbers[row])] = Fault(place, reason)
         if self.rejects is None:
-            return Rows(rows.table.slice(0, int(late[0])), rows.numbers[: late[0]], faults)
+            return FittingRows(rows.table.slice(0, int(late[0])), rows.numbers[: late[0]], faults)
         in_order = np.delete(np.arange(len(times)), late)
-        return Rows(rows.table.take(in_order), rows.numbers[in_order], faults)
+        return FittingRows(rows.table.take(in_order), rows.numbers[in_order], faults)
 
 
 def reject_of(block: Block, number: int, fault: Fault) -> Reject:

@@ -29,7 +29,7 @@ _ENDINGS = {
 }  # fmt: skip
 
 
-class Reader(Protocol):
+class FileReader(Protocol):
     """A file or table: its columns with their types, and its rows in blocks.
 
     `typed`: the types are the file's own. `fraction`: the part that has been read, from 0 to 1; None if unknown. `waits`:
@@ -51,14 +51,14 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
-class Source:
+class EventSource:
     """The events of one stream, from one or several files or tables, which are opened one after the other.
 
     `schema` is declared, or inferred from the first of them.
     """
 
     def __init__(
-        self, stream: str, readers: Iterator[Reader], schema: Schema | None, timestamp: str | None, note: Note
+        self, stream: str, readers: Iterator[FileReader], schema: Schema | None, timestamp: str | None, note: Note
     ) -> None:
         self.stream = stream
         self._readers = readers
@@ -120,7 +120,7 @@ def open_source(
     timestamp: str | None = None,
     format: str | None = None,
     note: Note = lambda text: None,
-) -> Source:
+) -> EventSource:
     """Opens the events of one stream: a path (also a pattern such as `logs/*.csv`, or `-`), an Arrow table, a frame,
     or (payload, timestamp) pairs. `note` takes messages about guesses.
 
@@ -132,9 +132,9 @@ def open_source(
     """
     if isinstance(source, (str, os.PathLike)):
         readers = (open_file(path, format) for path in paths_of(os.fspath(source)))
-        return Source(stream, readers, schema, timestamp, note)
+        return EventSource(stream, readers, schema, timestamp, note)
     if (tables := as_arrow(source)) is not None:
-        return Source(stream, iter([TableReader(stream, tables)]), schema, timestamp, note)
+        return EventSource(stream, iter([TableReader(stream, tables)]), schema, timestamp, note)
     try:
         pairs = iter(source)
     except TypeError:
@@ -143,7 +143,7 @@ def open_source(
             f"not {type(source).__name__}"
         ) from None
     reader = PairsReader(stream, pairs, schema)
-    return Source(stream, iter([reader]), reader.schema, "ts", note)
+    return EventSource(stream, iter([reader]), reader.schema, "ts", note)
 
 
 def paths_of(path: str) -> list[str]:
@@ -165,8 +165,8 @@ def ending_of(path: str) -> str | None:
     return _ENDINGS.get(Path(path.removesuffix(".gz")).suffix.lower())
 
 
-def open_file(path: str, format: str | None = None, nulls: Sequence[str] = ()) -> Reader:
-    """A reader of one file, by `format`, by its ending, or by its first bytes; for `nulls` see `csv.Reader`."""
+def open_file(path: str, format: str | None = None, nulls: Sequence[str] = ()) -> FileReader:
+    """A reader of one file, by `format`, by its ending, or by its first bytes; for `nulls` see `csv.CsvReader`."""
     if Path(path).is_dir():
         raise SourceError(f"{path} is a directory: name its files, such as '{path}/*.parquet'")
     format = format or ending_of(path) if path != "-" else format
@@ -180,8 +180,8 @@ def open_file(path: str, format: str | None = None, nulls: Sequence[str] = ()) -
         source.close()
         return open_file(path, "parquet")
     if (format or ("ndjson" if first[:1] in (b"{", b"[", b"") else "csv")) == "ndjson":
-        return ndjson.Reader(source)
-    return csv.Reader(source, nulls)
+        return ndjson.NdjsonReader(source)
+    return csv.CsvReader(source, nulls)
 
 
 def _slices(table: pa.Table) -> Iterator[pa.Table]:

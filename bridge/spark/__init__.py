@@ -33,14 +33,14 @@ def replay(
 
     The script's writes are carried out before the results are returned, once per name of a `run`.
     """
-    from bridge.history.script import Script
+    from bridge.history.script import ReplayScript
     from bridge.spark.continuation import go_live
     from bridge.spark.parquet import read, write
     from bridge.spark.piecewise import Replay, frames
     from bridge.spark.write_back import write as write_back
     from bridge.spark.writes import refuse, refuse_tables, run_name
 
-    script = Script.of(queries)
+    script = ReplayScript.of(queries)
     refuse_tables(script, ": engine='local'")
     if into is not None:
         refuse(script, "which does not go with into= on Spark: use engine='local'")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bridge.errors import SourceError
-from bridge.history.script import Script, sources_of
+from bridge.history.script import ReplayScript, sources_of
 from bridge.sources.arrow import EARLIEST, as_arrow
 from bridge.sources.layout import Layout, layout_of
 from bridge.sources.source import ending_of, open_source, paths_of
@@ -49,7 +49,7 @@ class Events:
 
 
 def open_events(
-    spark: SparkSession, script: Script, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
+    spark: SparkSession, script: ReplayScript, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
 ) -> list[Events]:
     """The events of each stream, in the order of the mapping. Only what gives the columns is read."""
     return [_open(spark, *described) for described in sources_of(script, sources, timestamp)]

@@ -12,7 +12,7 @@ from bridge.engine.connect import connect
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError
 from bridge.history.pieces import partitioning
-from bridge.history.script import Script, inferred_schemas, schema_for
+from bridge.history.script import ReplayScript, inferred_schemas, schema_for
 from bridge.query.nodes import Stream, walk
 from bridge.rewrite import write_requests
 from bridge.sources.arrow import milliseconds
@@ -53,7 +53,7 @@ class Job:
         open_end: bool = False,
     ) -> None:
         _refuse_sources(source)
-        self.script = Script.of(queries)
+        self.script = ReplayScript.of(queries)
         self.script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
         self.spark = session(spark)
         self.end = None if end is None else milliseconds(end)

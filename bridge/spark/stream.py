@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from bridge.errors import BridgeError
 from bridge.history.pieces import key_description
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 from bridge.sources.arrow import EARLIEST
 from bridge.spark.columns import FILE_BITS, PIECE, PLACE, STREAM_BITS, TIME, spark_schema
 from bridge.spark.piecewise import Replay
@@ -46,7 +46,7 @@ def stream(
     **options: Any,
 ) -> dict[str, DataFrame]:
     """`bridge.stream`; see there for the arguments. `pieces`: the parts of the state; one for a query without a key."""
-    script = Script.of(queries, language=language)
+    script = ReplayScript.of(queries, language=language)
     refuse(script, "which a stream on Spark does not support")
     refuse_tables(script)
     replay = Replay(source, script, open_end=True, **options)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError, QueryError
 from bridge.history.pieces import Partitioning
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 from bridge.query.nodes import walk
 from bridge.query.scripts import ReadSQL, UpdateSQL
 from bridge.rewrite import write_requests
@@ -46,13 +46,13 @@ def run_name(name: str | None) -> str:
     return name or uuid.uuid4().hex
 
 
-def refuse(script: Script, why: str) -> None:
+def refuse(script: ReplayScript, why: str) -> None:
     """Raises BridgeError if a script reads or writes data stores. `why` ends the message."""
     if write_requests.touches(script.queries):
         raise BridgeError(f"the script reads or writes data stores, {why}")
 
 
-def refuse_tables(script: Script, way_out: str = "") -> None:
+def refuse_tables(script: ReplayScript, way_out: str = "") -> None:
     """Raises QueryError if statements of a script change tables or variables. `way_out` ends the message."""
     if script.tables:
         raise QueryError(
@@ -71,8 +71,8 @@ def check_stores(stores: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def with_own_tables(
-    script: Script, database: Any, relations: Collection[str], duckdb: Database
-) -> tuple[Script, dict[str, pa.Table]]:
+    script: ReplayScript, database: Any, relations: Collection[str], duckdb: Database
+) -> tuple[ReplayScript, dict[str, pa.Table]]:
     """The script with its SQL in DuckDB's dialect, and the tables of the bridge's database that it names.
 
     The names in `relations` are known already. `duckdb` is a database of the executors' dialect.
@@ -102,7 +102,7 @@ def _rows(name: str, home: Database) -> pa.Table | None:
     return pa.Table.from_arrays(arrays, names=schema.names)
 
 
-def stores_read(script: Script, stores: Mapping[str, str]) -> dict[str, str]:
+def stores_read(script: ReplayScript, stores: Mapping[str, str]) -> dict[str, str]:
     """The data stores that the queries of a script read."""
     nodes = (below for tree, _ in script.queries.values() for below in walk(tree))
     names = {node.store.lower() for node in nodes if isinstance(node, ReadSQL) and node.store is not None}
@@ -147,7 +147,7 @@ class ScriptWrites:
 NO_WRITES = ScriptWrites({}, False)
 
 
-def is_serial(script: Script, cep: Bridge) -> bool:
+def is_serial(script: ReplayScript, cep: Bridge) -> bool:
     """Whether events must be computed one after the other: a query reads what another writes, or counts its own changes."""
     trees = [session_of(cep).catalogue.query_entry(name).resolved.node for name in script.queries]
     updates = [node for tree in trees for node in walk(tree) if isinstance(node, UpdateSQL) and node.store is None]

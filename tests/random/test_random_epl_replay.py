@@ -10,7 +10,7 @@ import pytest
 
 import bridge
 from bridge.errors import QueryError
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 from tests.support import epl_histories
 from tests.support.epl_rows import Row
 from tests.support.generate import Case
@@ -34,7 +34,7 @@ def end_of(events: Events) -> int:
 
 def live(text: str, events: Events) -> Told:
     """What the statements tell of events pushed one by one."""
-    read = Script.of(text, language="epl")
+    read = ReplayScript.of(text, language="epl")
     told: Told = {name: [] for name in read.queries}
     with bridge.connect("sqlite://") as cep:
         read.install(cep, {})
@@ -48,7 +48,7 @@ def live(text: str, events: Events) -> Told:
 
 def source(text: str, events: Events) -> dict[str, Any]:
     """The tables that the script reads."""
-    reads = Script.of(text, language="epl").reads
+    reads = ReplayScript.of(text, language="epl").reads
     return {stream: table for stream, table in epl_histories.tables(events).items() if stream in reads}
 
 
@@ -65,7 +65,7 @@ def compared(text: str, events: Events, **options: Any) -> int:
 def pieces(seed: int) -> int:
     """In how many ways a statement was cut into pieces, each with the rows of the whole."""
     text, events = made(seed, 1, 24)
-    queries = {name: node for name, (node, _) in Script.of(text, language="epl").queries.items()}
+    queries = {name: node for name, (node, _) in ReplayScript.of(text, language="epl").queries.items()}
     schemas = dict.fromkeys(epl_histories.STREAMS, epl_histories.SCHEMA)
     history = History(Case(schemas, queries, tuple((stream, row[1:], row[0]) for stream, row in events)))
     whole, way = history.whole()["q0"], history.ways["q0"]

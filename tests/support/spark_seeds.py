@@ -14,7 +14,7 @@ import pyarrow as pa
 import bridge
 from bridge import query as q
 from bridge.errors import QueryError
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 from bridge.sources.relations import create_relation
 from tests.random.test_random_cpl import script_of
 from tests.support import epl_histories
@@ -37,7 +37,7 @@ class Asked:
     results look back, None being without bound.
     """
 
-    script: Script
+    script: ReplayScript
     schemas: Mapping[str, str]
     tables: Mapping[str, pa.Table]
     events: tuple[Event, ...]
@@ -84,7 +84,7 @@ def standing(cep: bridge.Bridge, tables: Iterable[str]) -> dict[str, list[str]]:
 
 def together(several: Iterable[Asked]) -> Asked:
     """All in one: names are apart already."""
-    script, found = Script({}, {}), list(several)
+    script, found = ReplayScript({}, {}), list(several)
     for one in found:
         script.streams.update(one.script.streams)
         script.queries.update(one.script.queries)
@@ -133,7 +133,7 @@ def _of_case(case: Case) -> Asked:
     order = list(history.schemas)
     events = sorted(history.case.events, key=lambda event: (event[2], order.index(event[0])))
     schemas = {name: case.schemas[name] for name in order}
-    script = Script.of(dict(case.queries))
+    script = ReplayScript.of(dict(case.queries))
     back = None if None in backs else max(back for back in backs if back is not None)
     return Asked(script, schemas, history.tables, tuple(events), history.relations, back=back)
 
@@ -171,7 +171,7 @@ def epl(seed: int) -> Asked:
     events = epl_histories.events(Random(f"spark/events/{seed // ALIKE}"), 24)
     one = epl_histories.asked(chance).numbered(seed)
     text = "; ".join([*epl_histories.DECLARED, *one.first, f"@name('q{seed}') {one.text}"])
-    script = Script.of(text, language="epl")
+    script = ReplayScript.of(text, language="epl")
     tables = {name: table for name, table in epl_histories.tables(events).items() if name in script.reads}
     return Asked(script, {}, tables, tuple((stream, row[1:], row[0]) for stream, row in events if stream in tables))
 
@@ -189,7 +189,7 @@ def cpl(seed: int) -> Asked:
     text = made.text if seed % 2 else made.text.replace("INSERT INTO t (", "INSERT INTO noted (")
     names = r"\b(s|t|noted|kept|one|below|add|put|cut|o\d+)\b"
     text = re.sub(names, rf"\g<0>x{seed}", text)
-    script = Script.of(text, language="cpl")
+    script = ReplayScript.of(text, language="cpl")
     events = tuple((f"sx{seed}", (k, v), ts) for k, v, ts in made.events)
     columns = list(zip(*((ts, k, v) for k, v, ts in made.events), strict=True))
     kinds = [pa.int64(), pa.string(), pa.int64()]

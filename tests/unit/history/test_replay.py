@@ -16,7 +16,7 @@ import pytest
 import bridge
 from bridge.cli.demo import SCRIPT, exchange
 from bridge.history.results import ResultTables
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 from tests.random.test_differential import prepare, same_rows
 from tests.support.generate import Case, random_case
 
@@ -31,7 +31,7 @@ def _pushed(
     """The results of pushing one event after the other."""
     results: dict[str, list[dict[str, Any]]] = {}
     with bridge.connect(database) as cep:
-        parsed = Script.of(script)
+        parsed = ReplayScript.of(script)
         parsed.install(cep, {})
         for name in parsed.queries:
             taken = results.setdefault(name, [])

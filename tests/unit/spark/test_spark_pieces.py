@@ -14,7 +14,7 @@ import bridge
 from bridge import query as q
 from bridge.engine.rows import arrow_table
 from bridge.history.pieces import Partitioning, partitioning
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 from bridge.sources.layout import layout_of
 from bridge.sources.relations import create_relation
 from bridge.spark.columns import EVENT_ID, FILE_BITS, ORDER, PIECE, PLACE, STREAM_BITS, TIME
@@ -55,7 +55,7 @@ class History:
     """A case's events as the tables of its streams, and ways to go through them."""
 
     def __init__(self, case: Case) -> None:
-        read = {name.lower() for name in Script.of(dict(case.queries)).reads}
+        read = {name.lower() for name in ReplayScript.of(dict(case.queries)).reads}
         self.schemas = {name: Schema.of(schema) for name, schema in case.schemas.items() if name.lower() in read}
         self.case = case = dataclasses.replace(case, events=tuple(e for e in case.events if e[0] in self.schemas))
         self.tables = {name: self._table(name) for name in self.schemas}

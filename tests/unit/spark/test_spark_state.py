@@ -15,7 +15,7 @@ import pytest
 import bridge
 from bridge.engine.session import session_of
 from bridge.errors import BridgeError
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 from bridge.sources.arrow import EARLIEST
 from bridge.sources.relations import create_relation
 from bridge.spark.columns import PIECE, PLACE, STREAM_BITS, TIME
@@ -100,7 +100,7 @@ def test_what_an_operator_knows_goes_on(name: str) -> None:
     """A few events a step, so that all that is remembered has gone through the state."""
     text = {**EPL, **SQL, **WINDOWS}[name]
     source = text if name in WINDOWS else {"q": text}
-    script = Script.of(source, language="sql" if name in SQL else "epl")
+    script = ReplayScript.of(source, language="sql" if name in SQL else "epl")
     rng, ts, events = Random(name), 0, []
     for _ in range(24):
         ts += rng.choice([0, 1, 3, 12])

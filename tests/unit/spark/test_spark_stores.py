@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import bridge
-from bridge.history.script import Script
+from bridge.history.script import ReplayScript
 from bridge.query.nodes import Stream
 from bridge.query.scripts import UpdateSQL
 from bridge.rewrite.write_requests import counts_by_itself
@@ -169,7 +169,7 @@ def test_a_data_store_in_memory_is_refused(spark: Any) -> None:
 
 
 def test_a_stream_of_spark_writes_nothing(spark: Any) -> None:
-    queries = Script.of(SCRIPT, language="cpl")
+    queries = ReplayScript.of(SCRIPT, language="cpl")
     with pytest.raises(bridge.BridgeError, match="which a stream on Spark does not support"):
         bridge.stream({"s": spark.createDataFrame([(1,)], "ts long")}, queries, spark=spark)
 

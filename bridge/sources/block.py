@@ -64,7 +64,7 @@ class Block(abc.ABC):
 
     @abc.abstractmethod
     def raw(self, number: int) -> str:
-        """A row as it is in the file."""
+        """The text of a row in the file."""
 
     @abc.abstractmethod
     def text(self, number: int, column: str) -> str:

@@ -17,7 +17,7 @@ from bridge.sources.block import Block, Fault, FittingRows
 
 @dataclasses.dataclass(frozen=True)
 class Reject:
-    """A rejected row: its file, line and place, the reason, and the row as it is in the file; `unit` is what `line` counts.
+    """A rejected row: its file, line and place, the reason, and the text of the row; `unit` is what `line` counts.
 
     >>> print(Reject("t.csv", 3, "column 2, 'price'", "'x' is not a DOUBLE", "1,x"))
     t.csv:3: column 2, 'price': 'x' is not a DOUBLE

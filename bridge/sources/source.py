@@ -97,7 +97,7 @@ class EventSource:
             layout = self._laid_out(self.schema)
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Closes the current file."""
         self._reader.close()
 
     def _laid_out(self, schema: Schema | None) -> Layout | None:

@@ -26,8 +26,8 @@ from bridge.frontends.sql.statements import statements
 from bridge.frontends.statements import CreateStream, Query
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-KINDS = {"python", "sql", "console", "sh", "text"}
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+KINDS = {"python", "sql", "console", "sh", "text", "mermaid"}
 FLAGS = doctest.ELLIPSIS | doctest.REPORT_NDIFF
 PYTHON = {"PY": sys.executable, "NO_COLOR": "1", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
 

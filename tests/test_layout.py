@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
+
+from tests.support.rooms import floors, mermaid
 
 ROOT = pathlib.Path(__file__).parent.parent
 HEAVY = ("pyspark", "pandas", "polars", "sqlalchemy", "duckdb", "click", "rich", "numba")
@@ -48,6 +51,20 @@ def test_imports_point_one_way(place: str) -> None:
         if any(is_in(name, module) for module in FORBIDDEN[place])
     ]
     assert wrong == []
+
+
+def test_the_documentation_shows_the_packages_as_they_are(request: pytest.FixtureRequest) -> None:
+    page = ROOT / "docs" / "how-it-works.md"
+    text = page.read_text(encoding="utf-8")
+    drawn = re.sub(r"```mermaid\n.*?```", lambda _: f"```mermaid\n{mermaid()}\n```", text, flags=re.DOTALL)
+    if request.config.getoption("--update-plans"):
+        page.write_text(drawn, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == drawn, "the imports changed; if that is right: pytest --update-plans"
+    for floor in floors():
+        for room in floor:
+            assert room in ("bridge.errors", "bridge.__main__") or f"[{room.replace('.', '/')}]" in text, (
+                f"{room} is not described"
+            )
 
 
 def test_importing_the_bridge_loads_no_driver_and_no_data_frames() -> None:

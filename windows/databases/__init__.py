@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,13 @@ from windows.databases.base import Database, Refused
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+    from windows.databases.alchemy import Alchemy
+
 __all__ = ["Database", "Refused", "open_database"]
 
+
+_SHARED = {"mysql": "mariadb"}
+"""Databases that are in another one's file."""
 
 _READS = "a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…"
 
@@ -47,28 +54,31 @@ def open_database(target: Any = "duckdb://") -> Database:
 def _alchemy(target: Any) -> Database:
     import sqlalchemy as sa
 
-    from windows.databases.alchemy import Alchemy
-
     try:
         engine = target if isinstance(target, sa.Engine) else _engine(sa.make_url(target))
     except ImportError as error:
         raise Refused(f"{error}{_install(error.name)}", _without_password(target)) from None
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
         raise Refused(_hint(str(target)) or f"{error} ({_READS})", _without_password(target)) from None
-    match engine.dialect.name:
-        case "sqlite":
-            from windows.databases.sqlite import SQLite
+    return _class_of(engine.dialect.name)(engine)
 
-            return SQLite(engine)
-        case "postgresql":
-            from windows.databases.postgresql import PostgreSQL
 
-            return PostgreSQL(engine)
-        case "mysql" | "mariadb":
-            from windows.databases.mariadb import MySQL
+def _class_of(name: str) -> type[Alchemy]:
+    """The class of a database by SQLAlchemy's name for it: the one that the file `windows/databases/<name>.py` defines.
 
-            return MySQL(engine)
-    return Alchemy(engine)
+    Without such a file, the class that assumes nothing but standard SQL.
+
+    >>> _class_of("sqlite").__name__, _class_of("oracle").__name__
+    ('SQLite', 'Alchemy')
+    """
+    from windows.databases.alchemy import Alchemy
+
+    module = f"{__name__}.{_SHARED.get(name, name)}"
+    if importlib.util.find_spec(module) is None:
+        return Alchemy
+    defined = [each for each in vars(importlib.import_module(module)).values() if isinstance(each, type)]
+    (found,) = (each for each in defined if issubclass(each, Alchemy) and each.__module__ == module)
+    return found
 
 
 def _hint(url: str) -> str:

@@ -18,7 +18,7 @@ from bridge import query
 from bridge.patterns.arrays import Ints
 from bridge.patterns.conditions import conditions
 from bridge.patterns.live.decision_times import AT_THE_END as IN_THE_END
-from bridge.patterns.live.decision_times import BY_ROW, Searches, can_tell, searched
+from bridge.patterns.live.decision_times import BY_ROW, Searches, decision_times, has_decision_times
 from bridge.patterns.members import Members
 from bridge.patterns.output import Output, matches, prepared, shown
 from bridge.patterns.rows import SortedRows, Source
@@ -93,19 +93,19 @@ class BoundedQuery:
             task = clause.task(rows)
             found = matches(task)
             times, places = (np.asarray(values) for values in rows.columns([column("ts"), column(PLACE)]))
-            searches = searched(task, found, times, now)
-            told = searches.told_of(found)
+            searches = decision_times(task, found, times, now)
+            decisions = searches.decisions_of(found)
             members = Members(found, task.program, rows.ends)
             which = shown(members, self.clause.per_match, len(rows))
             plain = dataclasses.replace(self.clause, order_by=())
             table = Output(database, rows, members, which).table(plain, list(schema.names), clause.measures)
             ends = rows.ends
-        place = np.where(told.how == IN_THE_END, AT_THE_END, BY_TIME)
-        by_row = told.how == BY_ROW
-        place[by_row] = places[told.row[by_row]]
+        place = np.where(decisions.how == IN_THE_END, AT_THE_END, BY_TIME)
+        by_row = decisions.how == BY_ROW
+        place[by_row] = places[decisions.row[by_row]]
         each = which.match
         first = found.starts[each]
-        order = [told.time[each], place[each], times[first], places[first], np.arange(len(each))]
+        order = [decisions.time[each], place[each], times[first], places[first], np.arange(len(each))]
         own = [table.column(name) for _, name in self.columns]
         names = [*ORDER, "ts", *(name for name, _ in self.columns)]
         whole = pa.Table.from_arrays([*map(pa.array, order), pa.array(order[0]), *own], names=names)
@@ -155,7 +155,7 @@ def match_number_columns(bounded: BoundedQuery, schema: Schema) -> tuple[str, ..
 
 def _is_supported(clause: RowPattern, schema: Schema) -> bool:
     """Whether `decision_times` knows when a match of the clause is decided, and no row is read by NEXT."""
-    if not can_tell(clause, conditions(clause, _fields(schema), _is_aggregate)):
+    if not has_decision_times(clause, conditions(clause, _fields(schema), _is_aggregate)):
         return False
     return all((shift_of(node) or 0) <= 0 for row in _rows_read(clause, schema) for node in row.walk())
 

@@ -128,18 +128,18 @@ def report_of(result: BoundedResult, slices: TimeSlices, number: int, back: int)
     it do not depend on earlier searches. In the overlap with the next slice, the search must also be decided, because later
     rows might change its result.
     """
-    begun, told, leads = result.searches
-    times = result.times[begun]
+    starts, decisions, leads = result.searches
+    times = result.times[starts]
     head, tail = slices.head(number), slices.tail(number)
-    none = np.zeros(len(begun), np.bool_)
-    known = begun >= max(back, 1)  # the rows before these may be missing in the slice
+    none = np.zeros(len(starts), np.bool_)
+    known = starts >= max(back, 1)  # the rows before these may be missing in the slice
     before = none if head is None else leads & known & (times <= head)
-    after = none if tail is None else leads & (told.how != AT_THE_END) & (times >= tail)
+    after = none if tail is None else leads & (decisions.how != AT_THE_END) & (times >= tail)
     return SliceReport(_join_points(result, before), _join_points(result, after), len(result.starts))
 
 
 def _join_points(result: BoundedResult, which: Bools) -> JoinPoints:
-    rows = result.searches.begun[which][:MOST_JOIN_POINTS]
+    rows = result.searches.starts[which][:MOST_JOIN_POINTS]
     return JoinPoints(result.times[rows], result.places[rows], np.searchsorted(result.starts, rows))
 
 

@@ -14,7 +14,8 @@ import pytest
 import bridge
 from bridge.engine.one_event import OneEventPlan
 from bridge.errors import BridgeError
-from bridge.patterns.live import eager, temporal
+from bridge.patterns.live import machine
+from bridge.patterns.live.temporal import TemporalMachine
 from tests.oracles.esper import generate
 from tests.support import epl_events, epl_generate
 from tests.support.epl_rows import Row, reported
@@ -79,8 +80,8 @@ def all_ways(
 
 
 @pytest.fixture(autouse=True)
-def _notes_are_taken_often() -> Any:
-    with mock.patch.object(eager, "NOTED_EVERY", 3), mock.patch.object(temporal, "NOTED_EVERY", 3):
+def _checkpoints_are_written_often() -> Any:
+    with mock.patch.object(machine, "CHECKPOINT_EVERY", 3):
         yield
 
 
@@ -137,13 +138,13 @@ def test_patterns_do_not_depend_on_the_pushes(seed: int) -> None:
 def test_patterns_of_all_operators_do_not_depend_on_the_pushes(seed: int) -> None:
     question = generate(seed * 4)
     events = [(stream, (ts, *row)) for stream, ts, *row in question.events]
-    note = temporal.Live._note
+    checkpoint = TemporalMachine.checkpoint
 
-    def noting(live: temporal.Live, database: Any) -> None:
-        note(live, database)
-        live._note_after = 1 + seed % 3
+    def often(self: TemporalMachine, database: Any) -> None:
+        checkpoint(self, database)
+        self._schedule.interval = 1 + seed % 3
 
-    with mock.patch.object(temporal.Live, "_note", noting):
+    with mock.patch.object(TemporalMachine, "checkpoint", often):
         all_ways(question.statement, events, seed)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import bridge
 from bridge.errors import BridgeError, QueryError
-from bridge.patterns.live import temporal
+from bridge.patterns.live import machine
 from tests.random.test_random_epl import all_ways
 from tests.support import epl_generate
 from tests.support.epl_rows import Row
@@ -154,7 +154,7 @@ def test_time_that_passes_at_once_sets_one_after_the_other() -> None:
         told: list[Any] = []
         cep.add_output_processor("q5", lambda event: told.append((event.timestamp, *event.payload.values())))
         cep.advance_time(0)
-        with mock.patch.object(temporal, "NOTED_EVERY", 3):
+        with mock.patch.object(machine, "CHECKPOINT_EVERY", 3):
             cep.advance_time(6_500)
         assert told == [(2000, 2, 1), (4000, 3, 2), (6000, 5, 3)]
 

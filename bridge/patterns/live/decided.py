@@ -1,7 +1,7 @@
-"""MATCH_RECOGNIZE over a stream: each match is reported when nothing that may still come can change it (rule S4).
+"""MATCH_RECOGNIZE over a stream: each match is reported when no later row can change it (rule S4).
 
-The rows that an open match may need are in a table, and so is where each partition stands; the machines in memory are made
-from these tables, and made anew after a push that failed. Everything about one row is computed by the database.
+Two tables hold all that is needed: the rows that open matches may read, and the progress of each partition. Everything
+about one row is computed by the database.
 """
 
 from __future__ import annotations
@@ -9,464 +9,347 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import heapq
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.patterns.arrays import Array, Ints
-from bridge.patterns.conditions import Condition
-from bridge.patterns.live import bulk
-from bridge.patterns.live.statements import BEGINNING, Continuous, Moment
-from bridge.patterns.members import Members
-from bridge.patterns.output import shown
+from bridge.patterns.live.bulk import Bulk, can_run_in_bulk
+from bridge.patterns.live.machine import Deadlines, LiveMachine, MachineState, program_listing
+from bridge.patterns.live.results import MatchReport, MatchRows
+from bridge.patterns.live.rows import BEGINNING, ColumnTypes, Key, LiveTask, Partition, RetainedRows, Row, RowId
+from bridge.patterns.live.statements import DecidedStatements
 from bridge.patterns.strategies.machine import Asked
-from bridge.patterns.task import skip_of
-from bridge.query.row_pattern import PerMatch, RowPattern
-from nfa import skip as modes
-from nfa.arrays.matches import found_of
+from bridge.query.row_pattern import PerMatch
 from nfa.errors import BudgetError, ExhaustedError, SkipError
 from nfa.match import Match
-from nfa.program import MatchSymbol, Program
+from nfa.program import MatchSymbol
 from nfa.threads.decided import Matcher
-from windows.arrow import array_of
 from windows.databases import Database
 
-Key = tuple[Any, ...]
+BULK_EVENTS = 1_000
+"""Events of one push from which on the strategies for bounded data take the rows, instead of the machine."""
 
-MANY = 1_000
-"""Events of one push from which on the strategies of bounded data take the rows, not the machine."""
-
-OPEN_ONES = 32
-"""They look at all rows that are open: so many times as many as have come may be."""
-
-
-class Report(NamedTuple):
-    """A match (None: a row of no match) that became known at a moment, of the rows from `first` on."""
-
-    ts: int
-    seq: int
-    key: Key
-    first: int
-    match: Match | None
-
-
-class Fresh(NamedTuple):
-    """A row as the database gives it, of a moment, that can be looked at from another on."""
-
-    known: Moment
-    moment: Moment
-    key: Key
-    row: tuple[Any, ...]
-
-    def in_time(self) -> Moment:
-        return self.moment
-
-    def when_known(self) -> tuple[Moment, Moment]:
-        return self.known, self.moment
+BULK_RETAINED = 32
+"""Most retained rows per event of a push in bulk, which looks at all of them."""
 
 
 @dataclasses.dataclass
-class Part:
-    """One partition: its machine, and the numbers of the rows that may still be needed, the first at index `base`."""
+class DecidedPartition(Partition[Matcher[int]]):
+    """A partition of a DecidedMachine.
 
-    matcher: Matcher[int]
-    rows: list[int] = dataclasses.field(default_factory=list)
-    base: int = 0
+    `covered`, `reported` and `unseen` are in no table: `restore` takes them to be at the start, and rows that wait for
+    others by NEXT to be those that had too few rows after them. (Faults S1 in the notes on durable state.)
+    """
+
     covered: int = 0
-    """The end of the furthest match so far, as an index: rows before it, from a match's start on, are matched."""
-    told: int = 0
-    """The index of the first row of which nothing has been told yet."""
-    last: Moment = BEGINNING
-    passed: Moment = BEGINNING
+    """The end of the furthest match so far, as an index: no row before it, from a match's start on, is unmatched."""
+    reported: int = 0
+    """The index of the first row that no report covers yet."""
+    last: RowId = BEGINNING
+    """The newest row fed to the machine."""
+    passed: RowId = BEGINNING
     """The last row that is not needed any more."""
-    noted: int = 0
-    """The index of the start when its place was written last."""
-    unseen: collections.deque[Moment] = dataclasses.field(default_factory=collections.deque)
-    """The rows that have come and cannot be looked at yet."""
+    written: int = 0
+    """The index of the start when the progress was written last."""
+    unseen: collections.deque[RowId] = dataclasses.field(default_factory=collections.deque)
+    """The rows that wait for later ones, as NEXT asks for."""
     awaited: int = -1
-    """The start whose time is being watched."""
+    """The index of the start whose deadline is in the queue."""
     overdue: int | None = None
-    """A time that is over, while rows of before it are still unseen."""
-
-    def row(self, index: int) -> int:
-        return self.rows[index - self.base]
+    """A deadline that has passed while earlier rows are still unseen."""
 
 
-@dataclasses.dataclass
-class Store:
-    """What is known of the rows at hand, by their numbers."""
+class Arrival(NamedTuple):
+    """A row that has come, and the id of the row with which it can be fed: its own, or with NEXT that of a later one."""
 
-    clause: RowPattern
-    conditions: tuple[Condition, ...]
-    program: Program
-    database: Database
-    expressions: tuple[exp.Expr, ...]
-    letter_of: dict[int, int] = dataclasses.field(default_factory=dict)
-    time_of: dict[int, int] = dataclasses.field(default_factory=dict)
-    moment_of: dict[int, Moment] = dataclasses.field(default_factory=dict)
-    values: dict[exp.Expr, dict[int, Any]] = dataclasses.field(default_factory=dict)
-    count: int = 0
+    ready: RowId
+    row_id: RowId
+    key: Key
+    row: Row
 
-    def __post_init__(self) -> None:
-        self.values = {expression: {} for expression in self.expressions}
+    def by_id(self) -> RowId:
+        return self.row_id
 
-    @property
-    def skip(self) -> modes.Skip:
-        return skip_of(self.clause, self.clause.skip)
-
-    @property
-    def within(self) -> int | None:
-        return self.clause.within
-
-    def values_of(self, expression: exp.Expr) -> dict[int, Any]:
-        return self.values[expression]
-
-    def arrays_of(self, names: Sequence[str]) -> list[Array]:
-        raise NotImplementedError("aggregates that only the database knows are refused over streams")
-
-    def add(self, moment: Moment, letter: int, values: Sequence[Any]) -> int:
-        """A new row's number."""
-        number, self.count = self.count, self.count + 1
-        self.letter_of[number], self.time_of[number], self.moment_of[number] = letter, moment[0], moment
-        for known, value in zip(self.values.values(), values, strict=True):
-            known[number] = value
-        return number
-
-    def drop(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            del self.letter_of[number], self.time_of[number], self.moment_of[number]
-            for known in self.values.values():
-                del known[number]
+    def by_readiness(self) -> tuple[RowId, RowId]:
+        return self.ready, self.row_id
 
 
-@dataclasses.dataclass
-class Live(Continuous):
-    """The machine of one continuous query; a step of its operator. A row is looked at when `ahead` more have come, for NEXT."""
+class DecidedState(MachineState[MatchReport]):
+    """The partitions of a DecidedMachine; NEXT reads `ahead` rows after a row.
 
-    table: str
-    ahead: int
-    forgets: bool
-    """Whether a partition without open rows is as one that never was."""
+    `forgets_partitions`: a partition without retained rows equals one that has never had a row.
+    """
 
-    def __post_init__(self) -> None:
-        self._ready = False
-        self._seq = self._kept = 0
-        fits = bulk.can(self.clause, self.conditions, self.program, self.ahead)
-        self._bulk = bulk.Bulk(self) if fits else None
-        self._width = len(self.clause.partition_by)
+    def __init__(self, task: LiveTask, database: Database, ahead: int, forgets_partitions: bool) -> None:
+        self.task, self.ahead, self.forgets_partitions = task, ahead, forgets_partitions
+        self.rows = RetainedRows(task, database)
+        self.conditions = Asked(self.rows)
+        self.partitions: dict[Key, DecidedPartition] = {}
+        self.deadlines: Deadlines[tuple[int, Key]] = Deadlines()
+        self.changed: dict[Key, None] = {}
+        self.version = 0
+        """The newest of the lines of progress."""
+        self._reached = BEGINNING
         self._codes = {
             (line.name, line.excluded): place
-            for place, line in enumerate(self.program.instructions)
+            for place, line in enumerate(task.program.instructions)
             if isinstance(line, MatchSymbol)
         }
 
-    def forget(self) -> None:
-        """What is in memory is no longer what is in the tables."""
-        self._ready = False
+    # Restoring ----------------------------------------------------------------------------------------------------------
+
+    def restore(self, retained: Iterable[Row], arrived: Iterable[Row], progress: dict[Key, tuple[Any, ...]]) -> None:
+        """Takes the retained rows but those of this push; `progress` has the newest line of each partition."""
+        width, row_id = self.task.key_width, self.task.row_id
+        self.version = max((line[-1] for line in progress.values()), default=0)
+        new = {row[: width + 3] for row in arrived}
+        come = collections.Counter(row[:width] for row in new)
+        for row in sorted(retained, key=row_id):
+            key = self.task.key(row)
+            if row[: width + 3] not in new and not self._was_unseen(row, come[key]):
+                self._refeed(key, row, progress.get(key))
+
+    def _was_unseen(self, row: Row, come: int) -> bool:
+        """Whether a row waited for later ones before `come` more rows of its partition came."""
+        return bool(self.ahead) and row[-1] - come <= self.ahead
+
+    def _refeed(self, key: Key, row: Row, progress: tuple[Any, ...] | None) -> None:
+        """Feeds a retained row without reporting; those before the start are only there for PREV."""
+        is_known = key in self.partitions
+        partition = self._partition(key)
+        row_id = self.task.row_id(row)
+        if progress is not None:
+            ts, seq, place, needed, start, matches, _ = progress
+            if not is_known:
+                partition.base, partition.passed, partition.written = needed, (ts, seq, place), start
+                partition.machine.resume(start, matches)
+                partition.covered = partition.reported = start
+            if row_id <= (ts, seq, place):
+                return
+        number = self.rows.add(row)
+        partition.rows.append(number)
+        partition.last = row_id
+        if partition.end > partition.machine.start:
+            self.conditions.ask_for(partition.machine)
+            partition.machine.feed(number)
+            self._await_deadline(key, partition)
+
+    # Rows in --------------------------------------------------------------------------------------------------------------
+
+    def arrivals(self, rows: Sequence[Row], end: RowId | None) -> list[Arrival]:
+        """The rows that have not been fed, in the order in which they can be; `end`: no row comes after this id."""
+        by_key: dict[Key, list[Arrival]] = {}
+        for row in rows:
+            key, row_id = self.task.key(row), self.task.row_id(row)
+            by_key.setdefault(key, []).append(Arrival(row_id, row_id, key, row))
+        found: list[Arrival] = []
+        for key, own in by_key.items():
+            own.sort(key=Arrival.by_id)
+            found += self._ready(key, own, end) if self.ahead else own
+        found.sort(key=Arrival.by_readiness)
+        return found
+
+    def _ready(self, key: Key, rows: list[Arrival], end: RowId | None) -> Iterator[Arrival]:
+        """The rows of a partition that have as many rows after them as NEXT reads."""
+        partition = self._partition(key)
+        row_ids = [row.row_id for row in rows]
+        ready = [*row_ids[self.ahead :], *([] if end is None else [end] * self.ahead)]
+        partition.unseen = collections.deque(row_id for row_id in row_ids if row_id > partition.last)
+        for row, when in zip(rows, ready, strict=False):
+            if row.row_id > partition.last:
+                yield row._replace(ready=when)
+
+    def _partition(self, key: Key) -> DecidedPartition:
+        partition = self.partitions.get(key)
+        if partition is None:
+            partition = self.partitions[key] = DecidedPartition(self.conditions.matcher())
+        return partition
+
+    # Reports out --------------------------------------------------------------------------------------------------------
+
+    def feed(self, arrivals: list[Arrival], now: int) -> Iterator[MatchReport]:
+        """The reports that these rows make, and time up to `now`."""
+        self._reached = BEGINNING
+        for ready, row_id, key, row in arrivals:
+            yield from self.elapse(ready[0])
+            self._reached = ready
+            partition = self._partition(key)
+            number = self.rows.add(row)
+            partition.rows.append(number)
+            partition.last = row_id
+            if partition.unseen:
+                partition.unseen.popleft()
+            self.conditions.ask_for(partition.machine)
+            yield from self._reports(key, partition, partition.machine.feed(number), ready[0], ready[1])
+            self._await_deadline(key, partition)
+            if partition.overdue is not None:
+                yield from self._late(key, partition, partition.overdue, ready)
+        yield from self.elapse(now)
+
+    def finish(self, now: int, seq: int) -> Iterator[MatchReport]:
+        """The reports of matches that are open at the end."""
+        for key, partition in self.partitions.items():
+            self.conditions.ask_for(partition.machine)
+            yield from self._reports(key, partition, partition.machine.finish(), now, seq)
+
+    def next_deadline(self) -> int | None:
+        return self.deadlines.next
+
+    def due(self, deadline: int) -> Iterator[MatchReport]:
+        start, key = self.deadlines.pop()
+        partition = self.partitions.get(key)
+        if partition is None or partition.machine.start != start or start >= partition.end:
+            return
+        if partition.unseen and partition.unseen[0][0] < deadline:
+            partition.overdue = deadline  # an earlier row waits for a later one
+            return
+        # A start that came under way later is decided then.
+        yield from self._over(key, partition, deadline, max((deadline, 0, 0), self._reached))
+
+    def _late(self, key: Key, partition: DecidedPartition, deadline: int, ready: RowId) -> Iterator[MatchReport]:
+        if not partition.unseen or partition.unseen[0][0] >= deadline:
+            partition.overdue = None
+            yield from self._over(key, partition, deadline, ready)
+
+    def _over(self, key: Key, partition: DecidedPartition, deadline: int, when: RowId) -> Iterator[MatchReport]:
+        start = partition.machine.start
+        self.conditions.ask_for(partition.machine)
+        yield from self._reports(key, partition, partition.machine.advance_time(deadline), when[0], when[1])
+        if partition.machine.start != start:
+            self._await_deadline(key, partition)
+
+    def _await_deadline(self, key: Key, partition: DecidedPartition) -> None:
+        """Queues the time at which the start under way is decided at the latest."""
+        start, within = partition.machine.start, self.task.clause.within
+        if within is None or start >= partition.end or partition.awaited == start:
+            return
+        partition.awaited = start
+        self.deadlines.add(self.rows.time_of[partition.row(start)] + within, (start, key))
+
+    def _reports(
+        self, key: Key, partition: DecidedPartition, matches: list[Match], ts: int, seq: int
+    ) -> Iterator[MatchReport]:
+        """The matches, with WITH UNMATCHED ROWS among them the rows that are in none."""
+        unmatched = self.task.clause.per_match is PerMatch.WITH_UNMATCHED
+        before = partition.reported
+        for match in matches:
+            if unmatched:
+                yield from self._unmatched(key, partition, before, match.start, ts, seq)
+            end = match.start + max(len(match.memberships), 1)
+            partition.covered = max(partition.covered, end)
+            before = max(before, match.start)
+            rows = [partition.row(index) for index in range(match.start, end)]
+            codes = [self._codes[member.symbol, member.excluded] for member in match.memberships]
+            yield MatchReport(ts, seq, key, rows, codes, match.number)
+        if unmatched:
+            yield from self._unmatched(key, partition, before, partition.machine.start, ts, seq)
+        partition.reported = partition.machine.start
+        self.changed[key] = None
+
+    def _unmatched(
+        self, key: Key, partition: DecidedPartition, first: int, end: int, ts: int, seq: int
+    ) -> Iterator[MatchReport]:
+        for index in range(max(first, partition.covered), end):
+            partition.covered = index + 1
+            yield MatchReport(ts, seq, key, [partition.row(index)], None)
+
+    def first_row(self, report: MatchReport) -> RowId:
+        return self.rows.row_id_of[report.rows[0]]
+
+    def order(self, report: MatchReport) -> tuple[int, int, RowId]:
+        """The order of the reports of a push; those of time alone stand in the order of their first rows."""
+        return report.ts, report.seq, BEGINNING if report.seq else self.first_row(report)
+
+    # Progress -----------------------------------------------------------------------------------------------------------
+
+    def release(self) -> Iterator[tuple[Any, ...]]:
+        """Drops the rows that are not needed any more; gives the new lines of progress."""
+        self.version += 1
+        for key in self.changed:
+            partition = self.partitions[key]
+            start, matches = partition.machine.start, partition.machine.match_number - 1
+            needed = max(start - self.task.behind, partition.base)
+            if needed == partition.base and start == partition.written:
+                continue
+            if needed > partition.base:
+                partition.passed = self.rows.row_id_of[partition.row(needed - 1)]
+            self.rows.drop(partition.release(needed))
+            partition.written = start
+            if self.forgets_partitions and not partition.rows and not partition.unseen:
+                del self.partitions[key]
+            yield (*key, *partition.passed, needed, start, matches, self.version)
+        self.changed.clear()
+
+
+@dataclasses.dataclass
+class DecidedMachine(LiveMachine):
+    """The machine of one continuous MATCH_RECOGNIZE."""
+
+    task: LiveTask
+    statements: DecidedStatements
+    ahead: int
+    forgets_partitions: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._seq = self._retained = 0
+        self._bulk = Bulk(self.task, self.statements, self.table) if can_run_in_bulk(self.task, self.ahead) else None
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Take this push's rows; `now` and `seq` are its newest. `final`: nothing will come any more.
+        """As any live machine, or with many events by the strategies for bounded data, which work on the same tables.
 
         Raises QueryError where AFTER MATCH SKIP leads nowhere, and for what is beyond a limit.
         """
         count, self._seq = seq - self._seq, seq
-        if self._bulk is not None and self._is_for_many(count, final):
+        if self._bulk is not None and self._is_for_bulk(count, final):
             with contextlib.suppress(QueryError, ExhaustedError):
-                self._kept = self._bulk.run(database, now, seq if final else None)
-                self._ready = False
+                self._retained = self._bulk.run(database, now, seq if final else None)
+                self.forget()
                 return
         try:
-            self._run(database, now, seq, final)
+            super().run(database, now, seq, final)
         except (SkipError, BudgetError) as error:
             raise QueryError(str(error)) from error
 
-    def _run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        if not self._ready:
-            self._restore(database)
-        arrived = database.fetch(self.texts.kept if final and self.ahead else self.texts.arrived)
-        end = (now, seq, 0) if final else None
-        fresh = self._fresh(arrived, end)
-        waiting = [row for row in fresh if row.known == end]  # until now, for rows that will not come
-        reports = sorted(self._reports(fresh[: len(fresh) - len(waiting)], now), key=self._when)
+    def _is_for_bulk(self, count: int, final: bool) -> bool:
+        """Whether the events are many, or in the end the rows that the machine would have to be restored from."""
         if final:
-            reports += sorted([*self._reports(waiting, now), *self._finished(now, seq)], key=self._first_row)
-        if reports:
-            self._write(database, reports)
-        self._advance(database)
-        self._kept = len(self.store.letter_of)
+            return not count and not self._is_restored and self._retained >= BULK_EVENTS
+        return count >= max(BULK_EVENTS, self._retained // BULK_RETAINED)
 
-    def _is_for_many(self, count: int, final: bool) -> bool:
-        """Whether the rows of so many events are worth it or, in the end, those that the machine would have to take anew."""
-        if final:
-            return not count and not self._ready and self._kept >= MANY
-        return count >= max(MANY, self._kept // OPEN_ONES)
+    def restore(self, database: Database) -> None:
+        self._state = DecidedState(self.task, database, self.ahead, self.forgets_partitions)
+        self._types = ColumnTypes(database, self.statements.arrived)
+        width = self.task.key_width
+        progress = {row[:width]: row[width:] for row in database.fetch(self.statements.progress)}
+        retained, arrived = (database.fetch(sql) for sql in (self.statements.retained, self.statements.arrived))
+        self._state.restore(retained, arrived, progress)
+
+    def advance(self, database: Database, now: int, seq: int, final: bool) -> pa.Table | None:
+        state = self._state
+        rows = database.fetch(self.statements.retained if final and self.ahead else self.statements.arrived)
+        end = (now, seq, 0) if final else None
+        arrivals = state.arrivals(rows, end)
+        fed = list(itertools.takewhile(lambda arrival: arrival.ready != end, arrivals))
+        reports = sorted(state.feed(fed, now), key=state.order)
+        if final:  # what waits for rows that will not come, and what is open
+            last = [*state.feed(arrivals[len(fed) :], now), *state.finish(now, seq)]
+            reports += sorted(last, key=state.first_row)
+        return MatchRows(self.task, reports, state.rows, self._types).table(database) if reports else None
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        return True
+
+    def checkpoint(self, database: Database) -> None:
+        """Adds a line of progress for each partition that has moved on."""
+        if lines := list(self._state.release()):
+            database.insert(self.statements.progress_table, self.task.key_width + 7, lines)
+        self._retained = len(self._state.rows)
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        """The statement whose rows the machine takes, and the machine."""
-        program = "\n".join(f"--   {line}" for line in str(self.program).splitlines())
-        told = f"-- the machine takes these rows, and puts decided matches into {self.texts.result_table}"
-        return f"{told}\n{pretty(self.texts.arrived)};\n-- its program\n{program}"
-
-    # Rows in --------------------------------------------------------------------------------------------------------------
-
-    def _restore(self, database: Database) -> None:
-        self.store = Store(self.clause, self.conditions, self.program, database, self.expressions)
-        self.asked = Asked(self.store)
-        self.parts: dict[Key, Part] = {}
-        self._deadlines: list[tuple[int, int, int, Key]] = []
-        self._count = 0
-        self._changed: dict[Key, None] = {}
-        shape = database.fetch_arrow(f"SELECT * FROM ({self.texts.arrived}) AS q WHERE 1 = 0")
-        self._kinds = shape.schema.types if shape is not None else []
-        stands = {row[: self._width]: row[self._width :] for row in database.fetch(self.texts.places)}
-        self._version = max((stand[-1] for stand in stands.values()), default=0)
-        now = {row[: self._width + 3] for row in database.fetch(self.texts.arrived)}
-        come = collections.Counter(row[: self._width] for row in now)
-        for row in sorted(database.fetch(self.texts.kept), key=self._moment):
-            key, moment = row[: self._width], row[self._width : self._width + 3]
-            if (*key, *moment) not in now and not self._waits(row, come[key]):
-                self._retake(key, moment, row, stands.get(key))
-        self._ready = True
-
-    def _moment(self, row: tuple[Any, ...]) -> Moment:
-        moment: Moment = row[self._width : self._width + 3]
-        return moment
-
-    def array(self, values: list[Any], place: int) -> Array:
-        """Values of a column of the statement; objects and lists, and where none is known, in the column's type."""
-        return array_of(values, self._kinds[place]) if self._kinds else pa.array(values)
-
-    def array_of(self, expression: exp.Expr, values: list[Any]) -> Array:
-        return self.array(values, self._width + 4 + self.expressions.index(expression))
-
-    def _waits(self, row: tuple[Any, ...], come: int) -> bool:
-        """Whether a row was waiting for others before so many came to its partition."""
-        return bool(self.ahead) and row[-1] - come <= self.ahead
-
-    def _retake(self, key: Key, moment: Moment, row: tuple[Any, ...], stand: tuple[Any, ...] | None) -> None:
-        """A row of before: of those kept, the ones before the start are only looked back at."""
-        known = key in self.parts
-        part = self._part(key)
-        if not known and stand is not None:
-            part.base, part.passed, part.noted = stand[3], tuple(stand[:3]), stand[4]
-            part.matcher.resume(stand[4], stand[5])
-            part.covered = part.told = stand[4]
-        if stand is not None and moment <= tuple(stand[:3]):
-            return
-        number = self.store.add(moment, row[self._width + 3], self._values(row))
-        part.rows.append(number)
-        part.last = moment
-        if part.base + len(part.rows) > part.matcher.start:
-            self.asked.ask_for(part.matcher)
-            part.matcher.feed(number)
-            self._await(key, part)
-
-    def _fresh(self, rows: Sequence[tuple[Any, ...]], final: Moment | None) -> list[Fresh]:
-        """Rows that have not been looked at, by the moment at which they can be: with NEXT a later row's."""
-        by_key: dict[Key, list[Fresh]] = {}
-        for row in rows:
-            key, moment = row[: self._width], row[self._width : self._width + 3]
-            by_key.setdefault(key, []).append(Fresh(moment, moment, key, row))
-        found: list[Fresh] = []
-        for key, mine in by_key.items():
-            mine.sort(key=Fresh.in_time)
-            found += self._released(key, mine, final) if self.ahead else mine
-        found.sort(key=Fresh.when_known)
-        return found
-
-    def _released(self, key: Key, rows: list[Fresh], final: Moment | None) -> Iterator[Fresh]:
-        """Those of a partition's rows that were waiting for others which are there now."""
-        part = self._part(key)
-        moments = [row.moment for row in rows]
-        known = [*moments[self.ahead :], *([] if final is None else [final] * self.ahead)]
-        part.unseen = collections.deque(row.moment for row in rows if row.moment > part.last)
-        for row, when in zip(rows, known, strict=False):
-            if row.moment > part.last:
-                yield row._replace(known=when)
-
-    def _part(self, key: Key) -> Part:
-        part = self.parts.get(key)
-        if part is None:
-            part = self.parts[key] = Part(self.asked.matcher())
-        return part
-
-    def _values(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        first = self._width + 4
-        return row[first : first + len(self.expressions)]
-
-    # Matches out --------------------------------------------------------------------------------------------------------
-
-    def _reports(self, rows: list[Fresh], now: int) -> Iterator[Report]:
-        reached = BEGINNING
-        for known, moment, key, row in rows:
-            yield from self._passed(known[0], reached)
-            reached = known
-            part = self._part(key)
-            number = self.store.add(moment, row[self._width + 3], self._values(row))
-            part.rows.append(number)
-            part.last = moment
-            if part.unseen:
-                part.unseen.popleft()
-            self.asked.ask_for(part.matcher)
-            yield from self._told(key, part, part.matcher.feed(number), known[0], known[1])
-            self._await(key, part)
-            if part.overdue is not None:
-                yield from self._late(key, part, part.overdue, known)
-        yield from self._passed(now, reached)
-
-    def _passed(self, now: int, reached: Moment) -> Iterator[Report]:
-        """What becomes known by time alone, at the very time; of a start that was `reached` later, then."""
-        while self._deadlines and self._deadlines[0][0] <= now:
-            deadline, _, start, key = heapq.heappop(self._deadlines)
-            part = self.parts.get(key)
-            if part is None or part.matcher.start != start or start >= part.base + len(part.rows):
-                continue
-            if part.unseen and part.unseen[0][0] < deadline:
-                part.overdue = deadline  # a row of before waits for a later one
-                continue
-            yield from self._over(key, part, deadline, max((deadline, 0, 0), reached))
-
-    def _late(self, key: Key, part: Part, deadline: int, known: Moment) -> Iterator[Report]:
-        if not part.unseen or part.unseen[0][0] >= deadline:
-            part.overdue = None
-            yield from self._over(key, part, deadline, known)
-
-    def _over(self, key: Key, part: Part, deadline: int, known: Moment) -> Iterator[Report]:
-        start = part.matcher.start
-        self.asked.ask_for(part.matcher)
-        yield from self._told(key, part, part.matcher.advance_time(deadline), known[0], known[1])
-        if part.matcher.start != start:
-            self._await(key, part)
-
-    def _await(self, key: Key, part: Part) -> None:
-        """The time at which the start under way is decided at the latest."""
-        start = part.matcher.start
-        if self.clause.within is None or start >= part.base + len(part.rows) or part.awaited == start:
-            return
-        part.awaited = start
-        self._count += 1
-        deadline = self.store.time_of[part.row(start)] + self.clause.within
-        heapq.heappush(self._deadlines, (deadline, self._count, start, key))
-
-    def _finished(self, now: int, seq: int) -> list[Report]:
-        found: list[Report] = []
-        for key, part in self.parts.items():
-            self.asked.ask_for(part.matcher)
-            found += self._told(key, part, part.matcher.finish(), now, seq)
-        return found
-
-    def _first_row(self, report: Report) -> Moment:
-        return self.store.moment_of[self.parts[report.key].row(report.first)]
-
-    def _when(self, report: Report) -> tuple[int, int, Moment]:
-        """When a report is made; those that time alone makes come in the order of their first rows."""
-        return report.ts, report.seq, BEGINNING if report.seq else self._first_row(report)
-
-    def _told(self, key: Key, part: Part, matches: list[Match], ts: int, seq: int) -> Iterator[Report]:
-        """The matches, with the rows of none where these are wanted; then what is over is forgotten."""
-        unmatched = self.clause.per_match is PerMatch.WITH_UNMATCHED
-        before = part.told
-        for match in matches:
-            if unmatched:
-                yield from self._alone(key, part, before, match.start, ts, seq)
-            end = match.start + max(len(match.memberships), 1)
-            part.covered = max(part.covered, end)
-            before = max(before, match.start)
-            yield Report(ts, seq, key, match.start, match)
-        if unmatched:
-            yield from self._alone(key, part, before, part.matcher.start, ts, seq)
-        part.told = part.matcher.start
-        self._changed[key] = None
-
-    def _alone(self, key: Key, part: Part, first: int, end: int, ts: int, seq: int) -> Iterator[Report]:
-        for index in range(max(first, part.covered), end):
-            part.covered = index + 1
-            yield Report(ts, seq, key, index, None)
-
-    # Results ------------------------------------------------------------------------------------------------------------
-
-    def _write(self, database: Database, reports: list[Report]) -> None:
-        table = _Answer(self, database, reports).table()
-        database.append(self.texts.result_table, table)
-
-    def _advance(self, database: Database) -> None:
-        """Notes where the partitions stand that went on, and forgets the rows they have behind them."""
-        lines = []
-        self._version += 1
-        for key in self._changed:
-            part = self.parts[key]
-            needed = max(part.matcher.start - self.behind, part.base)
-            gone = needed - part.base
-            if not gone and part.matcher.start == part.noted:
-                continue
-            if gone:
-                part.passed = self.store.moment_of[part.rows[gone - 1]]
-            self.store.drop(part.rows[:gone])
-            del part.rows[:gone]
-            part.base, part.noted = needed, part.matcher.start
-            if self.forgets and not part.rows and not part.unseen:
-                del self.parts[key]
-            lines.append((*key, *part.passed, needed, part.matcher.start, part.matcher.match_number - 1, self._version))
-        if lines:
-            database.insert(self.texts.place_table, self._width + 7, lines)
-        self._changed.clear()
-
-
-class _Answer:
-    """The reports of one push as the rows of a table: each match with its rows as a partition of its own."""
-
-    def __init__(self, live: Live, database: Database, reports: list[Report]) -> None:
-        self.live, self.database = live, database
-        self.reports = reports
-        self.numbers: list[int] = []
-        self.ends: Ints
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        ends, starts, lengths, codes, self.matched = list[int](), list[int](), list[int](), list[int](), list[int]()
-        self.match_numbers: list[int] = []
-        for place, report in enumerate(self.reports):
-            part = self.live.parts[report.key]
-            count = max(len(report.match.memberships), 1) if report.match else 1
-            first = len(self.numbers)
-            self.numbers += [part.row(report.first + offset) for offset in range(count)]
-            ends.append(len(self.numbers))
-            if report.match is not None:
-                starts.append(first)
-                lengths.append(len(report.match.memberships))
-                codes += [self.live._codes[m.symbol, m.excluded] for m in report.match.memberships]
-                self.match_numbers.append(report.match.number)
-                self.matched.append(place)
-        self.ends = np.array(ends, np.int64)
-        self.found = found_of(starts, lengths, codes)
-
-    def table(self) -> pa.Table:
-        live = self.live
-        members = Members(self.found, live.program, self.ends)
-        members.numbers = np.array(self.match_numbers, np.int64)  # the partition's, not this push's
-        which = shown(members, live.clause.per_match, len(self.numbers))
-        if live.clause.per_match is PerMatch.WITH_UNMATCHED:
-            which = which.taken(np.argsort(which.row, kind="stable"))
-        report = np.searchsorted(self.ends, which.row, side="right")
-        ts = np.array([r.ts for r in self.reports], np.int64)[report]
-        seq = np.array([r.seq for r in self.reports], np.int64)[report]
-        return live.results(self.database, self, members, which, ts, seq)
-
-    # As the sorted rows of a bounded input ------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
-        known = {expression: self.live.store.values_of(expression) for expression in expressions}
-        return [self.live.array_of(e, [known[e][number] for number in self.numbers]) for e in expressions]
-
-    def key(self, name: str, rows: Ints) -> Array:
-        place = [key.name for key in self.live.clause.partition_by].index(name)
-        report = np.searchsorted(self.ends, rows, side="right")
-        return self.live.array([self.reports[at].key[place] for at in report.tolist()], place)
+        intro = f"-- a machine reads these rows and writes matches, once they are decided, into {self.table}"
+        return f"{intro}\n{pretty(self.statements.arrived)};\n{program_listing(self.task.program)}"

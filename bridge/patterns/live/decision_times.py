@@ -1,7 +1,7 @@
 """When each match of a bounded history would have been decided, had its rows come one by one (rule S4).
 
-A match is known when nothing that may still come can change it, nor the matches before it: so it has to wait for every
-search that began before its own. What a search looked at tells when it ended.
+A match is decided when no later row can change it, nor a match before it: so it waits for every search that began before
+its own. The rows that a search looked at tell when it ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from bridge.patterns.arrays import Bools, Ints
 from bridge.patterns.conditions import Condition, Grade, asks_match_number
-from bridge.patterns.strategies import starts
+from bridge.patterns.strategies.starts import letters_at, limits
 from bridge.patterns.task import Task
 from bridge.query.row_pattern import PerMatch, RowPattern
 from nfa.arrays.many_starts import Lanes
@@ -23,51 +23,51 @@ from nfa.errors import ExhaustedError
 from nfa.pattern import length_bounds
 from nfa.skip import to_next_row
 
-AT_ONCE = 1 << 16
-"""So many searches go on together."""
+SEARCHES_AT_ONCE = 1 << 16
+"""How many searches advance together."""
 
-LOOKS_A_ROW = 256
-"""Searches may look at so many times as many rows as there are."""
+LOOKS_PER_ROW = 256
+"""How often the searches may look at each row, on average, before the machine is as fast."""
 
 BY_ROW, BY_TIME, AT_THE_END = 0, 1, 2
-"""What decided a match: a row, time alone, or that nothing came any more."""
+"""What decided a match: a row, time alone, or the end of the stream."""
 
 
-class Decided(NamedTuple):
-    """Of each match: what decided it, the row that did (else -1), and the time then."""
+class Decisions(NamedTuple):
+    """What decided each match (`how`), the row that did (else -1), and the time (ms)."""
 
     how: Ints
     row: Ints
     time: Ints
 
-    def of(self, which: Ints) -> Decided:
-        """Those of some."""
-        return Decided(self.how[which], self.row[which], self.time[which])
+    def of(self, which: Ints) -> Decisions:
+        """The decisions at these places."""
+        return Decisions(self.how[which], self.row[which], self.time[which])
 
 
 class Searches(NamedTuple):
-    """The searches for matches: the rows at which they began, and when each, and all before it, had ended.
+    """The searches for matches: the row at which each began, and what ended it and all before it.
 
-    `leads` tells of each whether none before it went on for longer: what is decided from there on, is so by itself.
+    `leads`: no search before it went on for longer, so decisions from there on do not depend on those before.
     """
 
-    begun: Ints
-    told: Decided
+    starts: Ints
+    decisions: Decisions
     leads: Bools
 
-    def told_of(self, found: Found) -> Decided:
-        """Of the matches that they found."""
-        return self.told.of(np.searchsorted(self.begun, found.starts))
+    def decisions_of(self, found: Found) -> Decisions:
+        """The decisions of the matches that they found."""
+        return self.decisions.of(np.searchsorted(self.starts, found.starts))
 
     @property
     def open(self) -> Ints:
-        """The rows at which those began that go on."""
-        found: Ints = self.begun[self.told.how == AT_THE_END]
-        return found
+        """The starts of the searches that go on."""
+        open_starts: Ints = self.starts[self.decisions.how == AT_THE_END]
+        return open_starts
 
 
-def can_tell(clause: RowPattern, conditions: Sequence[Condition]) -> bool:
-    """Whether it can be told when matches were decided: conditions about the row, or rows at known distances."""
+def has_decision_times(clause: RowPattern, conditions: Sequence[Condition]) -> bool:
+    """Whether `decision_times` knows the clause: its conditions read the row, or rows at known distances from the start."""
     if clause.timed_out or clause.absent is not None or length_bounds(clause.pattern)[0] == 0:
         return False
     if clause.per_match is PerMatch.WITH_UNMATCHED:
@@ -77,19 +77,20 @@ def can_tell(clause: RowPattern, conditions: Sequence[Condition]) -> bool:
     return known_skip and grade is not Grade.RUN and not asks_match_number(conditions)
 
 
-def searched(task: Task, found: Found, times: Ints, now: int) -> Searches:
-    """The searches over rows with these times in milliseconds, where time went on to `now`.
+def decision_times(task: Task, found: Found, times: Ints, now: int) -> Searches:
+    """The searches that found the matches, over rows with these `times` (ms), where time passed up to `now`.
 
-    Raises ExhaustedError where they look so far that going row by row is no slower.
+    Raises:
+        ExhaustedError: they look so far that going row by row is as fast.
     """
-    search = _Search(task, times, now)
-    begun = search.begun(found)
-    steps, settled = search.run(begun)
-    return search.told(begun, steps, settled)
+    run = _SearchRun(task, times, now)
+    starts = run.starts(found)
+    steps, settled = run.search(starts)
+    return run.searches(starts, steps, settled)
 
 
 @dataclasses.dataclass
-class _Search:
+class _SearchRun:
     task: Task
     times: Ints
     now: int
@@ -98,8 +99,8 @@ class _Search:
         self.firsts, self.partition_ends = partitions(self.task.ends)
         self.count = int(self.partition_ends[-1]) if len(self.partition_ends) else 0
 
-    def begun(self, found: Found) -> Ints:
-        """The rows at which a search began: all but those that a match before had taken."""
+    def starts(self, found: Found) -> Ints:
+        """The rows at which a search began: all but those within a match."""
         if self.task.skip is to_next_row:
             return np.arange(self.count)
         inside = np.zeros(self.count + 1, np.int64)
@@ -108,34 +109,34 @@ class _Search:
         np.subtract.at(inside, (found.starts + found.lengths)[longer], 1)
         return np.flatnonzero(np.cumsum(inside)[:-1] == 0)
 
-    def run(self, begun: Ints) -> tuple[Ints, Bools]:
-        """How many rows each search looked at, and whether it needed no more."""
-        lanes = Lanes(self.task.program, starts.letters_at(self.task), self.task.ends, starts.limits(self.task))
+    def search(self, starts: Ints) -> tuple[Ints, Bools]:
+        """How many rows each search looked at, and whether no later row mattered to it."""
+        lanes = Lanes(self.task.program, letters_at(self.task), self.task.ends, limits(self.task))
         several, looked, at = [], 0, 0
-        while at < len(begun):
-            found = lanes.searched(begun[at : at + AT_ONCE])
+        while at < len(starts):
+            found = lanes.searched(starts[at : at + SEARCHES_AT_ONCE])
             several.append(found)
             at += len(found[0])
             looked += int(found[0].sum())
-            if looked > LOOKS_A_ROW * (self.count + AT_ONCE):
+            if looked > LOOKS_PER_ROW * (self.count + SEARCHES_AT_ONCE):
                 raise ExhaustedError("searches look at too many rows")
         steps, settled = zip(*several, strict=True) if several else ((np.zeros(0, np.int64),), (np.zeros(0, bool),))
         return np.concatenate(steps), np.concatenate(settled)
 
-    def told(self, begun: Ints, steps: Ints, settled: Bools) -> Searches:
-        """When each of the searches ended, and all before it in its partition."""
-        ends = self.partition_ends[np.searchsorted(self.partition_ends, begun, side="right")]
-        row = begun + steps - 1
+    def searches(self, starts: Ints, steps: Ints, settled: Bools) -> Searches:
+        """When each search ended, and all before it in its partition."""
+        ends = self.partition_ends[np.searchsorted(self.partition_ends, starts, side="right")]
+        row = starts + steps - 1
         how = np.where(settled, BY_ROW, AT_THE_END)
         time = np.where(settled, self.times[row], self.now)
         key = np.where(settled, 4 * row + 2, 4 * ends + 1)
         within = self.task.clause.within
         if within is not None:
-            deadline = self.times[begun] + within
+            deadline = self.times[starts] + within
             late = ~settled & (deadline <= self.now)
             how[late], time[late] = BY_TIME, deadline[late]
-            key[late] = 4 * (begun + steps)[late]  # before the row that is too late
+            key[late] = 4 * (starts + steps)[late]  # before the first row that is too late
         newest = np.maximum.accumulate(key) if len(key) else key
         leads = key >= newest
         last = np.maximum.accumulate(np.where(leads, np.arange(len(key)), 0)) if len(key) else key
-        return Searches(begun, Decided(how[last], np.where(how == BY_ROW, row, -1)[last], time[last]), leads)
+        return Searches(starts, Decisions(how[last], np.where(how == BY_ROW, row, -1)[last], time[last]), leads)

@@ -1,262 +1,70 @@
-"""EPL's pattern [ … ] over streams: a machine of instances, its events in tables, what is under way noted now and then."""
+"""EPL's pattern [ … ] over streams: its events are in tables, and so is a checkpoint of its instances."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import heapq
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 from sqlglot import exp
 
 from bridge import query
-from bridge.patterns.live.statements import BEGINNING, Moment
+from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, MachineState, time_before
+from bridge.patterns.live.results import system_columns
+from bridge.patterns.live.rows import BEGINNING, ColumnTypes, RowId
+from bridge.patterns.live.statements import TemporalTables
 from bridge.patterns.strategies.machine import computed
 from bridge.patterns.values import Value, Valued
+from bridge.query.epl_patterns import EventColumns
 from nfa.temporal.by_key import Watches
 from nfa.temporal.instance import Bound
 from nfa.temporal.machine import Watch
-from windows.arrow import array_of
 from windows.databases import Database
-from windows.times import NEVER
-
-NOTED_EVERY = 1_000
-"""What is under way is noted when so many events have come since, or as many as the last note was long."""
 
 
 class Event(NamedTuple):
-    """An event: the number of its input, its moment, the bits of what it can be, and its values."""
+    """An event: the number of its input, its row id, the bits of what it can be, and its values."""
 
     source: int
-    moment: Moment
-    letter: int
+    row_id: RowId
+    symbol_set: int
     values: tuple[Any, ...]
 
 
-class Report(NamedTuple):
-    """A result that became true at a moment."""
+class BoundEvents(NamedTuple):
+    """The events for which a pattern turned true at a time, by the event `seq` (0: by time alone)."""
 
     ts: int
     seq: int
-    bound: Bound
+    events: Bound
 
 
 @dataclasses.dataclass(frozen=True)
-class Input:
-    """One input: the events of this push and all that are kept, the names of their columns, what they can be.
+class EventInput:
+    """One input: the SELECTs of this push's events and of all retained ones, in order; its columns; the kinds of its events.
 
-    After the columns come `parts` of nested ones, which conditions name, and so many `keys`.
+    The columns of an event are followed by `parts` of nested ones that conditions read, and by `keys` values of its key.
     """
 
     arrived: str
-    seen: str
+    retained: str
     names: tuple[str, ...]
-    numbers: tuple[int, ...]
+    kinds: tuple[int, ...]
     parts: tuple[exp.Expr, ...] = ()
     keys: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Texts:
-    """The quoted names of the tables."""
-
-    noted: str
-    state: str
-    found: str
+Pick: TypeAlias = "Callable[[Bound], Event | None]"
 
 
-@dataclasses.dataclass
-class Live:
-    """The machine of one continuous query; a step of its operator."""
-
-    node: query.TemporalMatch
-    inputs: tuple[Input, ...]
-    rests: tuple[Valued | None, ...]
-    values: tuple[Valued, ...]
-    texts: Texts
-    table: str
-    wholes: dict[int, exp.Expr]
-    """Of events that are told as a whole the part that is one."""
-
-    def __post_init__(self) -> None:
-        self._ready = False
-        self._since, self._note_after, self._newest = 0, NOTED_EVERY, BEGINNING
-
-    def forget(self) -> None:
-        """What is in memory is no longer what is in the tables."""
-        self._ready = False
-
-    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        """Take this push's events; `now` is its newest time."""
-        arrived = list(self._events(database, [one.arrived for one in self.inputs]))
-        if not self._ready:
-            self._restore(database, arrived)
-        reports = [report for event in arrived for report in self._fed(event)] + list(self._passed(now))
-        if reports:
-            self._write(database, reports)
-        if self._since >= self._note_after:
-            self._note(database)
-
-    def explained(self, pretty: Callable[[str], str]) -> str:
-        """The statements whose events the machine takes."""
-        told = f"-- the machine takes these events, and puts what is true into {self.texts.found}"
-        return "\n".join([told, *(f"{pretty(one.arrived)};" for one in self.inputs)])
-
-    # Events in ----------------------------------------------------------------------------------------------------------
-
-    def _events(self, database: Database, texts: list[str]) -> Iterator[Event]:
-        """The events of all inputs, in order."""
-        several = []
-        for source, text in enumerate(texts):
-            rows = database.fetch(text)
-            several.append([Event(source, (row[0], row[1], row[2]), row[3], tuple(row[4:])) for row in rows])
-        return heapq.merge(*several, key=lambda event: event.moment)
-
-    def _fed(self, event: Event) -> Iterator[Report]:
-        ts, seq, _ = event.moment
-        yield from self._passed(ts)
-        numbers = self.inputs[event.source].numbers
-        can_be = [number for bit, number in enumerate(numbers) if event.letter >> bit & 1]
-        self._newest, self._since = event.moment, self._since + 1
-        for bound in self.watch.feed(event, can_be, ts):
-            yield Report(ts, seq, bound)
-
-    def _passed(self, now: int) -> Iterator[Report]:
-        while (deadline := self.watch.deadline) is not None and deadline <= now:
-            for bound in self.watch.fire():
-                yield Report(deadline, 0, bound)
-
-    def _holds(self) -> Callable[[int, Event, Bound], bool]:
-        """Whether an event is what it can be, after others: what of the condition names these."""
-        asked = [None if rest is None else self._asked(rest) for rest in self.rests]
-
-        def holds(number: int, event: Event, bound: Bound) -> bool:
-            ask = asked[number]
-            return ask is None or bool(ask({**bound, number: event}))
-
-        return holds
-
-    def _values(self) -> Callable[[int, Bound], Any]:
-        """What guards ask of the events bound."""
-        asked = [self._asked(value) for value in self.values]
-        return lambda number, bound: asked[number](bound)
-
-    def _asked(self, rest: Valued) -> Callable[[Bound], Any]:
-        readers = [self._reader(atom) for atom in rest.atoms if isinstance(atom, Value)]
-        return computed(rest.expression, readers, self._database)
-
-    def _reader(self, atom: Value) -> Callable[[Bound], Any]:
-        assert atom.place.symbols is not None
-        number, name = int(atom.place.symbols[0]), atom.row.name
-        if isinstance(atom.row, exp.Count):
-            return lambda bound: len(bound[number]) if number in bound else None
-        pick = picker(number, atom.place.offset if atom.place.first else None)
-        names, parts = next((one.names, one.parts) for one in self.inputs if number in one.numbers)
-        if atom.row in parts:
-            part = len(names) + parts.index(atom.row)
-            return lambda bound: None if (event := pick(bound)) is None else event.values[part]
-        if name not in names:  # its time
-            return lambda bound: None if (event := pick(bound)) is None else event.moment[0]
-        at = names.index(name)
-        return lambda bound: None if (event := pick(bound)) is None else event.values[at]
-
-    # Results ------------------------------------------------------------------------------------------------------------
-
-    def _write(self, database: Database, reports: list[Report]) -> None:
-        shape = database.fetch_arrow(f"SELECT * FROM {self.texts.found} AS q WHERE 1 = 0")
-        kinds = shape.schema.types if shape is not None else []
-        columns: dict[str, list[Any]] = {
-            "ts": [report.ts for report in reports],
-            "seq": [report.seq for report in reports],
-            "_expires": [NEVER] * len(reports),
-            "_place": list(range(len(reports))),
-        }
-        for told in self.node.event_columns:
-            if told.is_count:
-                several = [report.bound.get(told.number) for report in reports]
-                columns[told.prefix] = [None if one is None else len(one) for one in several]
-                continue
-            if told.is_whole:
-                columns[told.prefix] = [self._whole(database, told.number, report.bound) for report in reports]
-                continue
-            names = next(one.names for one in self.inputs if told.number in one.numbers)
-            pick = picker(told.number, told.at)
-            found = [pick(report.bound) for report in reports]
-            for at, name in enumerate(names):
-                columns[f"{told.prefix}_{name}"] = [None if one is None else one.values[at] for one in found]
-        if kinds:
-            arrays = [array_of(values, kind) for values, kind in zip(columns.values(), kinds, strict=True)]
-        else:
-            arrays = [pa.array(values) for values in columns.values()]
-        database.append(self.texts.found, pa.Table.from_arrays(arrays, names=list(columns)))
-
-    def _whole(self, database: Database, number: int, bound: Bound) -> Any:
-        """An event as a value, or the list of those of its tag; NULL where there is none."""
-        found: Any = bound.get(number)
-        names, parts = next((one.names, one.parts) for one in self.inputs if number in one.numbers)
-        at = len(names) + parts.index(self.wholes[number])
-        if isinstance(found, list):
-            return database.list_value([event.values[at] for event in found])
-        return None if found is None else found.values[at]
-
-    # Notes --------------------------------------------------------------------------------------------------------------
-
-    def _restore(self, database: Database, arrived: list[Event]) -> None:
-        """What was noted, then the events since, whose results have been told."""
-        self._database = database
-        self.watch = self._watch()
-        self._since, self._note_after, self._newest = 0, NOTED_EVERY, BEGINNING
-        ((past,),) = database.fetch(f"SELECT {database.quoted('before')} FROM {database.quoted('cep_clock')}")
-        lines = [row[1:] for row in sorted(database.fetch(f"SELECT * FROM {self.texts.state}"))]
-        kept = list(self._events(database, [one.seen for one in self.inputs]))
-        if lines:
-            self._load(database, lines, {(event.source, event.moment): event for event in kept})
-        else:
-            self.watch.start(past)
-            self._note(database)
-        new = {(event.source, event.moment) for event in arrived}
-        for event in kept:
-            if event.moment > self._newest and (event.source, event.moment) not in new:
-                for _ in self._fed(event):
-                    pass
-        for _ in self._passed(past):
-            pass
-        self._ready = True
-
-    def _watch(self) -> Watch | Watches:
-        """The machine; one for each key, where the events have keys."""
-        holds, values = self._holds(), self._values()
-        if not any(one.keys for one in self.inputs):
-            return Watch(self.node.pattern, holds, values)
-        count = self.inputs[0].keys
-        return Watches(lambda: Watch(self.node.pattern, holds, values), lambda event: event.values[-count:])
-
-    def _note(self, database: Database) -> None:
-        held: dict[tuple[int, Moment], int] = {}
-        lines: list[tuple[int, int]] = []
-        _flatten(self.watch.dump(), lines, held)
-        noted = [(source, at, *moment) for (source, moment), at in held.items()]
-        for name, rows in (
-            (self.texts.noted, [*noted, (-1, 0, *self._newest)]),
-            (self.texts.state, [(n, *line) for n, line in enumerate(lines)]),
-        ):
-            database.execute(f"DELETE FROM {name}")
-            database.insert(name, len(rows[0]), rows)
-        self._since, self._note_after = 0, max(NOTED_EVERY, len(lines))
-
-    def _load(self, database: Database, lines: list[tuple[Any, ...]], kept: dict[tuple[int, Moment], Event]) -> None:
-        noted = database.fetch(f"SELECT * FROM {self.texts.noted}")
-        events = {at: kept[source, (ts, seq, place)] for source, at, ts, seq, place in noted if source >= 0}
-        (self._newest,) = [(ts, seq, place) for source, _, ts, seq, place in noted if source == -1]
-        self.watch.load(_unflattened(iter(lines), events))
-
-
-def picker(number: int, index: int | None) -> Callable[[Bound], Event | None]:
-    """Of the events bound the one of this number; of several that of this index (None: the last)."""
+def picker(kind: int, index: int | None) -> Pick:
+    """A function from bound events to the one of a kind; of several to that at an index (None: the last)."""
 
     def pick(bound: Bound) -> Event | None:
-        found: Any = bound.get(number)
+        found: Any = bound.get(kind)
         if not isinstance(found, list):
             return cast("Event | None", found)
         if index is None:
@@ -266,10 +74,200 @@ def picker(number: int, index: int | None) -> Callable[[Bound], Event | None]:
     return pick
 
 
-def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, Moment], int]) -> None:
-    """Nested lists as lines: a number (0), a list of so many items (1), an event by its number among those held (2)."""
+class EventReader:
+    """Reads values of bound events, for the conditions and guards of a pattern."""
+
+    def __init__(self, inputs: Sequence[EventInput], database: Database) -> None:
+        self.inputs, self.database = inputs, database
+
+    def input_of(self, kind: int) -> EventInput:
+        """The input whose events can be of a kind."""
+        return next(one for one in self.inputs if kind in one.kinds)
+
+    def function(self, valued: Valued) -> Callable[[Bound], Any]:
+        """The value of an expression over bound events."""
+        readers = [self._reader(atom) for atom in valued.atoms if isinstance(atom, Value)]
+        return computed(valued.expression, readers, self.database)
+
+    def _reader(self, atom: Value) -> Callable[[Bound], Any]:
+        assert atom.place.symbols is not None
+        kind, name = int(atom.place.symbols[0]), atom.row.name
+        if isinstance(atom.row, exp.Count):
+            return lambda bound: len(bound[kind]) if kind in bound else None
+        pick = picker(kind, atom.place.offset if atom.place.first else None)
+        one = self.input_of(kind)
+        if atom.row in one.parts:
+            place = len(one.names) + one.parts.index(atom.row)
+        elif name in one.names:
+            place = one.names.index(name)
+        else:  # its time
+            return lambda bound: None if (event := pick(bound)) is None else event.row_id[0]
+        return lambda bound: None if (event := pick(bound)) is None else event.values[place]
+
+
+class TemporalState(MachineState[BoundEvents]):
+    """The instances of a pattern, by key where events have keys, and the newest event."""
+
+    def __init__(self, inputs: Sequence[EventInput], watch: Watch | Watches) -> None:
+        self.inputs, self.watch = inputs, watch
+        self.newest = BEGINNING
+
+    def feed(self, event: Event) -> Iterator[BoundEvents]:
+        ts, seq, _ = event.row_id
+        yield from self.elapse(ts)
+        kinds = self.inputs[event.source].kinds
+        can_be = [kind for bit, kind in enumerate(kinds) if event.symbol_set >> bit & 1]
+        self.newest = event.row_id
+        for bound in self.watch.feed(event, can_be, ts):
+            yield BoundEvents(ts, seq, bound)
+
+    def next_deadline(self) -> int | None:
+        return self.watch.deadline
+
+    def due(self, deadline: int) -> Iterator[BoundEvents]:
+        return (BoundEvents(deadline, 0, bound) for bound in self.watch.fire())
+
+
+@dataclasses.dataclass
+class TemporalMachine(LiveMachine):
+    """The machine of one continuous pattern [ … ]; `rests` are the conditions of its events that name others before."""
+
+    node: query.TemporalMatch
+    inputs: tuple[EventInput, ...]
+    rests: tuple[Valued | None, ...]
+    values: tuple[Valued, ...]
+    tables: TemporalTables
+    wholes: dict[int, exp.Expr]
+    """Of events whose whole is a column of the result, the part that is the whole."""
+
+    # The tables ---------------------------------------------------------------------------------------------------------
+
+    def restore(self, database: Database) -> None:
+        self._reader = EventReader(self.inputs, database)
+        self._types = ColumnTypes(database, f"SELECT * FROM {database.quoted(self.table)}")
+        state = self._state = TemporalState(self.inputs, self._new_watch())
+        self._schedule = CheckpointSchedule()
+        now = time_before(database)
+        lines = [row[1:] for row in sorted(database.fetch(f"SELECT * FROM {self.tables.state}"))]
+        retained = self._events(database, [one.retained for one in self.inputs])
+        if lines:
+            self._load(database, lines, {(event.source, event.row_id): event for event in retained})
+        else:
+            state.watch.start(now)
+            self.checkpoint(database)
+        new = {(event.source, event.row_id) for event in self._arrived(database)}
+        since = [e for e in retained if e.row_id > state.newest and (e.source, e.row_id) not in new]
+        self._schedule.rows = len(since)
+        for event in since:
+            collections.deque(state.feed(event), maxlen=0)
+        collections.deque(state.elapse(now), maxlen=0)
+
+    def _new_watch(self) -> Watch | Watches:
+        """The machine of the pattern; one per key, where the events have keys."""
+        holds, values = self._holds(), [self._reader.function(value) for value in self.values]
+
+        def new_watch() -> Watch:
+            return Watch(self.node.pattern, holds, lambda number, bound: values[number](bound))
+
+        count = max((one.keys for one in self.inputs), default=0)
+        return Watches(new_watch, lambda event: event.values[-count:]) if count else new_watch()
+
+    def _holds(self) -> Callable[[int, Event, Bound], bool]:
+        """Whether an event is of a kind after others, by the conditions that name these."""
+        conditions = [None if rest is None else self._reader.function(rest) for rest in self.rests]
+
+        def holds(kind: int, event: Event, bound: Bound) -> bool:
+            condition = conditions[kind]
+            return condition is None or bool(condition({**bound, kind: event}))
+
+        return holds
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        return self._schedule.is_due
+
+    def checkpoint(self, database: Database) -> None:
+        """Replaces the last checkpoint."""
+        held: dict[tuple[int, RowId], int] = {}
+        lines: list[tuple[int, int]] = []
+        _flatten(self._state.watch.dump(), lines, held)
+        events = [(source, at, *row_id) for (source, row_id), at in held.items()]
+        for name, rows in (
+            (self.tables.events, [*events, (-1, 0, *self._state.newest)]),
+            (self.tables.state, [(n, *line) for n, line in enumerate(lines)]),
+        ):
+            database.execute(f"DELETE FROM {name}")
+            database.insert(name, len(rows[0]), rows)
+        self._schedule.written(len(lines))
+
+    def _load(self, database: Database, lines: list[tuple[Any, ...]], retained: dict[tuple[int, RowId], Event]) -> None:
+        held = database.fetch(f"SELECT * FROM {self.tables.events}")
+        events = {at: retained[source, (ts, seq, place)] for source, at, ts, seq, place in held if source >= 0}
+        (self._state.newest,) = [(ts, seq, place) for source, _, ts, seq, place in held if source == -1]
+        self._state.watch.load(_unflattened(iter(lines), events))
+
+    # A push -------------------------------------------------------------------------------------------------------------
+
+    def advance(self, database: Database, now: int, seq: int, final: bool) -> pa.Table | None:
+        state, arrived = self._state, self._arrived(database)
+        reports = [*(report for event in arrived for report in state.feed(event)), *state.elapse(now)]
+        self._schedule.rows += len(arrived)
+        return self._results(database, reports) if reports else None
+
+    def _arrived(self, database: Database) -> list[Event]:
+        return self._events(database, [one.arrived for one in self.inputs])
+
+    def _events(self, database: Database, selects: list[str]) -> list[Event]:
+        """The events of all inputs, in order."""
+        several = [
+            [Event(source, (row[0], row[1], row[2]), row[3], tuple(row[4:])) for row in database.fetch(select)]
+            for source, select in enumerate(selects)
+        ]
+        return list(heapq.merge(*several, key=lambda event: event.row_id))
+
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        intro = f"-- a machine reads these events and writes what makes the pattern true into {self.table}"
+        return "\n".join([intro, *(f"{pretty(one.arrived)};" for one in self.inputs)])
+
+    # Results ------------------------------------------------------------------------------------------------------------
+
+    def _results(self, database: Database, reports: list[BoundEvents]) -> pa.Table:
+        system = system_columns([report.ts for report in reports], [report.seq for report in reports])
+        columns: dict[str, list[Any]] = {}
+        for told in self.node.event_columns:
+            columns |= self._columns(database, told, reports)
+        places = range(len(system), len(system) + len(columns))
+        arrays = [self._types.array(values, place) for place, values in zip(places, columns.values(), strict=True)]
+        return pa.Table.from_arrays([*system.values(), *arrays], names=[*system, *columns])
+
+    def _columns(self, database: Database, told: EventColumns, reports: list[BoundEvents]) -> dict[str, list[Any]]:
+        """The columns of one kind of event: how many there are, the whole event, or its columns."""
+        if told.is_count:
+            several = [report.events.get(told.number) for report in reports]
+            return {told.prefix: [None if one is None else len(one) for one in several]}
+        if told.is_whole:
+            return {told.prefix: [self._whole(database, told.number, report.events) for report in reports]}
+        pick = picker(told.number, told.at)
+        found = [pick(report.events) for report in reports]
+        return {
+            f"{told.prefix}_{name}": [None if one is None else one.values[at] for one in found]
+            for at, name in enumerate(self._reader.input_of(told.number).names)
+        }
+
+    def _whole(self, database: Database, kind: int, bound: Bound) -> Any:
+        """An event as a value, or the list of those of its tag; NULL where there is none."""
+        found: Any = bound.get(kind)
+        one = self._reader.input_of(kind)
+        at = len(one.names) + one.parts.index(self.wholes[kind])
+        if isinstance(found, list):
+            return database.list_value([event.values[at] for event in found])
+        return None if found is None else found.values[at]
+
+
+def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, RowId], int]) -> None:
+    """Nested lists as lines: a number (0), a list with its length (1), an event by its number in `held` (2)."""
     if isinstance(item, Event):
-        lines.append((2, held.setdefault((item.source, item.moment), len(held))))
+        lines.append((2, held.setdefault((item.source, item.row_id), len(held))))
     elif isinstance(item, list):
         lines.append((1, len(item)))
         for one in item:
@@ -279,6 +277,7 @@ def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, Mome
 
 
 def _unflattened(lines: Iterator[tuple[Any, ...]], events: dict[int, Event]) -> Any:
+    """What `_flatten` wrote."""
     kind, value = next(lines)
     if kind == 1:
         return [_unflattened(lines, events) for _ in range(value)]

@@ -1,23 +1,43 @@
-"""EPL's match_recognize: the rows as they were seen and where the machine stands are tables, the machine goes between."""
+"""EPL's match_recognize: its rows and the checkpoint of its open matches are tables, and a machine runs over them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from bridge import query
 from bridge.errors import QueryError
-from bridge.patterns.values import Atom, Fold, Value, beside, read, shift_of
+from bridge.patterns.conditions import conditions
+from bridge.patterns.values import Fold, read
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, rewrite
-from bridge.rewrite.patterns.eager_sequence import SequenceOf, is_sequence
-from bridge.rewrite.patterns.match_recognize import MOMENT, not_running, placed, probes, typed
+from bridge.rewrite.patterns.eager_sequence import EagerSequence, is_sequence
+from bridge.rewrite.patterns.tables import (
+    ROW_ID,
+    SYSTEM,
+    add_results,
+    aggregates_of_the_database,
+    atoms_of,
+    has_arrivals,
+    is_of_this_push,
+    newest_first,
+    place_in_event,
+    probes,
+    program_of,
+    purge_released,
+    row_id,
+    row_values,
+    running_arguments,
+    same_row_id,
+    shape_of_results,
+    shifts,
+    typed,
+    with_neighbours,
+)
 from bridge.rewrite.plan import Insert, Operator, Purge
-from nfa.errors import BudgetError
 from nfa.pattern import groups
-from nfa.program import compile_program
 from windows.extent import Extent
 from windows.extents import Unbounded
 from windows.sql import (
@@ -28,31 +48,29 @@ from windows.sql import (
     column_of,
     derived_table,
     lexicographically_before,
-    null_safe_equal,
     number,
-    over,
     table,
 )
 
-ROWS = ("_part", "_index", *MOMENT, "_number")
-"""The rows that open matches hold, as the machine last noted them: partition, index in it, moment, number of all rows.
+ROWS = ("_part", "_index", *ROW_ID, "_number")
+"""A checkpoint's rows that open matches hold: partition, index in it, row id, number among all rows.
 
-The line of partition -1 has the oldest row that is in the window, if there is one, and else the newest: rows before it may
-go that no line has. The line of partition -2 has the newest row and the number of rows so far; those of partition -3 have
-the rows that were taken of a window that rows are deleted from.
+The line of partition -1 has the oldest row in the window, or else the newest: rows before it that no line has are not
+needed. The line of partition -2 has the newest row and the number of rows so far; the lines of partition -3 have the rows
+that were taken of a window from which rows are deleted.
 """
 
-WAYS = ("_part", "_start", "_way", "_at", "_held", "_step", "_symbol")
-"""Their ways: partition, index of the start, place in the order of preference, instruction, number if complete and held
-(0: open), then one line for each row taken, with the number of its symbol."""
+THREADS = ("_part", "_start", "_thread", "_at", "_held", "_step", "_symbol")
+"""A checkpoint's threads: partition, index of the start, place in the order of preference, instruction, number of a match
+that is complete and held (0: open), then one line per row taken, with the number of its symbol."""
 
 
 @rewrite.register
 def _(node: query.EagerMatch, network: Network, need: Need) -> Flow:
     if is_sequence(node, network.database.is_aggregate):
-        found = SequenceOf(node, network)
-        if not found.skips or network.rewrite(node.input, Need.ARRIVALS).key == ("seq",):
-            return found.flow(need)
+        sequence = EagerSequence(node, network)
+        if not sequence.skips or network.rewrite(node.input, Need.ARRIVALS).key == ("seq",):
+            return sequence.flow(need)
 
     def build(operator: Operator) -> None:
         deleting = node.input if isinstance(node.input, query.WindowWithDeletions) else None
@@ -60,17 +78,17 @@ def _(node: query.EagerMatch, network: Network, need: Need) -> Flow:
         source = window.input if isinstance(window, query.Window) else window
         triggers = [network.rewrite(one.trigger, Need.ARRIVALS) for one in deleting.deletions] if deleting else []
         extent = window.extent if isinstance(window, query.Window) else None
-        _Writing(node, network.rewrite(source, Need.ARRIVALS), network, operator, extent, triggers).build()
+        _EagerMatchPlan(node, network.rewrite(source, Need.ARRIVALS), network, operator, extent, triggers).build()
 
     operator = network.operator(node, build, f"EagerMatch {node.pattern.pattern}")
     return network.give(operator, node, need)
 
 
 @dataclasses.dataclass
-class _Writing:
-    """Writes the tables and statements of one clause, and makes its machine.
+class _EagerMatchPlan:
+    """The tables, statements and machine of one clause.
 
-    log: rows to look back at by prev; seen: what is known of each row; found: the results of this push.
+    log: rows that prev looks back at; retained: what is known of each row; results: those of this push.
     """
 
     node: query.EagerMatch
@@ -81,39 +99,38 @@ class _Writing:
     triggers: list[Flow]
 
     def __post_init__(self) -> None:
-        self.clause = self.node.pattern
-        self.fields = (*self.below.names, "ts")
-        self.keys = [key.name for key in self.clause.partition_by]
-        kinds = ("log", "seen", "rows", "ways", "matches", "present", "gone")
-        self.log, self.seen, self.rows, self.ways, self.found, self.present, self.gone = (
-            self.network.name(kind, self.node) for kind in kinds
-        )
-
-    def build(self) -> None:
-        from bridge.patterns.conditions import conditions
         from bridge.patterns.task import letter
 
-        aggregate = self.network.database.is_aggregate
-        self.conditions = conditions(self.clause, self.fields, aggregate)
+        self.clause = self.node.pattern
+        fields = (*self.below.names, "ts")
+        self.keys = [key.name for key in self.clause.partition_by]
+        kinds = ("log", "retained", "held", "threads", "matches", "current", "deleted")
+        self.log, self.retained, self.held, self.threads, self.results, self.current, self.deleted = (
+            self.network.name(kind, self.node) for kind in kinds
+        )
+        is_aggregate = self.network.database.is_aggregate
+        self.conditions = conditions(self.clause, fields, is_aggregate)
         self.single: dict[str, tuple[str, str]] = {}
-        values = [self._set_apart(m.this) for m in self.clause.measures]
-        fields = (*self.fields, *self.single)
-        self.measures = tuple(read(value, self.clause, fields, None, True, aggregate) for value in values)
-        self.expressions = tuple(self._expressions())
+        values = [self._with_single_rows(measure.this) for measure in self.clause.measures]
+        fields = (*fields, *self.single)
+        self.measures = tuple(read(value, self.clause, fields, None, True, is_aggregate) for value in values)
+        self.expressions = self._expressions()
         self.values = [letter(self.conditions), *self.expressions]
+
+    def build(self) -> None:
         self._refuse()
-        self._keep_rows()
-        self._keep_gone()
-        self._keep_state()
-        self._make_found()
-        self._match()
+        self._add_rows()
+        self._add_deletions()
+        self._add_checkpoint()
+        self._add_results()
+        self._add_machine()
 
     def _refuse(self) -> None:
-        for fold in not_running(self.conditions):
+        for fold in aggregates_of_the_database(self.conditions):
             raise QueryError(f"{fold.call.sql()} cannot stand in DEFINE: count, sum, avg, min and max can")
 
-    def _set_apart(self, measure: exp.Expr) -> exp.Expr:
-        """An aggregate over the rows of one variable may name others, which have one row: a column of each row, then."""
+    def _with_single_rows(self, measure: exp.Expr) -> exp.Expr:
+        """An aggregate over the rows of one variable may name others, which have one row: those become columns of each row."""
         several = groups(self.clause.pattern)
 
         def renamed(node: exp.Expr) -> exp.Expr:
@@ -129,213 +146,160 @@ class _Writing:
 
         return measure.transform(renamed)
 
-    def _expressions(self) -> Iterable[exp.Expr]:
-        """What must be known of each row."""
-        asked: list[Atom] = [atom for c in self.conditions if c.rest for atom in c.rest.atoms]
-        told: list[Atom] = [atom for measure in self.measures for atom in measure.atoms]
-        found = [atom.row for atom in (*asked, *told) if isinstance(atom, Value)]
-        for fold in (atom for atom in told if isinstance(atom, Fold)):
+    def _expressions(self) -> tuple[exp.Expr, ...]:
+        """What conditions, measures and deletions read of a row."""
+        in_conditions, in_measures = atoms_of(c.rest for c in self.conditions), atoms_of(self.measures)
+        found = row_values([*in_conditions, *in_measures])
+        for fold in (atom for atom in in_measures if isinstance(atom, Fold)):
             found += (column(self.single[name][1] if name in self.single else name) for name in fold.columns)
-        running = [atom.running for atom in asked if isinstance(atom, Fold)]
-        found += [kept[1] for kept in running if kept is not None and kept[1] is not None]
-        for deletion in self.deletions:
+        found += running_arguments(in_conditions)
+        for deletion in self._deletions:
             columns = deletion.condition.find_all(exp.Column) if deletion.condition is not None else []
-            found += [column(name) for c in columns for name in [self._of_row(deletion, c)] if name is not None]
-        return dict.fromkeys(found)
+            found += [column(name) for c in columns for name in [_window_column(deletion, c)] if name is not None]
+        return tuple(dict.fromkeys(found))
 
-    # Tables -------------------------------------------------------------------------------------------------------------
+    # Rows ---------------------------------------------------------------------------------------------------------------
 
-    def _keep_rows(self) -> None:
-        moment = [column("ts"), column("seq"), placed(self.below)]
-        arrivals = exp.select(*moment, *map(column, self.below.names))
-        arrivals = arrivals.from_(derived_table(self.below.arrivals.select(), "a"))
-        shifts = [-by for e in self.values for node in e.walk() if (by := shift_of(node)) is not None]
-        looked_at = self._logged(arrivals, max(shifts)) if shifts else arrivals
-        select = self._known(looked_at)
-        add_table(self.operator, self.seen, select, (("ts", "seq"),))
-        self.operator.steps.append(Insert(self.seen, select))
+    def _add_rows(self) -> None:
+        row = [column("ts"), column("seq"), place_in_event(self.below)]
+        arrivals = exp.select(*row, *map(column, self.below.names)).from_(
+            derived_table(self.below.arrivals.select(), "a")
+        )
+        by = shifts(self.values)
+        select = self._known(self._logged(arrivals, max(-shift for shift in by)) if by else arrivals)
+        if by:
+            new = is_of_this_push(self.below, "q")
+            columns = [column_of("q", name) for name in select.named_selects]
+            select = exp.select(*columns).from_(derived_table(select, "q")).where(new)
+        add_table(self.operator, self.retained, select, (("ts", "seq"),))
+        self.operator.steps.append(Insert(self.retained, select))
 
     def _known(self, rows: exp.Select) -> exp.Select:
-        """For each row its partition, moment, letter, and the values that conditions and measures read."""
+        """For each row its partition, its id, its symbol set, and the values that conditions and measures read."""
         keys = [aliased(column(key), f"_k{place}") for place, key in enumerate(self.keys)]
-        values = [aliased(self._windows(value), f"_e{place}") for place, value in enumerate(self.values)]
-        known = exp.select(*keys, *map(column, MOMENT), *values).from_(derived_table(rows, "r"))
-        if not any(shift_of(node) is not None for value in self.values for node in value.walk()):
-            return known
-        arrived = exp.select(number(1)).from_(derived_table(self.below.arrivals.select(), "n"))
-        new = arrived.where(
-            *(exp.EQ(this=column_of("n", name), expression=column_of("q", name)) for name in ("ts", "seq"))
-        )
-        rows = exp.select(*(column_of("q", name) for name in known.named_selects))
-        return rows.from_(derived_table(known, "q")).where(exp.Exists(this=new))
+        values = [aliased(with_neighbours(value, self.keys), f"_e{place}") for place, value in enumerate(self.values)]
+        return exp.select(*keys, *map(column, ROW_ID), *values).from_(derived_table(rows, "r"))
 
     def _logged(self, arrivals: exp.Select, behind: int) -> exp.Select:
-        """The rows of the partitions that have new ones; only so many of each are kept as prev looks back."""
+        """The logged rows of the partitions that have new ones; the log has as many of each as prev looks back at."""
         add_table(self.operator, self.log, arrivals, ((*self.keys, "ts"),))
         self.operator.steps.append(Insert(self.log, arrivals))
-        back = exp.Order(expressions=[exp.Ordered(this=column(name), desc=True) for name in MOMENT])
-        newest = exp.Window(this=exp.RowNumber(), partition_by=[column(k) for k in self.keys] or None, order=back)
-        ranked = exp.select(*map(column, MOMENT), aliased(newest, "_n")).from_(table(self.log))
+        ranked = exp.select(*map(column, ROW_ID), aliased(newest_first(self.keys), "_n")).from_(table(self.log))
         old = exp.select(number(1)).from_(derived_table(ranked, "o"))
-        old = old.where(
-            exp.GT(this=column_of("o", "_n"), expression=number(behind)),
-            *(exp.EQ(this=column_of("o", name), expression=column_of(self.log, name)) for name in MOMENT),
+        is_far = exp.GT(this=column_of("o", "_n"), expression=number(behind))
+        self.operator.purges.append(Purge(self.log, exp.Exists(this=old.where(is_far, *same_row_id("o", self.log)))))
+        rows = exp.select(*(column_of("l", name) for name in (*ROW_ID, *self.below.names))).from_(
+            aliased_table(self.log, "l")
         )
-        self.operator.purges.append(Purge(self.log, exp.Exists(this=old)))
-        names = ("ts", "seq", "_place", *self.below.names)
-        rows = exp.select(*(column_of("l", name) for name in names)).from_(aliased_table(self.log, "l"))
-        touched = exp.select(number(1)).from_(derived_table(self.below.arrivals.select(), "t"))
-        return rows.where(
-            exp.Exists(
-                this=touched.where(*(null_safe_equal(column_of("t", key), column_of("l", key)) for key in self.keys))
-            )
-        )
+        return rows.where(has_arrivals(self.below, self.keys, "l"))
 
-    def _windows(self, expression: exp.Expr) -> exp.Expr:
-        def window(node: exp.Expr) -> exp.Expr:
-            by = shift_of(node)
-            if by is None:
-                return node
-            return over(beside(node.expressions[0], by), map(column, self.keys), map(column, MOMENT))
+    def _all_retained(self) -> exp.Select:
+        return exp.select(exp.Star()).from_(aliased_table(self.retained, "r")).order_by(*row_id("r"))
 
-        return expression.transform(window)
-
-    def _keep_state(self) -> None:
-        for name, columns in ((self.rows, ROWS), (self.ways, WAYS)):
-            shape = exp.select(*(aliased(bigint_zero(), c) for c in columns)).from_(table(self.seen))
-            add_table(self.operator, name, shape)
-        if isinstance(self.window, Unbounded):
-            return
-        passed = lexicographically_before([(column_of(self.seen, name), column_of("s", name)) for name in MOMENT])
-        noted = exp.select(number(1)).from_(aliased_table(self.rows, "s"))
-        upto = noted.where(exp.EQ(this=column_of("s", "_part"), expression=number(-1)), passed)
-        inside = noted.where(
-            *(exp.EQ(this=column_of("s", name), expression=column_of(self.seen, name)) for name in MOMENT)
-        )
-        condition = exp.and_(exp.Exists(this=upto), exp.Not(this=exp.Exists(this=inside)))
-        self.operator.purges.append(Purge(self.seen, condition))
+    # Deletions ----------------------------------------------------------------------------------------------------------
 
     @property
-    def deletions(self) -> tuple[query.Deletion, ...]:
+    def _deletions(self) -> tuple[query.Deletion, ...]:
         return self.node.input.deletions if isinstance(self.node.input, query.WindowWithDeletions) else ()
 
-    @staticmethod
-    def _of_row(deletion: query.Deletion, found: exp.Column) -> str | None:
-        """The column of the window's rows that a condition names; None for one of the event that deletes."""
-        alias, _, name = found.name.partition(".")
-        return name if alias == deletion.row else None
-
-    def _keep_gone(self) -> None:
-        """The rows that events delete: the event's moment, and the row's."""
-        if not self.deletions:
-            return
-        for place, (deletion, flow) in enumerate(zip(self.deletions, self.triggers, strict=True)):
-            rows, events = aliased_table(self.seen, "r"), exp.Subquery(this=flow.arrivals.select())
-            listed = [aliased(column_of("b", name), f"_{name}") for name in ("ts", "seq")] + [
-                column_of("r", name) for name in MOMENT
-            ]
+    def _add_deletions(self) -> None:
+        """The rows that events delete: ts and seq of the event, and the row's id."""
+        for place, (deletion, flow) in enumerate(zip(self._deletions, self.triggers, strict=True)):
+            event = [aliased(column_of("b", name), f"_{name}") for name in ("ts", "seq")]
+            rows, events = aliased_table(self.retained, "r"), derived_table(flow.arrivals.select(), "b")
             older = lexicographically_before([(column_of("r", name), column_of("b", name)) for name in ("ts", "seq")])
-            select = exp.select(*listed).from_(events.as_("b", quoted=True)).join(rows, on=older)
+            select = exp.select(*event, *row_id("r")).from_(events).join(rows, on=older)
             if deletion.condition is not None:
-                select = select.where(self._over_both(deletion))
+                select = select.where(self._over_both(deletion.condition, deletion))
             if place == 0:
-                add_table(self.operator, self.gone, select)
-            self.operator.steps.append(Insert(self.gone, select))
+                add_table(self.operator, self.deleted, select)
+            self.operator.steps.append(Insert(self.deleted, select))
 
-    def _gone_in_this_push(self) -> exp.Select:
-        conditions = []
-        for flow in self.triggers:
-            events = exp.select(number(1)).from_(derived_table(flow.arrivals.select(), "b"))
-            same_event = (
-                exp.EQ(this=column_of("b", name), expression=column_of("g", f"_{name}")) for name in ("ts", "seq")
-            )
-            conditions.append(exp.Exists(this=events.where(*same_event)))
-        return exp.select(exp.Star()).from_(aliased_table(self.gone, "g")).where(exp.or_(*conditions))
-
-    def _over_both(self, deletion: query.Deletion) -> exp.Expr:
+    def _over_both(self, condition: exp.Expr, deletion: query.Deletion) -> exp.Expr:
         """A deletion's condition over what is known of a row, and the event."""
-        assert deletion.condition is not None
 
         def known(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
                 return node
-            name = self._of_row(deletion, node)
+            name = _window_column(deletion, node)
             if name is None:
                 return column_of("b", node.name.partition(".")[2])
             return column_of("r", f"_e{1 + self.expressions.index(column(name))}")
 
-        return deletion.condition.transform(known)
+        return condition.transform(known)
 
-    def _make_found(self) -> None:
-        shapes = {m.alias: typed(m.this) for m in self.clause.measures}
-        system = {name: bigint_zero() for name in ("ts", "seq", "_expires", "_place")}
+    def _deleted_in_this_push(self) -> exp.Select:
+        are_new = []
+        for flow in self.triggers:
+            event = exp.select(number(1)).from_(derived_table(flow.arrivals.select(), "b"))
+            same_event = (
+                exp.EQ(this=column_of("b", name), expression=column_of("g", f"_{name}")) for name in ("ts", "seq")
+            )
+            are_new.append(exp.Exists(this=event.where(*same_event)))
+        return exp.select(exp.Star()).from_(aliased_table(self.deleted, "g")).where(exp.or_(*are_new))
+
+    # Checkpoint and results ---------------------------------------------------------------------------------------------
+
+    def _add_checkpoint(self) -> None:
+        for name, columns in ((self.held, ROWS), (self.threads, THREADS)):
+            shape = exp.select(*(aliased(bigint_zero(), c) for c in columns)).from_(table(self.retained))
+            add_table(self.operator, name, shape)
+        if not isinstance(self.window, Unbounded):
+            oldest = exp.EQ(this=column_of("s", "_part"), expression=number(-1))
+            self.operator.purges.append(purge_released(self.retained, self.held, oldest))
+
+    def _add_results(self) -> None:
         fields = exp.select(*map(column, (*self.below.names, "ts")))
-        fields = fields.from_(derived_table(self.below.arrivals.select(), "a"))
-        listed = [aliased(value, name) for name, value in {**system, **shapes}.items()]
-        shape = exp.select(*listed).from_(derived_table(fields, "f"))
-        add_table(self.operator, self.found, shape)
-        add_table(self.operator, self.present, shape)
-        self.operator.probes += probes(self.clause, derived_table(fields, "f"))
-        self.operator.inboxes.append(self.found)
-        names = ["ts", "seq", "_expires", "_place", *shapes]
-        timed = self.node.interval is not None
-        flow = Flow(tuple(shapes), Selection.of(table(self.found), names), order=("_place",), timed=timed)
-        self.operator.result = self.operator.arrivals = flow
+        rows = derived_table(fields.from_(derived_table(self.below.arrivals.select(), "a")), "f")
+        shape = shape_of_results({measure.alias: typed(measure.this) for measure in self.clause.measures}).from_(rows)
+        add_results(self.operator, self.results, shape, timed=self.node.interval is not None)
+        add_table(self.operator, self.current, shape)
+        self.operator.probes += probes(self.clause, rows)
 
     # The machine --------------------------------------------------------------------------------------------------------
 
-    def _match(self) -> None:
-        from bridge.patterns.live.eager import Live, Texts
+    def _add_machine(self) -> None:
+        from bridge.patterns.live.eager import EagerMachine
+        from bridge.patterns.live.rows import LiveTask
+        from bridge.patterns.live.statements import EagerStatements
 
-        try:
-            program = compile_program(self.clause.pattern)
-        except BudgetError as error:
-            raise QueryError(f"PATTERN ({self.clause.pattern}): {error}") from None
         database = self.network.database
-        texts = Texts(
-            arrived=database.render(self._of_this_push()),
-            seen=database.render(self._all_seen()),
-            seen_table=database.quoted(self.seen),
-            row_table=database.quoted(self.rows),
-            way_table=database.quoted(self.ways),
-            result_table=database.quoted(self.found),
-            gone_table=database.quoted(self.gone) if self.deletions else None,
-            gone=database.render(self._gone_in_this_push()) if self.deletions else None,
+        retained = self._all_retained()
+        statements = EagerStatements(
+            arrived=database.render(retained.where(is_of_this_push(self.below, "r"))),
+            retained=database.render(retained),
+            retained_table=database.quoted(self.retained),
+            row_table=database.quoted(self.held),
+            thread_table=database.quoted(self.threads),
+            deleted_table=database.quoted(self.deleted) if self._deletions else None,
+            deleted=database.render(self._deleted_in_this_push()) if self._deletions else None,
         )
-        live = Live(
-            self.node, self.conditions, program, self.measures, self.expressions, texts, self.found, self.present, self.single
-        )  # fmt: skip
-        self.operator.steps.append(live)
+        task = LiveTask(self.clause, self.conditions, program_of(self.clause), self.measures, self.expressions)
+        self.operator.steps.append(EagerMachine(self.results, self.node, task, statements, self.current, self.single))
 
-    def _all_seen(self) -> exp.Select:
-        return exp.select(exp.Star()).from_(aliased_table(self.seen, "r")).order_by(*_moment("r"))
 
-    def _of_this_push(self) -> exp.Select:
-        new = exp.select(number(1)).from_(derived_table(self.below.arrivals.select(), "a"))
-        new = new.where(*(exp.EQ(this=column_of("a", name), expression=column_of("r", name)) for name in ("ts", "seq")))
-        return self._all_seen().where(exp.Exists(this=new))
+def _window_column(deletion: query.Deletion, found: exp.Column) -> str | None:
+    """The column of the window's rows that a condition names; None for one of the event that deletes."""
+    alias, _, name = found.name.partition(".")
+    return name if alias == deletion.row else None
 
 
 def present(node: query.EagerMatch, operators: Sequence[Operator], network: Network, epoch: int, now: int) -> Flow:
-    """The matches over what the window of a clause holds at this moment (Esper's iterator), in a table."""
-    from bridge.patterns.live.eager import Live
+    """The matches over what the window of a clause holds (Esper's iterator), in a table."""
+    from bridge.patterns.live.eager import EagerMachine
 
     steps = (step for operator in operators for step in operator.steps)
-    live = next((step for step in steps if isinstance(step, Live) and step.node == node), None)
-    if live is None:  # a sequence: of no window
+    machine = next((step for step in steps if isinstance(step, EagerMachine) and step.node == node), None)
+    if machine is None:  # a sequence: of no window
         return network.under(epoch)(node, Need.RESULT).where(exp.false())
     database = network.database
     database.begin()
     try:
-        live.show(database, now)
+        machine.write_current(database, now)
         database.commit()
     except BaseException:
         database.rollback()
         raise
     names = [measure.alias for measure in node.pattern.measures]
-    rows = Selection.of(table(live.present), ["ts", "seq", "_expires", "_place", *names])
+    rows = Selection.of(table(machine.current_table), [*SYSTEM, *names])
     return Flow(tuple(names), rows, order=("_place",))
-
-
-def _moment(alias: str) -> Sequence[exp.Expr]:
-    return [column_of(alias, name) for name in MOMENT]

@@ -66,7 +66,7 @@ def _asks_more(part: exp.Expr, is_aggregate: Callable[[str], bool]) -> bool:
 
 
 @dataclasses.dataclass
-class SequenceOf:
+class EagerSequence:
     """Writes what tells the matches of one clause."""
 
     node: query.EagerMatch

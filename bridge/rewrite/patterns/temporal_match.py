@@ -1,9 +1,10 @@
-"""EPL's pattern [ … ]: the events as they were seen and what is under way are tables, the machine goes between."""
+"""EPL's pattern [ … ]: its events and the checkpoint of its instances are tables, and a machine runs over them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -14,49 +15,51 @@ from bridge.patterns.conditions import conjoined
 from bridge.patterns.values import Place, Value, Valued
 from bridge.query.epl_patterns import COUNT, EventColumns
 from bridge.query.nodes import Node
-from bridge.rewrite.flow import Flow, Need, Selection
+from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network, add_table, rewrite
-from bridge.rewrite.patterns.match_recognize import MOMENT, placed
-from bridge.rewrite.plan import Insert, Operator, Purge
+from bridge.rewrite.patterns.tables import (
+    ROW_ID,
+    add_results,
+    atoms_of,
+    is_of_this_push,
+    place_in_event,
+    purge_released,
+    row_id,
+    row_values,
+    shape_of_results,
+)
+from bridge.rewrite.plan import Insert, Operator
 from nfa.temporal.tree import is_timed
 from windows.nested import kind_of, object_of, with_type
-from windows.sql import (
-    aliased,
-    aliased_table,
-    bigint_zero,
-    column,
-    column_of,
-    conjuncts,
-    derived_table,
-    lexicographically_before,
-    number,
-    table,
-)
+from windows.sql import aliased, aliased_table, bigint_zero, column, column_of, conjuncts, derived_table, number
 from windows.types import List
 
-NOTED = ("_source", "_index", *MOMENT)
-"""The events that are held by what is under way, as last noted: the input's number, a number of its own, its moment.
+if TYPE_CHECKING:
+    from bridge.patterns.live.temporal import EventInput
 
-The line of source -1 has the moment of the newest event noted.
+EVENTS = ("_source", "_index", *ROW_ID)
+"""A checkpoint's events that instances hold: the input's number, a number of its own, its row id.
+
+The line of source -1 has the newest event that the checkpoint knows.
 """
 
 STATE = ("_n", "_kind", "_value")
-"""What is under way, nested lists written one item a line: a number (0), a list of so many items (1), an event (2)."""
+"""A checkpoint's instances, nested lists with one item per line: a number (0), a list with its length (1), an event (2)."""
 
 
 @rewrite.register
 def _(node: query.TemporalMatch, network: Network, need: Need) -> Flow:
     def build(operator: Operator) -> None:
         flows = {below: network.rewrite(below, Need.ARRIVALS) for below in node.inputs_of}
-        _Writing(node, flows, network, operator).build()
+        _TemporalMatchPlan(node, flows, network, operator).build()
 
     title = f"TemporalMatch {str(node).removeprefix('SELECT * FROM PATTERN ')}"
     return network.give(network.operator(node, build, title), node, need)
 
 
 @dataclasses.dataclass
-class _Writing:
-    """Writes the tables and statements of one pattern, and makes its machine."""
+class _TemporalMatchPlan:
+    """The tables, statements and machine of one pattern."""
 
     node: query.TemporalMatch
     flows: dict[Node, Flow]
@@ -64,31 +67,22 @@ class _Writing:
     operator: Operator
 
     def build(self) -> None:
-        from bridge.patterns.live.temporal import Input, Live, Texts
+        from bridge.patterns.live.statements import TemporalTables
+        from bridge.patterns.live.temporal import TemporalMachine
 
-        self.noted, self.state, self.found = (self.network.name(k, self.node) for k in ("noted", "state", "matches"))
-        rests = tuple(self._rest(n) for n in range(len(self.node.events)))
-        values = tuple(self._valued(value, None) for value in self.node.values)
+        self.events, self.state, self.results = (self.network.name(k, self.node) for k in ("held", "state", "matches"))
+        self.rests = tuple(self._rest(kind) for kind in range(len(self.node.events)))
+        self.values = tuple(self._valued(value, None) for value in self.node.values)
         self.wholes = {told.number: self._whole(told) for told in self.node.event_columns if told.is_whole}
-        inputs = []
-        for place, (below, flow) in enumerate(self.flows.items()):
-            numbers = [n for n, event in enumerate(self.node.events) if event.input == below]
-            wholes = (whole for n, whole in self.wholes.items() if n in numbers)
-            parts = tuple(dict.fromkeys((*_parts((*rests, *values), numbers), *wholes)))
-            keys = self.node.events[numbers[0]].keys
-            seen, arrived = self._keep(flow, numbers, (*parts, *keys))
-            render = self.network.database.render
-            every = exp.select(exp.Star()).from_(aliased_table(seen, "r")).order_by(*_moment("r"))
-            new = render(every.where(exp.Exists(this=arrived)))
-            inputs.append(Input(new, render(every), flow.names, tuple(numbers), parts, len(keys)))
-            self._purge(place, seen)
-        for name, columns, indexes in ((self.noted, NOTED, (("_source", "ts", "seq"),)), (self.state, STATE, ())):
+        inputs = tuple(self._add_input(place, below) for place, below in enumerate(self.flows))
+        for name, columns, indexes in ((self.events, EVENTS, (("_source", "ts", "seq"),)), (self.state, STATE, ())):
             add_table(self.operator, name, exp.select(*(aliased(bigint_zero(), c) for c in columns)), indexes)
-        self._make_found()
+        self._add_results()
         quoted = self.network.database.quoted
-        texts = Texts(quoted(self.noted), quoted(self.state), quoted(self.found))
-        live = Live(self.node, tuple(inputs), rests, values, texts, self.found, self.wholes)
-        self.operator.steps.append(live)
+        tables = TemporalTables(quoted(self.events), quoted(self.state))
+        self.operator.steps.append(
+            TemporalMachine(self.results, self.node, inputs, self.rests, self.values, tables, self.wholes)
+        )
 
     def _whole(self, told: EventColumns) -> exp.Expr:
         """The event as an object."""
@@ -149,68 +143,62 @@ class _Writing:
 
     # Tables -------------------------------------------------------------------------------------------------------------
 
-    def _keep(self, flow: Flow, numbers: Sequence[int], parts: Sequence[exp.Expr]) -> tuple[str, exp.Expr]:
-        """The table of an input's events, with a bit for each event they can be; and what finds those of this push."""
-        seen = self.network.name("seen", self.node)
-        letter = aliased(self._letter(numbers), "_letter")
-        kept = [*map(column, flow.names), *(part.copy() for part in parts)]
-        columns = [aliased(value, f"_c{at}") for at, value in enumerate(kept)]
-        arrivals = exp.Subquery(this=flow.arrivals.select())
-        select = exp.select(column("ts"), column("seq"), placed(flow), letter, *columns)
-        select = select.from_(arrivals.as_("a", quoted=True))
-        add_table(self.operator, seen, select, (("ts", "seq"),))
-        self.operator.steps.append(Insert(seen, select))
-        new = exp.select(number(1)).from_(arrivals.copy().as_("a", quoted=True))
-        return seen, new.where(
-            *(exp.EQ(this=column_of("a", name), expression=column_of("r", name)) for name in ("ts", "seq"))
-        )
+    def _add_input(self, place: int, below: Node) -> EventInput:
+        """An input as the machine reads it; its events are retained until no instance holds them."""
+        from bridge.patterns.live.temporal import EventInput
 
-    def _letter(self, numbers: Sequence[int]) -> exp.Expr:
+        flow = self.flows[below]
+        kinds = [kind for kind, event in enumerate(self.node.events) if event.input == below]
+        wholes = (whole for kind, whole in self.wholes.items() if kind in kinds)
+        parts = tuple(dict.fromkeys((*_parts((*self.rests, *self.values), kinds), *wholes)))
+        keys = self.node.events[kinds[0]].keys
+        retained = self._add_events(flow, kinds, (*parts, *keys))
+        newest, holder = (exp.EQ(this=column_of("s", "_source"), expression=number(source)) for source in (-1, place))
+        self.operator.purges.append(purge_released(retained, self.events, newest, holder))
+        render = self.network.database.render
+        every = exp.select(exp.Star()).from_(aliased_table(retained, "r")).order_by(*row_id("r"))
+        arrived = render(every.where(is_of_this_push(flow, "r")))
+        return EventInput(arrived, render(every), flow.names, tuple(kinds), parts, len(keys))
+
+    def _add_events(self, flow: Flow, kinds: Sequence[int], parts: Sequence[exp.Expr]) -> str:
+        """The table of an input's events, with a bit for each kind of event that they can be."""
+        retained = self.network.name("retained", self.node)
+        columns = [*map(column, flow.names), *(part.copy() for part in parts)]
+        values = [aliased(value, f"_c{at}") for at, value in enumerate(columns)]
+        symbol_set = aliased(self._symbol_set(kinds), "_letter")
+        select = exp.select(column("ts"), column("seq"), place_in_event(flow), symbol_set, *values)
+        select = select.from_(derived_table(flow.arrivals.select(), "a"))
+        add_table(self.operator, retained, select, (("ts", "seq"),))
+        self.operator.steps.append(Insert(retained, select))
+        return retained
+
+    def _symbol_set(self, kinds: Sequence[int]) -> exp.Expr:
         total = bigint_zero()
-        for bit, place in enumerate(numbers):
-            alone, _ = self._split(place)
+        for bit, kind in enumerate(kinds):
+            alone, _ = self._split(kind)
             value = number(1 << bit)
             term = value if alone is None else exp.Case().when(alone, value).else_(number(0))
             total = exp.Add(this=total, expression=term)
         return total
 
-    def _purge(self, place: int, seen: str) -> None:
-        """Events that have been noted and are not held."""
-        noted = exp.select(number(1)).from_(aliased_table(self.noted, "s"))
-        passed = lexicographically_before([(column_of(seen, name), column_of("s", name)) for name in MOMENT])
-        upto = noted.where(exp.EQ(this=column_of("s", "_source"), expression=number(-1)), passed)
-        same = (exp.EQ(this=column_of("s", name), expression=column_of(seen, name)) for name in MOMENT)
-        held = noted.where(exp.EQ(this=column_of("s", "_source"), expression=number(place)), *same)
-        gone = exp.and_(exp.Exists(this=upto), exp.Not(this=exp.Exists(this=held)))
-        self.operator.purges.append(Purge(seen, gone))
-
-    def _make_found(self) -> None:
-        system = {name: bigint_zero() for name in ("ts", "seq", "_expires", "_place")}
-        sources = exp.select(*(aliased(value, name) for name, value in system.items()))
-        names: list[str] = []
+    def _add_results(self) -> None:
+        columns: dict[str, exp.Expr] = {}
+        sources = []
         for at, told in enumerate(self.node.event_columns):
             alias, flow = f"e{at}", self.flows[self.node.events[told.number].input]
-            arrivals = derived_table(flow.arrivals.select(), alias)
-            sources = sources.join(arrivals, join_type="CROSS") if names else sources.from_(arrivals)
+            sources.append(derived_table(flow.arrivals.select(), alias))
             one = bigint_zero() if told.is_count else self._no_event(told) if told.is_whole else None
-            columns = (
+            columns |= (
                 {f"{told.prefix}_{n}": column_of(alias, n) for n in flow.names} if one is None else {told.prefix: one}
             )
-            sources = sources.select(*(aliased(value, name) for name, value in columns.items()))
-            names += columns
-        add_table(self.operator, self.found, sources)
-        self.operator.inboxes.append(self.found)
-        rows = Selection.of(table(self.found), [*system, *names])
-        flow = Flow(tuple(names), rows, order=("_place",), timed=is_timed(self.node.pattern))
-        self.operator.result = self.operator.arrivals = flow
+        shape = shape_of_results(columns)
+        for place, source in enumerate(sources):
+            shape = shape.join(source, join_type="CROSS") if place else shape.from_(source)
+        add_results(self.operator, self.results, shape, timed=is_timed(self.node.pattern))
 
 
-def _parts(asked: Sequence[Valued | None], numbers: Sequence[int]) -> tuple[exp.Expr, ...]:
-    """What is asked of these events that is no column of theirs, but a part of one."""
-    atoms = [atom for valued in asked if valued is not None for atom in valued.atoms if isinstance(atom, Value)]
-    own = [atom for atom in atoms if atom.place.symbols is not None and int(atom.place.symbols[0]) in numbers]
-    return tuple(dict.fromkeys(atom.row for atom in own if isinstance(atom.row, (exp.Cast, exp.ArraySize))))
-
-
-def _moment(alias: str) -> Sequence[exp.Expr]:
-    return [column_of(alias, name) for name in MOMENT]
+def _parts(values: Sequence[Valued | None], kinds: Sequence[int]) -> tuple[exp.Expr, ...]:
+    """What is read of events of these kinds that is a part of a column."""
+    atoms = [atom for atom in atoms_of(values) if isinstance(atom, Value)]
+    own = [atom for atom in atoms if atom.place.symbols is not None and int(atom.place.symbols[0]) in kinds]
+    return tuple(dict.fromkeys(row for row in row_values(own) if isinstance(row, (exp.Cast, exp.ArraySize))))

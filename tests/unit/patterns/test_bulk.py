@@ -13,8 +13,7 @@ import pytest
 import bridge
 from bridge import query
 from bridge.errors import DatabaseError, QueryError
-from bridge.patterns.live import bulk
-from bridge.patterns.live import decided as live
+from bridge.patterns.live import bulk, decided
 from tests.support.row_pattern_generate import COLUMNS, generate
 from windows.databases import Refused
 
@@ -86,7 +85,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def told(database: Database, clause: Any, pushes: list[Any], many: int, monkeypatch: pytest.MonkeyPatch) -> Told:
     """What is reported, in order, where so many rows of a push are many."""
-    monkeypatch.setattr(live, "MANY", many)
+    monkeypatch.setattr(decided, "BULK_EVENTS", many)
     found: Told = []
     with warnings.catch_warnings(), database.connect() as cep:
         warnings.simplefilter("ignore")
@@ -111,7 +110,7 @@ PAIRS = """SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES MATCH_NUMBER
 
 
 def test_a_push_that_fails_leaves_where_it_stood(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MANY", 2)
+    monkeypatch.setattr(decided, "BULK_EVENTS", 2)
     found: list[tuple[Any, ...]] = []
     with warnings.catch_warnings(), database.connect() as cep:
         warnings.simplefilter("ignore")
@@ -139,7 +138,7 @@ def test_what_time_decided_is_not_told_again_after_a_failure(
     database: Database, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     """The first row of a partition stays for PREV when the start has gone beyond it."""
-    monkeypatch.setattr(live, "MANY", many)
+    monkeypatch.setattr(decided, "BULK_EVENTS", many)
     found: list[tuple[Any, ...]] = []
     with warnings.catch_warnings(), database.connect() as cep:
         warnings.simplefilter("ignore")
@@ -158,7 +157,7 @@ def test_what_time_decided_is_not_told_again_after_a_failure(
         with pytest.raises(DatabaseError):
             cep.push_events("s", [((2,), 21), ((3,), 22)])
         monkeypatch.undo()
-        monkeypatch.setattr(live, "MANY", many)
+        monkeypatch.setattr(decided, "BULK_EVENTS", many)
         cep.push_events("s", [((2,), 21)])
         cep.advance_time(40)
     assert found == [(6, 1, 1), (26, 2, 1)]
@@ -166,7 +165,7 @@ def test_what_time_decided_is_not_told_again_after_a_failure(
 
 def test_a_place_is_the_newest_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines of one partition are numbered on by what was read anew."""
-    monkeypatch.setattr(live, "MANY", 3)
+    monkeypatch.setattr(decided, "BULK_EVENTS", 3)
     found: list[tuple[Any, ...]] = []
     with warnings.catch_warnings(), bridge.connect("sqlite://") as cep:
         warnings.simplefilter("ignore")

@@ -220,7 +220,7 @@ def test_state_stays_small(live: Watched) -> None:
     live.cep.push_events("trades", [(["A", float(7 * i % 11)], i) for i in range(3000)])
     live.cep.purge()
     (rows,) = live.cep.database.fetch("SELECT COUNT(*) FROM cep_rows_trades")
-    (stands,) = live.cep.database.fetch("SELECT COUNT(*) FROM cep_stands_trades")
+    (stands,) = live.cep.database.fetch("SELECT COUNT(*) FROM cep_progress_trades")
     assert rows[0] < 20
     assert stands == (1,)
 
@@ -235,7 +235,7 @@ def test_partitions_that_are_over_leave_nothing(live: Watched) -> None:
     assert [row[1:] for row in live.rest()] == [(f"S{key}", 1.0) for key in range(1000)]
     live.cep.advance_time(4000)
     live.cep.purge()
-    for name in ("cep_rows_trades", "cep_stands_trades"):
+    for name in ("cep_rows_trades", "cep_progress_trades"):
         assert live.cep.database.fetch(f"SELECT COUNT(*) FROM {name}") == [(0,)]
     assert live.push((5000, 1.0), (5001, 2.0), symbol="S7") == [(5001, "S7", 2.0)]
 

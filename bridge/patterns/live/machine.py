@@ -1,0 +1,147 @@
+"""Live machines: steps of a plan that run a pattern over the rows of each push and write what they report into a table."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from windows.databases import Database
+
+CHECKPOINT_EVERY = 1_000
+"""Rows between two checkpoints, at least; more where the last checkpoint had more lines."""
+
+Item = TypeVar("Item")
+Report = TypeVar("Report")
+
+
+class Deadlines(Generic[Item]):
+    """A queue of items with the times (ms) at which they are due; those of one time stay in the order they were added.
+
+    >>> deadlines = Deadlines()
+    >>> for time, item in ((7, "b"), (5, "a"), (7, "c")):
+    ...     deadlines.add(time, item)
+    >>> deadlines.next, [deadlines.pop() for _ in range(3)], deadlines.next
+    (5, ['a', 'b', 'c'], None)
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Item]] = []
+        self._added = 0
+
+    @property
+    def next(self) -> int | None:
+        """The earliest time at which an item is due; None without items."""
+        return self._heap[0][0] if self._heap else None
+
+    def add(self, time: int, item: Item) -> None:
+        self._added += 1
+        heapq.heappush(self._heap, (time, self._added, item))
+
+    def pop(self) -> Item:
+        """Removes the item that is due first."""
+        return heapq.heappop(self._heap)[2]
+
+
+class MachineState(abc.ABC, Generic[Report]):
+    """What a machine holds in memory; `restore` makes it from the tables."""
+
+    @abc.abstractmethod
+    def next_deadline(self) -> int | None:
+        """The next time (ms) at which something is reported or decided without a row."""
+
+    @abc.abstractmethod
+    def due(self, deadline: int) -> Iterator[Report]:
+        """The reports of that time; it is no deadline afterwards."""
+
+    def elapse(self, now: int) -> Iterator[Report]:
+        """The reports that time alone makes up to `now`, each at its own time."""
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
+            yield from self.due(deadline)
+
+
+@dataclasses.dataclass
+class CheckpointSchedule:
+    """When to write the next checkpoint."""
+
+    rows: int = 0
+    """Rows since the last one."""
+    interval: int = dataclasses.field(default_factory=lambda: CHECKPOINT_EVERY)
+
+    @property
+    def is_due(self) -> bool:
+        return self.rows >= self.interval
+
+    def written(self, lines: int) -> None:
+        """A checkpoint of so many lines was written: the more lines, the later the next."""
+        self.rows, self.interval = 0, max(CHECKPOINT_EVERY, lines)
+
+
+@dataclasses.dataclass
+class LiveMachine(abc.ABC):
+    """A machine of one continuous query; a step of its operator (`rewrite.plan.Call`).
+
+    Its tables are the truth: `restore` makes the memory of a machine from them, as it was before the rows of this push,
+    and `checkpoint` writes what `restore` reads beside the retained rows. So after `forget` (a push that failed and was
+    rolled back, or a new process) the next `run` reports what an undisturbed machine would have.
+    """
+
+    table: str
+    """The name of the result table."""
+
+    def __post_init__(self) -> None:
+        self._is_restored = False
+
+    @abc.abstractmethod
+    def restore(self, database: Database) -> None:
+        """Makes the memory from the tables, without the rows of this push."""
+
+    @abc.abstractmethod
+    def checkpoint(self, database: Database) -> None:
+        """Writes what `restore` needs of the memory into the tables."""
+
+    @abc.abstractmethod
+    def advance(self, database: Database, now: int, seq: int, final: bool) -> pa.Table | None:
+        """Takes the rows of this push and the time up to `now`; returns the rows for the result table, if there are any."""
+
+    @property
+    @abc.abstractmethod
+    def is_checkpoint_due(self) -> bool:
+        """Whether `run` ends with a checkpoint."""
+
+    @abc.abstractmethod
+    def explained(self, pretty: Callable[[str], str]) -> str:
+        """What the machine does, and the statements whose rows it reads."""
+
+    def run(self, database: Database, now: int, seq: int, final: bool) -> None:
+        """Takes this push, whose newest time and event are `now` and `seq`. `final`: nothing comes after it."""
+        self.ensure_restored(database)
+        results = self.advance(database, now, seq, final)
+        if results is not None:
+            database.append(database.quoted(self.table), results)
+        if self.is_checkpoint_due:
+            self.checkpoint(database)
+
+    def ensure_restored(self, database: Database) -> None:
+        if not self._is_restored:
+            self.restore(database)
+            self._is_restored = True
+
+    def forget(self) -> None:
+        """Gives up the memory: it is not what the tables say any more."""
+        self._is_restored = False
+
+
+def program_listing(program: Any) -> str:
+    """A program as comment lines of an explanation."""
+    return "\n".join(["-- its program", *(f"--   {line}" for line in str(program).splitlines())])
+
+
+def time_before(database: Database) -> int:
+    """The time (ms) that had been reached before this push."""
+    ((before,),) = database.fetch(f"SELECT {database.quoted('before')} FROM {database.quoted('cep_clock')}")
+    return int(before)

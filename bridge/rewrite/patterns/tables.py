@@ -1,0 +1,185 @@
+"""Tables and statements that the operators of row patterns have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from bridge.check import row_pattern as resolve
+from bridge.errors import QueryError
+from bridge.patterns.conditions import Condition
+from bridge.patterns.values import Atom, Fold, Value, Valued, beside, shift_of
+from bridge.query.row_pattern import RowPattern
+from bridge.rewrite.flow import Flow, Selection
+from bridge.rewrite.network import add_table
+from bridge.rewrite.plan import Operator, Purge
+from nfa.errors import BudgetError
+from nfa.program import Program, compile_program
+from windows.nested import is_list
+from windows.sql import (
+    aliased,
+    aliased_table,
+    bigint_zero,
+    column,
+    column_of,
+    derived_table,
+    lexicographically_before,
+    null_safe_equal,
+    number,
+    over,
+    row_number,
+    table,
+)
+
+ROW_ID = ("ts", "seq", "_place")
+"""The columns that identify and order the rows of a stream."""
+
+SYSTEM = ("ts", "seq", "_expires", "_place")
+"""The first columns of a result table."""
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+def row_id(alias: str) -> list[exp.Expr]:
+    """The columns of a row's id."""
+    return [column_of(alias, name) for name in ROW_ID]
+
+
+def same_row_id(one: str, other: str) -> list[exp.Expr]:
+    """Whether two rows are the same."""
+    return [exp.EQ(this=left, expression=right) for left, right in zip(row_id(one), row_id(other), strict=True)]
+
+
+def place_in_event(flow: Flow) -> exp.Expr:
+    """`_place`: the place of each row of a flow among those of its event."""
+    places = [column(name) for name in flow.order]
+    if len(places) == 1:
+        return aliased(places[0], "_place")
+    return aliased(row_number(map(column, ("ts", "seq")), places) if places else bigint_zero(), "_place")
+
+
+def is_of_this_push(flow: Flow, alias: str) -> exp.Expr:
+    """Whether a row is one of the arrivals."""
+    arrival = exp.select(number(1)).from_(derived_table(flow.arrivals.select(), "a"))
+    same_event = (exp.EQ(this=column_of("a", name), expression=column_of(alias, name)) for name in ("ts", "seq"))
+    return exp.Exists(this=arrival.where(*same_event))
+
+
+def has_arrivals(flow: Flow, keys: Sequence[str], alias: str) -> exp.Expr:
+    """Whether the partition of a row has arrivals."""
+    arrival = exp.select(number(1)).from_(derived_table(flow.arrivals.select(), "a"))
+    return exp.Exists(this=arrival.where(*same_key(keys, "a", alias)))
+
+
+def same_key(keys: Iterable[str], one: str, other: str) -> list[exp.Expr]:
+    """Whether two rows are of the same partition."""
+    return [null_safe_equal(column_of(one, key), column_of(other, key)) for key in keys]
+
+
+def with_neighbours(expression: exp.Expr, keys: Sequence[str]) -> exp.Expr:
+    """The expression with window functions in place of `_SHIFT`, which reads another row of the partition."""
+
+    def window(node: exp.Expr) -> exp.Expr:
+        by = shift_of(node)
+        if by is None:
+            return node
+        return over(beside(node.expressions[0], by), map(column, keys), map(column, ROW_ID))
+
+    return expression.transform(window)
+
+
+def shifts(expressions: Iterable[exp.Expr]) -> list[int]:
+    """How many rows after a row the expressions read others; before it where negative."""
+    return [by for e in expressions for node in e.walk() if (by := shift_of(node)) is not None]
+
+
+def newest_first(keys: Iterable[str]) -> exp.Window:
+    """The number of each row in its partition, counted from the newest."""
+    order = exp.Order(expressions=[exp.Ordered(this=column(name), desc=True) for name in ROW_ID])
+    return exp.Window(this=exp.RowNumber(), partition_by=[column(key) for key in keys] or None, order=order)
+
+
+def purge_released(name: str, checkpoint: str, newest: exp.Expr, holder: exp.Expr | None = None) -> Purge:
+    """Removes the rows that a checkpoint knows and does not hold.
+
+    Both conditions are on the alias `s` of the checkpoint's lines: `newest` on the one up to which it knows rows, `holder`
+    on those that hold rows (None: any).
+    """
+    lines = exp.select(number(1)).from_(aliased_table(checkpoint, "s"))
+    passed = lexicographically_before(list(zip(row_id(name), row_id("s"), strict=True)))
+    is_passed = exp.Exists(this=lines.where(newest, passed))
+    is_held = exp.Exists(this=lines.where(holder, *same_row_id("s", name)))
+    return Purge(name, exp.and_(is_passed, exp.Not(this=is_held)))
+
+
+# What a clause reads --------------------------------------------------------------------------------------------------
+
+
+def atoms_of(values: Iterable[Valued | None]) -> list[Atom]:
+    return [atom for valued in values if valued is not None for atom in valued.atoms]
+
+
+def row_values(atoms: Iterable[Atom]) -> list[exp.Expr]:
+    """The expressions over single rows that the atoms are values of."""
+    return [atom.row for atom in atoms if isinstance(atom, Value)]
+
+
+def running_arguments(atoms: Iterable[Atom]) -> list[exp.Expr]:
+    """What the aggregates that are computed row by row are of."""
+    running = [atom.running for atom in atoms if isinstance(atom, Fold)]
+    return [found[1] for found in running if found is not None and found[1] is not None]
+
+
+def aggregates_of_the_database(conditions: Iterable[Condition]) -> Iterator[Fold]:
+    """The aggregates in conditions that only the database computes, over rows that are all there."""
+    atoms = atoms_of(condition.rest for condition in conditions)
+    return (atom for atom in atoms if isinstance(atom, Fold) and atom.running is None)
+
+
+def program_of(clause: RowPattern) -> Program:
+    """The clause's pattern as a program; raises QueryError for one that is too long."""
+    try:
+        return compile_program(clause.pattern)
+    except BudgetError as error:
+        raise QueryError(f"PATTERN ({clause.pattern}): {error}") from None
+
+
+def probes(clause: RowPattern, rows: exp.Expr) -> list[exp.Query]:
+    """What shows whether the database knows all functions in DEFINE, which stand for themselves in no statement."""
+    values = [typed(condition) for _, condition in clause.define]
+    items = [aliased(value, f"c{place}") for place, value in enumerate(values)]
+    return [exp.select(*items).from_(rows.copy()).where(exp.false())] if items else []
+
+
+def typed(measure: exp.Expr) -> exp.Expr:
+    """A measure over one row, so that the database tells its type; aggregates become window functions."""
+
+    def windowed(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Cast) and is_list(node):
+            return exp.Cast(this=exp.null(), to=node.to.copy())
+        return exp.Window(this=node.copy()) if isinstance(node, exp.AggFunc) else node
+
+    def undistinguished(node: exp.Expr) -> exp.Expr:
+        return node.expressions[0] if isinstance(node, exp.Distinct) else node
+
+    return resolve.plain(measure).transform(undistinguished).transform(windowed)
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def shape_of_results(columns: Mapping[str, exp.Expr]) -> exp.Select:
+    """A SELECT, without FROM, of the columns of a result table."""
+    system = {name: bigint_zero() for name in SYSTEM}
+    return exp.select(*(aliased(value, name) for name, value in {**system, **columns}.items()))
+
+
+def add_results(operator: Operator, name: str, shape: exp.Select, timed: bool) -> None:
+    """Gives the operator the result table, which a machine fills at each push, as its result."""
+    add_table(operator, name, shape)
+    operator.inboxes.append(name)
+    columns = shape.named_selects
+    rows = Selection.of(table(name), columns)
+    operator.result = operator.arrivals = Flow(tuple(columns[len(SYSTEM) :]), rows, order=("_place",), timed=timed)

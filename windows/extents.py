@@ -159,6 +159,9 @@ class Unbounded(Extent):
 
     arrives   a    b    c
     content   a    ab   abc                     UNBOUNDED
+
+    >>> str(Unbounded())
+    'UNBOUNDED'
     """
 
     syntax = "UNBOUNDED"
@@ -177,6 +180,9 @@ class Now(Extent):
     time      1    1    2    3
     arrives   a    b    c
     content   a    ab   c                       NOW
+
+    >>> str(Now())
+    'NOW'
     """
 
     syntax = "NOW"

@@ -229,7 +229,8 @@ def test_objects_say_the_same(store: Shaky) -> None:
         assert planned == [(1000, "ann", 1, "flat"), (2000, "bob", 7, "day")]
         assert high == [(2000, "bob", 7)]
         assert bills(store) == [("ann", 2), ("bob", 8)]
-        assert cep.queries["planned"].startswith("ReadSQL(cdr)")
+        text = "SELECT * FROM cdr ON SQL (SELECT plan FROM plans WHERE id = ?) OF crm, p, id WHERE plan <> 'x'"
+        assert cep.queries["planned"] == text
         cep.remove_query("routes")
         assert "low" not in cep.queries
 

@@ -344,7 +344,7 @@ def _of_query(entry: QueryEntry) -> Iterator[Diagram]:
 
 
 def _of_select(sql: str) -> Iterator[Diagram]:
-    from bridge.frontends.sql.clauses_in_text import parts
+    from bridge.frontends.sql.pattern_tables import pattern_tables
 
-    for part in parts(sql)[1]:
-        yield diagram(compile_program(part.clause.pattern), str(part.clause.pattern))
+    for matched in pattern_tables(sql)[1]:
+        yield diagram(compile_program(matched.clause.pattern), str(matched.clause.pattern))

@@ -17,13 +17,14 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bridge.errors import QueryError
-from bridge.frontends.sql.clauses_in_text import Part, parts
+from bridge.frontends.sql.pattern_tables import pattern_tables
 from bridge.patterns.explain import clause_explanation, pretty
 from bridge.patterns.output import answer
 from bridge.patterns.rows import Input, Source
 from bridge.patterns.trace import why as why_of_row
 from bridge.patterns.why import Why
 from bridge.query.expressions import syntax_error
+from bridge.query.row_pattern import PatternTable
 from windows.databases import Database
 
 _WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)?\s*;?\s*"
@@ -40,9 +41,9 @@ def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> It
     def whole(given: Input) -> pa.Table:
         return answer(database, given.source, given.clause, given.fields)
 
-    text, cut = parts(sql)
-    if len(cut) == 1 and re.fullmatch(_WHOLE.format(cut[0].name), text, re.IGNORECASE) is not None:
-        given = _input(sql, cut[0], _visible(text, cut[0], cut, database), database, rendered)
+    text, tables = pattern_tables(sql)
+    if len(tables) == 1 and re.fullmatch(_WHOLE.format(tables[0].name), text, re.IGNORECASE) is not None:
+        given = _input(sql, tables[0], _visible(text, tables[0], tables, database), database, rendered)
         with pointing(sql):
             table = whole(given)
         yield table
@@ -63,14 +64,14 @@ def inputs(
 
     `first`: replace the first clauses only, as many as this says.
     """
-    text, cut = parts(sql)
+    text, tables = pattern_tables(sql)
     with contextlib.ExitStack() as stack:
         given: list[Input] = []
-        for part in cut[:first]:
-            given.append(_input(sql, part, _visible(text, part, cut, database), database, rendered))
+        for table in tables[:first]:
+            given.append(_input(sql, table, _visible(text, table, tables, database), database, rendered))
             with pointing(sql):
-                table = table_of(given[-1])
-            stack.enter_context(database.registered(table, part.name))
+                answers = table_of(given[-1])
+            stack.enter_context(database.registered(answers, table.name))
         yield text, given
 
 
@@ -89,7 +90,7 @@ def explained(sql: str, database: Database, rendered: Callable[[str], str]) -> s
         for number, given in enumerate(clauses, 1):
             with pointing(sql):
                 lines += clause_explanation(number, given, database)
-    stands = ", ".join(f"{given.part.name} is the answer of {number}" for number, given in enumerate(clauses, 1))
+    stands = ", ".join(f"{given.table.name} is the answer of {number}" for number, given in enumerate(clauses, 1))
     return "\n".join([*lines, "", f"-- the answer; {stands}", pretty(select, database) + ";"])
 
 
@@ -103,11 +104,11 @@ def why(
     rendered: Callable[[str], str],
 ) -> Why:
     """Why a row of one clause's input is in a match or in none; clauses are counted from 1, and those before it answered."""
-    cut = parts(sql)[1]
-    place = _place_of_clause(sql, cut, number)
+    tables = pattern_tables(sql)[1]
+    place = _place_of_clause(sql, tables, number)
 
     def before(given: Input) -> pa.Table:
-        if given.part.name == cut[place].name:
+        if given.table.name == tables[place].name:
             return pa.table({"none": pa.nulls(0)})
         return answer(database, given.source, given.clause, given.fields)
 
@@ -115,15 +116,15 @@ def why(
         return why_of_row(database, found[-1], row, ts, runs)
 
 
-def _place_of_clause(sql: str, cut: list[Part], number: int | None) -> int:
+def _place_of_clause(sql: str, tables: list[PatternTable], number: int | None) -> int:
     """The place of the clause meant, counted from 0."""
-    if not cut:
+    if not tables:
         raise QueryError("why is about the rows of a MATCH_RECOGNIZE clause, and there is none", sql)
-    if number is None and len(cut) > 1:
-        there = "; ".join(f"{place}: {' '.join(part.table.split())}" for place, part in enumerate(cut, 1))
-        raise QueryError(f"there are {len(cut)} clauses: name one by its number, clause=1 ({there})", sql)
-    if number is not None and not 1 <= number <= len(cut):
-        raise QueryError(f"there is no clause {number}: they are counted from 1 to {len(cut)}", sql)
+    if number is None and len(tables) > 1:
+        there = "; ".join(f"{place}: {' '.join(table.input.split())}" for place, table in enumerate(tables, 1))
+        raise QueryError(f"there are {len(tables)} clauses: name one by its number, clause=1 ({there})", sql)
+    if number is not None and not 1 <= number <= len(tables):
+        raise QueryError(f"there is no clause {number}: they are counted from 1 to {len(tables)}", sql)
     return (number or 1) - 1
 
 
@@ -136,46 +137,46 @@ def pointing(sql: str) -> Iterator[None]:
         raise error.within(sql) from None
 
 
-def _input(sql: str, part: Part, before: str, database: Database, rendered: Callable[[str], str]) -> Input:
+def _input(sql: str, table: PatternTable, before: str, database: Database, rendered: Callable[[str], str]) -> Input:
     """The input of one clause; `before` is the WITH that its table needs."""
-    alias = " AS _cep_input" if part.table.startswith("(") else ""  # some databases want one of each sub-query
-    select = f"{before}SELECT * FROM {part.table}{alias}"
+    alias = " AS _cep_input" if table.input.startswith("(") else ""  # some databases want one of each sub-query
+    select = f"{before}SELECT * FROM {table.input}{alias}"
     try:
         source = rendered(select)
         fields = database.columns_of(source)
     except QueryError as error:
         raise QueryError(error.message, sql, None, error.words) from None
-    if part.columns:
-        return Input(part, *_renamed(sql, part, source, fields, database))
-    named = source == select and not before and "(" not in part.table
-    return Input(part, Source(source, named and database.is_table(part.table)), fields)
+    if table.columns:
+        return Input(table, *_renamed(sql, table, source, fields, database))
+    named = source == select and not before and "(" not in table.input
+    return Input(table, Source(source, named and database.is_table(table.input)), fields)
 
 
 def _renamed(
-    sql: str, part: Part, source: str, fields: Sequence[str], database: Database
+    sql: str, table: PatternTable, source: str, fields: Sequence[str], database: Database
 ) -> tuple[Source, Sequence[str]]:
     """The input with the column names of its correlation name; columns beyond these keep their own.
 
     It is a common table expression because not every database renames columns in FROM.
     """
-    if len(part.columns) > len(fields):
-        there = f"{len(part.columns)} column names for {' '.join(part.table.split())}, which has {len(fields)}"
-        raise QueryError(f"{there}: {', '.join(fields)}", sql, part.columns_at)
-    names = [*part.columns, *fields[len(part.columns) :]]
+    if len(table.columns) > len(fields):
+        there = f"{len(table.columns)} column names for {' '.join(table.input.split())}, which has {len(fields)}"
+        raise QueryError(f"{there}: {', '.join(fields)}", sql, table.columns_at)
+    names = [*table.columns, *fields[len(table.columns) :]]
     listed = ", ".join(map(database.quoted, names))
     return Source(f"WITH _cep_input ({listed}) AS ({source}) SELECT * FROM _cep_input", False), names
 
 
-def _visible(text: str, part: Part, cut: list[Part], database: Database) -> str:
-    """WITH and the common table expressions that a part's table may name."""
-    tables = [found for found in _parsed(text, database).find_all(exp.Table) if found.name == part.name]
-    inside = [outer for outer in cut if part.name in outer.table and outer is not part]
+def _visible(text: str, table: PatternTable, tables: list[PatternTable], database: Database) -> str:
+    """WITH and the common table expressions that a clause's input may name."""
+    uses = [use for use in _parsed(text, database).find_all(exp.Table) if use.name == table.name]
+    inside = [outer for outer in tables if table.name in outer.input and outer is not table]
     found: list[exp.Expr] = []
     for outer in inside:
-        shell = _parsed(f"SELECT * FROM {outer.table}", database)
-        found = [*_ctes(next(t for t in shell.find_all(exp.Table) if t.name == part.name)), *found]
-        return _with([*found], _visible(text, outer, cut, database), database)
-    return _with(_ctes(tables[0]) if tables else [], "", database)
+        shell = _parsed(f"SELECT * FROM {outer.input}", database)
+        found = [*_ctes(next(t for t in shell.find_all(exp.Table) if t.name == table.name)), *found]
+        return _with([*found], _visible(text, outer, tables, database), database)
+    return _with(_ctes(uses[0]) if uses else [], "", database)
 
 
 def _with(ctes: list[exp.Expr], before: str, database: Database) -> str:

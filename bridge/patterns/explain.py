@@ -37,7 +37,7 @@ def clause_explanation(number: int, given: Input, database: Database) -> Iterato
     asked = prepared(database, given.clause, given.fields)
     rows = SortedRows(database, given.source, asked.clause, asked.needed, f"_cep_rows_{number}")
     task = asked.task(rows)
-    yield from _commented("", f"{number}. MATCH_RECOGNIZE over {' '.join(given.part.table.split())}")
+    yield from _commented("", f"{number}. MATCH_RECOGNIZE over {' '.join(given.table.input.split())}")
     told = [*_told(given.clause, asked, task)]
     yield from _commented(*("" if line == "" else f"  {line}" for line in told))
     yield from ("", f"-- the rows of {number}, sorted; _p is the number of the partition" if rows.partitioned else

@@ -12,7 +12,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.frontends.sql.clauses_in_text import Part
 from bridge.patterns.arrays import Array, Ints, taken
 from bridge.patterns.partitions import (
     AT_MOST,
@@ -26,7 +25,7 @@ from bridge.patterns.partitions import (
     is_collated,
 )
 from bridge.patterns.values import beside, shift_of
-from bridge.query.row_pattern import RowPattern
+from bridge.query.row_pattern import PatternTable, RowPattern
 from windows.databases import Database
 from windows.sql import aliased_table, column, column_of, lexicographically_before, over, table
 
@@ -321,10 +320,10 @@ def _array(values: list[Any]) -> Array:
 class Input:
     """One clause with the SELECT it reads, in the database's words, and the columns of that."""
 
-    part: Part
+    table: PatternTable
     source: Source
     fields: Sequence[str]
 
     @property
     def clause(self) -> RowPattern:
-        return self.part.clause
+        return self.table.clause

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -84,6 +84,22 @@ class RowPattern:
     def symbols_of(self, variable: str) -> tuple[str, ...]:
         """The symbols a variable stands for: those of a SUBSET, or itself."""
         return dict(self.subsets).get(variable, (variable,))
+
+
+@dataclasses.dataclass(frozen=True)
+class PatternTable:
+    """A MATCH_RECOGNIZE clause cut out of a SELECT together with its input table.
+
+    `name` replaces both in the text; `input` is the text of the table.
+    """
+
+    name: str
+    input: str
+    clause: RowPattern
+    columns: Sequence[str] = ()
+    """The column names that the table's correlation name gives it: `t AS v (a, b)`."""
+    columns_at: int = 0
+    """The offset of these names in the text."""
 
 
 def absent_symbols(clause: RowPattern) -> tuple[str, str] | None:

@@ -1,84 +1,63 @@
-"""MATCH_RECOGNIZE clauses cut out of the text of a larger SELECT."""
+"""MATCH_RECOGNIZE clauses of an on-demand SELECT: each is cut out of the text together with its input table."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.sql.match_recognize import match_recognize
-from bridge.query.row_pattern import RowPattern
+from bridge.query.row_pattern import PatternTable
 
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
-
-
 _STANDIN = "_cep_match_{}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """One clause of a text, the table before it, and the name that stands for both."""
+def pattern_tables(sql: str) -> tuple[str, list[PatternTable]]:
+    """The text with a name in place of each input table and its clause, and the tables those names stand for, in order.
 
-    name: str
-    table: str
-    clause: RowPattern
-    columns: Sequence[str] = ()
-    """The column names that the table's correlation name gives it: `t AS v (a, b)`."""
-    columns_at: int = 0
-    """The offset of these names in the text."""
-
-
-def parts(sql: str) -> tuple[str, list[Part]]:
-    """The text with a name for each clause and the table before it, and what these stand for, in order.
-
-    >>> text, (part,) = parts("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a PATTERN (X)) AS m")
-    >>> " ".join(text.split()), part.table
+    >>> text, (table,) = pattern_tables("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a PATTERN (X)) AS m")
+    >>> " ".join(text.split()), table.input
     ('SELECT * FROM _cep_match_1 AS m', 't')
-    >>> parts("SELECT * FROM t AS v (b, a) MATCH_RECOGNIZE (ORDER BY a PATTERN (X))")[1][0].columns
+    >>> pattern_tables("SELECT * FROM t AS v (b, a) MATCH_RECOGNIZE (ORDER BY a PATTERN (X))")[1][0].columns
     ('b', 'a')
     """
-    found: list[Part] = []
+    tables: list[PatternTable] = []
     text = sql
     while place := _next(text):
         try:
-            text = _cut(text, place, found)
+            text = _cut(text, place, tables)
         except QueryError as error:
             raise QueryError(error.message, sql, error.position, error.words) from None
-    return text, found
+    return text, tables
 
 
 def _next(text: str) -> int:
-    """Which token is the first MATCH_RECOGNIZE; 0 where there is none."""
-    tokens = Cursor(text).tokens
-    pairs = itertools.pairwise(tokens)
-    return next((i for i, (t, after) in enumerate(pairs) if _is_clause(word_of(t), word_of(after))), 0)
+    """The index of the first MATCH_RECOGNIZE token; 0 if there is none."""
+    pairs = itertools.pairwise(Cursor(text).tokens)
+    return next((i for i, pair in enumerate(pairs) if [*map(word_of, pair)] == ["MATCH_RECOGNIZE", "("]), 0)
 
 
-def _is_clause(word: str, after: str) -> bool:
-    return word == "MATCH_RECOGNIZE" and after == "("
-
-
-def _cut(text: str, place: int, found: list[Part]) -> str:
+def _cut(text: str, place: int, tables: list[PatternTable]) -> str:
     cursor = Cursor(text)
     cursor.at = place
     first, alias = _table_before(cursor, place)
     start = cursor.tokens[first].start
-    table = cursor.bare[start : cursor.tokens[alias].start].rstrip()
+    source = cursor.bare[start : cursor.tokens[alias].start].rstrip()
     cursor.at = alias
     columns_at, columns = _column_list(cursor, place)
     cursor.at = place
     clause = match_recognize(cursor)
     end = cursor.tokens[cursor.at - 1].end + 1
-    name = _STANDIN.format(len(found) + 1)
-    found.append(Part(name, table, clause, columns, columns_at))
+    name = _STANDIN.format(len(tables) + 1)
+    tables.append(PatternTable(name, source, clause, columns, columns_at))
     blank = "".join("\n" if c == "\n" else " " for c in text[start + len(name) : end])
     return text[:start] + name + blank + text[end:]
 
 
 def _table_before(cursor: Cursor, place: int) -> tuple[int, int]:
-    """The tokens at which the table before a clause begins, and its alias or, without one, the clause."""
+    """The indexes of the first token of a clause's input table, and of its alias or, without one, of the clause."""
     if place == 0 or word_of(cursor.tokens[place - 1]) in _BEFORE_TABLE:
         cursor.fail("MATCH_RECOGNIZE stands after the table whose rows it matches: FROM trades MATCH_RECOGNIZE ( … )")
     first = _factor(cursor, place)
@@ -104,7 +83,7 @@ def _column_list(cursor: Cursor, end: int) -> tuple[int, Sequence[str]]:
 
 
 def _factor(cursor: Cursor, end: int) -> int:
-    """Where the table that ends before a token begins: a name, a sub-query, a call, a stream with its WINDOW."""
+    """The index of the first token of the table before `end`: a name, a sub-query, a call, or a stream with its WINDOW."""
     at = end - 1
     if word_of(cursor.tokens[at]) == ")":
         at = _opening(cursor, at)
@@ -119,7 +98,7 @@ def _factor(cursor: Cursor, end: int) -> int:
 
 
 def _opening(cursor: Cursor, at: int) -> int:
-    """The parenthesis that the one at a token closes."""
+    """The index of the parenthesis that the one at `at` closes."""
     depth, place = 1, at
     while depth and place:
         place -= 1

@@ -14,7 +14,7 @@ from sqlglot import Token, exp
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import position_of, single
-from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS, identifier
+from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS, variable_identifier
 from bridge.query.words import WORD
 
 _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
@@ -180,7 +180,7 @@ def _variable(cursor: Cursor, written: exp.Identifier, variables: Collection[str
     name = written.name if written.args.get("quoted") else written.name.upper()
     if name not in variables:
         cursor.fail(f"unknown pattern variable {name!r}{nearest(name, list(variables))}{hint}", _place(written))
-    folded = identifier(name)
+    folded = variable_identifier(name)
     folded.meta.update(written.meta)
     return folded
 

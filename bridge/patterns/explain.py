@@ -18,7 +18,7 @@ from bridge.patterns.rows import Input, SortedRows
 from bridge.patterns.task import Task
 from bridge.patterns.values import Value
 from bridge.query.expression_text import scalar_text
-from bridge.query.row_pattern import RowPattern, parts, variable
+from bridge.query.row_pattern import RowPattern, clause_parts, variable_text
 from nfa.errors import BudgetError
 from nfa.graph import diagram
 from windows.databases import Database
@@ -48,7 +48,7 @@ def clause_explanation(number: int, given: Input, database: Database) -> Iterato
 
 def _told(clause: RowPattern, asked: Prepared, task: Task) -> Iterator[str]:
     yield f"input: {', '.join(asked.fields)}"
-    yield from ("", "MATCH_RECOGNIZE (", *(f"  {part}" for part in parts(clause)), ")", "", "conditions")
+    yield from ("", "MATCH_RECOGNIZE (", *(f"  {part}" for part in clause_parts(clause)), ")", "", "conditions")
     defined = dict(clause.define)
     for condition in task.conditions:
         yield from (f"  {line}" for line in _condition(condition, defined.get(condition.symbol)))
@@ -67,7 +67,7 @@ def _states(task: Task) -> list[str]:
 
 
 def _condition(condition: Condition, defined: exp.Expr | None) -> Iterator[str]:
-    name = variable(condition.symbol)
+    name = variable_text(condition.symbol)
     if defined is None:
         yield f"{name}: every row can be it"
         return
@@ -82,7 +82,7 @@ def _condition(condition: Condition, defined: exp.Expr | None) -> Iterator[str]:
 
 def _read(number: int, task: Task, database: Database) -> Iterator[str]:
     """What is read of the sorted rows."""
-    letters = ", ".join(f"{1 << place} {variable(c.symbol)}" for place, c in enumerate(task.conditions))
+    letters = ", ".join(f"{1 << place} {variable_text(c.symbol)}" for place, c in enumerate(task.conditions))
     yield from ("", f"-- what each row of {number} can be by itself, a sum of {letters}")
     yield pretty(task.rows.select([task.letter]), database) + ";"
     atoms = [atom for c in task.conditions if c.rest is not None for atom in c.rest.atoms]

@@ -17,7 +17,7 @@ from bridge.patterns.rows import ROWS, Input, SortedRows, Source, source_item
 from bridge.patterns.strategies.machine import Asked, Numbered
 from bridge.patterns.task import Task
 from bridge.patterns.why import InMatch, Questions, Run, Skipped, Step, Why
-from bridge.query.row_pattern import skip as skip_text
+from bridge.query.row_pattern import skip_text
 from nfa.arrays.matches import Found
 from nfa.arrays.skip_chain import onward
 from nfa.errors import BudgetError

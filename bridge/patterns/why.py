@@ -15,7 +15,7 @@ from bridge.patterns.output import Prepared
 from bridge.patterns.strategies.machine import Asked
 from bridge.patterns.task import Task
 from bridge.patterns.values import Valued, read
-from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS, scalar
+from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS, row_scalar_text
 from nfa.pattern import Symbol
 from nfa.threads.path import Path
 from nfa.threads.trace import Fate
@@ -278,11 +278,11 @@ class Questions:
 
     def _part(self, symbol: str, part: exp.Expr) -> tuple[str, bool, OnPath, list[tuple[str, OnPath]]]:
         valued = self._read(symbol, part)
-        leaves = {scalar(leaf): leaf for leaf in _leaves(part, self.is_aggregate)}
+        leaves = {row_scalar_text(leaf): leaf for leaf in _leaves(part, self.is_aggregate)}
         reads = [
             (text, self.answers.value(self._read(symbol, leaf))) for text, leaf in leaves.items() if leaf is not part
         ]
-        return scalar(part), of_row(valued) is not None, self.answers.value(valued), reads
+        return row_scalar_text(part), of_row(valued) is not None, self.answers.value(valued), reads
 
     def _read(self, symbol: str, expression: exp.Expr) -> Valued:
         return read(expression, self.asked.clause, self.asked.fields, symbol, is_aggregate=self.is_aggregate)

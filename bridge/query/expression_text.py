@@ -1,4 +1,4 @@
-"""Names and expressions as SQL text that reads back as the same."""
+"""Names and expressions as SQL text; parsing it gives equal ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def name_text(text: str) -> str:
-    """A name as it is where that is safe, else in double quotes.
+    """A name, in double quotes unless the bare word is read as this name.
 
     >>> name_text("price"), name_text("order"), name_text('2" pipe')
     ('price', '"order"', '"2"" pipe"')
@@ -31,7 +31,7 @@ def _is_bare(text: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_column(word: str) -> bool:
-    """Whether the bare word is read as a column wherever one may stand."""
+    """Whether sqlglot reads the bare word as a column wherever a column may stand."""
     if word.upper() in NOT_OPERANDS or not WORD.fullmatch(word):
         return False
     try:
@@ -43,12 +43,12 @@ def _is_column(word: str) -> bool:
 
 
 def scalars_text(expressions: Iterable[exp.Expr]) -> str:
-    """Expressions with commas between."""
+    """Expressions, separated by commas."""
     return ", ".join(map(scalar_text, expressions))
 
 
 def scalar_text(expression: exp.Expr) -> str:
-    """An expression, with those names in quotes that SQL would read as something else."""
+    """An expression; names that SQL would read as something else are in quotes."""
     if any(not node.args.get("quoted") and not _is_column(node.name) for node in expression.find_all(exp.Identifier)):
         expression = expression.copy()
         for node in expression.find_all(exp.Identifier):

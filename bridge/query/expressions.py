@@ -1,4 +1,4 @@
-"""SQL expressions as objects: built in Python or read from SQL text."""
+"""SQL expressions as sqlglot objects, built in Python or parsed from SQL text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Scalar = exp.Expr | str
 
 
 def col(name: str, of: str | None = None) -> exp.Column:
-    """A column, by its exact name; `of` names the input of a correlation.
+    """A column, by its exact name. `of` is the alias of an input of a Correlate.
 
     >>> print((col("a", of="left") - col("b")).sql())
     left.a - b
@@ -27,7 +27,7 @@ def col(name: str, of: str | None = None) -> exp.Column:
 
 
 def lit(value: object) -> exp.Expr:
-    """A constant: number, text, boolean, None, date or datetime.
+    """A constant: a number, text, boolean, None, date or datetime.
 
     >>> print(col("name").eq(lit("O'Hara")))
     name = 'O''Hara'
@@ -36,55 +36,104 @@ def lit(value: object) -> exp.Expr:
 
 
 def count(of: Scalar = "*", distinct: bool = False) -> exp.Expr:
-    """`COUNT(*)`, `COUNT(x)`, `COUNT(DISTINCT x)`."""
+    """`COUNT(*)`: the number of rows; of an expression the number of its values that are not NULL, or `distinct` ones.
+
+    >>> count().sql(), count("a").sql(), count("a", distinct=True).sql()
+    ('COUNT(*)', 'COUNT(a)', 'COUNT(DISTINCT a)')
+    """
     return call("COUNT", "DISTINCT " + scalar(of).sql() if distinct else of)
 
 
 def sum(of: Scalar) -> exp.Expr:
-    """The sum of the values that are not NULL; NULL where there are none."""
+    """The sum of the values that are not NULL; NULL where there is none.
+
+    >>> sum("a").sql()
+    'SUM(a)'
+    """
     return call("SUM", of)
 
 
 def avg(of: Scalar) -> exp.Expr:
-    """The arithmetic mean, as DOUBLE."""
+    """The arithmetic mean of the values that are not NULL, as DOUBLE; NULL where there is none.
+
+    >>> avg("a").sql()
+    'AVG(a)'
+    """
     return call("AVG", of)
 
 
 def min(of: Scalar) -> exp.Expr:
-    """The smallest value."""
+    """The smallest value; NULL where there is none.
+
+    >>> min("a").sql()
+    'MIN(a)'
+    """
     return call("MIN", of)
 
 
 def max(of: Scalar) -> exp.Expr:
-    """The largest value."""
+    """The largest value; NULL where there is none.
+
+    >>> max("a").sql()
+    'MAX(a)'
+    """
     return call("MAX", of)
 
 
 def stddev(of: Scalar) -> exp.Expr:
-    """The standard deviation of the sample (n − 1); NULL for fewer than two values."""
+    """The standard deviation of a sample (n − 1); NULL for fewer than two values.
+
+    >>> stddev("a").sql()
+    'STDDEV(a)'
+    """
     return call("STDDEV", of)
 
 
 def first(of: Scalar) -> exp.Expr:
-    """The value of the window's oldest row, by (ts, seq); it may be NULL."""
+    """The value of the window's oldest row, by (ts, seq). It may be NULL.
+
+    >>> first("a").sql()
+    'FIRST(a)'
+    """
     return call("FIRST", of)
 
 
 def last(of: Scalar) -> exp.Expr:
-    """The value of the window's newest row, by (ts, seq); it may be NULL."""
+    """The value of the window's newest row, by (ts, seq). It may be NULL.
+
+    >>> last("a").sql()
+    'LAST(a)'
+    """
     return call("LAST", of)
 
 
 def call(function: str, *arguments: Scalar) -> exp.Expr:
-    """A call of any function or aggregate that the database has."""
+    """A call of any function or aggregate of the database.
+
+    Raises:
+        QueryError: `function` is not a name, or an argument is not SQL.
+
+    >>> call("ROUND", "price", "2").sql()
+    'ROUND(price, 2)'
+    """
     if not re.fullmatch(r"\w+", function):
-        raise QueryError(f"{function!r} is no function's name")
+        raise QueryError(f"{function!r} is not the name of a function: letters, digits and _ make one")
     texts = [a if isinstance(a, str) else a.sql() for a in arguments]
     return scalar(f"{function}({', '.join(texts)})")
 
 
 def scalar(source: Scalar, dialect: str = "") -> exp.Expr:
-    """The expression of an SQL text; an expression stays as it is."""
+    """The expression of an SQL text; an expression is returned unchanged.
+
+    Args:
+        dialect: sqlglot's name of the text's dialect; the bridge's SQL by default.
+
+    Raises:
+        QueryError: the text is not an SQL expression, or `source` is neither.
+
+    >>> scalar("a + 1").sql()
+    'a + 1'
+    """
     if isinstance(source, exp.Expr):
         return source
     if not isinstance(source, str):
@@ -95,7 +144,7 @@ def scalar(source: Scalar, dialect: str = "") -> exp.Expr:
 
 
 def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expr:
-    """sqlglot's tree of `text`; its syntax errors become a QueryError that points into `shown` (default: `text`)."""
+    """sqlglot's tree of `text`. A syntax error is a QueryError that points into `shown`, by default the text."""
     try:
         tree = sqlglot.parse_one(text, dialect=dialect)
     except SqlglotError as error:
@@ -106,7 +155,7 @@ def parsed(text: str, dialect: str = "", shown: str | None = None) -> exp.Expr:
 
 
 def scalars(sources: Scalar | Iterable[Scalar]) -> tuple[exp.Expr, ...]:
-    """Expressions of one or several texts or expressions."""
+    """The expressions of one or several texts or expressions."""
     return tuple(map(scalar, [sources] if isinstance(sources, (str, exp.Expr)) else sources))
 
 
@@ -117,12 +166,12 @@ def projections(sources: Scalar | Iterable[Scalar] | Mapping[str, Scalar]) -> tu
     listed = [sources] if isinstance(sources, (str, exp.Expr)) else sources
     columns = tuple(_projection(item) for item in listed)
     if not columns:
-        raise QueryError("at least one column is wanted")
+        raise QueryError("the list of columns is empty: at least one column is required")
     return columns
 
 
 def in_order(term: exp.Expr | str) -> exp.Ordered:
-    """A term of an order, `"v DESC"`; NULL is least."""
+    """A term of ORDER BY, from an expression or a text such as `"v DESC"`. NULL sorts as the least value."""
     if isinstance(term, str):
         term = cast("exp.Select", parsed(f"SELECT 1 ORDER BY {term}", shown=term)).args["order"].expressions[0]
     if not isinstance(term, exp.Ordered):
@@ -142,7 +191,7 @@ def _identifier(name: str) -> exp.Identifier:
 
 
 def syntax_error(error: SqlglotError, text: str) -> QueryError:
-    """What sqlglot could not read, at its place in `text`."""
+    """A syntax error of sqlglot's as a QueryError with its place in `text`."""
     details: dict[str, Any] = (getattr(error, "errors", None) or [{}])[0]
     line, column = details.get("line"), details.get("col")
     if line is None or column is None:

@@ -1,6 +1,6 @@
-"""Query objects: the logical form of every query, in whatever language it was written (JEPC: everything is an object).
+"""Query objects: the logical form of every query, whatever language it was written in (JEPC: everything is an object).
 
-Objects compose without limit; scalars are sqlglot expressions, given as such (`col("a") - col("b") > 1`) or as SQL text.
+Objects compose without limit. Scalars are sqlglot expressions, `col("a") - col("b") > 1`, or SQL text.
 
 >>> from bridge.query import avg
 >>> trades = Stream("trades", "symbol VARCHAR, price DOUBLE")
@@ -32,18 +32,18 @@ from windows.times import duration
 
 
 class Composite:
-    """Holds nodes: directly, in tuples, or in parts that hold nodes themselves."""
+    """An object with nodes in its fields: directly, in tuples, or in other composites."""
 
     input_fields: ClassVar[tuple[str, ...]] = ("input",)
     """The fields that hold nodes."""
 
     def nodes(self) -> Iterator[Node]:
-        """The nodes that the fields hold, left to right."""
+        """The nodes in the fields, left to right."""
         for name in self.input_fields:
             yield from _nodes_in(getattr(self, name))
 
     def with_inputs(self, change: Callable[[Node], Node]) -> Self:
-        """The same over `change`d nodes."""
+        """A copy with `change(node)` in the place of each node."""
         changed = {name: _changed(getattr(self, name), change) for name in self.input_fields}
         below: Any = self
         return dataclasses.replace(below, **changed) if changed else self
@@ -72,10 +72,16 @@ def _changed(value: Any, change: Callable[[Node], Node]) -> Any:
 
 
 class Node(Composite):
-    """The parent of all query objects. `str(node)` is the query in the bridge's SQL; parsing that gives an equal node."""
+    """The base class of query objects: frozen dataclasses that compare by value.
+
+    `str(node)` is the query in the bridge's SQL; parsing it gives an equal node.
+
+    >>> str(Filter(Stream("s"), "a > 1"))
+    'SELECT * FROM s WHERE a > 1'
+    """
 
     keeps_name: ClassVar[bool] = False
-    """Whether an item of FROM without an alias is called as its input is."""
+    """Whether an item of FROM without an alias has its input's name."""
 
     def __str__(self) -> str:
         return as_text(self)
@@ -88,13 +94,18 @@ class Node(Composite):
 
 @functools.singledispatch
 def as_text(node: Node) -> str:
-    """The text of a node; `bridge.query.text` registers how it is written."""
+    """The text of a node. `bridge.query.text` registers the implementation."""
     raise TypeError(f"{type(node).__name__} has no text")
 
 
 @dataclasses.dataclass(frozen=True)
 class Stream(Node):
-    """A registered stream, or the results of another query, by name. With a schema the stream is registered on use.
+    """A registered stream, or the results of another query, by name.
+
+    With a `schema`, `create_query` registers the stream where there is none.
+
+    Raises:
+        QueryError: the schema is not valid.
 
     >>> print(Stream("s", "a INTEGER"))
     SELECT * FROM s[a: INTEGER]
@@ -112,7 +123,7 @@ class Stream(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Relation(Node):
-    """A table of the database (rule O4), as it is at the moment of the push; `name` may be `schema.table`.
+    """A table of the database, with its content at the time of the push (rule O4). `name` may be `schema.table`.
 
     >>> print(Correlate([Stream("trades"), Relation("companies")], "trades.symbol = companies.symbol"))
     SELECT * FROM trades, companies WHERE trades.symbol = companies.symbol
@@ -125,7 +136,12 @@ class Relation(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Window(Node):
-    """The rows of `input` that count at a time: an extent or its text, `"RANGE 5 S"`, `"ROWS 10"` (section W).
+    """The rows of `input` that are valid at a time, by an extent or its text (section W): `"RANGE 5 S"`, `"ROWS 10"`.
+
+    With `partition_by`, each key has a window of its own.
+
+    Raises:
+        QueryError: the text is not an extent, or an expression is not SQL.
 
     >>> from windows.extents import Batch, Range
     >>> print(Window(Stream("s"), Range("5 S")))
@@ -150,7 +166,10 @@ class Window(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Filter(Node):
-    """O1: the rows for which `condition` is true.
+    """The rows for which `condition` is true; not those for which it is NULL (rule O1).
+
+    Raises:
+        QueryError: the condition is not SQL.
 
     >>> from bridge.query import col
     >>> print(Filter(Stream("s"), col("a") > 1))
@@ -166,7 +185,10 @@ class Filter(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Map(Node):
-    """O1: one row of `columns` for each row; a column is an expression, `"a + b AS c"`, or `"*"`.
+    """One row of `columns` per row (rule O1). A column is an expression, `"a + b AS c"`, or `"*"`.
+
+    Raises:
+        QueryError: a column is not SQL, or there is none.
 
     >>> print(Map(Stream("s"), ["a", "a + b AS c"]))
     SELECT a, a + b AS c FROM s
@@ -181,7 +203,12 @@ class Map(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Union(Node):
-    """O1: the rows of all inputs merged in (ts, seq) order; equal schemas, the names are the first input's.
+    """The rows of all inputs, merged in the order of (ts, seq) (rule O1).
+
+    The inputs have equal types; the names of the columns are the first input's.
+
+    Raises:
+        QueryError: there are fewer than two inputs.
 
     >>> print(Union([Stream("s"), Stream("t")]))
     SELECT * FROM s UNION ALL SELECT * FROM t
@@ -199,11 +226,14 @@ class Union(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Aggregate(Node):
-    """O2: at each row entering the window of `input`, `columns` over the window, of that row's group.
+    """For each row that enters the window of `input`: `columns` over the window's rows of that row's group (rule O2).
 
-    With `on_change` also the groups that expiry changed, at the expiry time (`EMIT ON CHANGE`). With `every_change` once
-    at each moment that changes the window, the groups that got rows and those that lost some, also when nothing is left
+    With `on_change`, also the groups that expiry changed, at the expiry time (`EMIT ON CHANGE`). With `every_change`,
+    once per timestamp that changes the window, the groups that gained or lost rows, also where none is left
     (`EMIT ON EVERY CHANGE`, as EPL reports).
+
+    Raises:
+        QueryError: an expression is not SQL, or there is no column.
 
     >>> from bridge.query import count
     >>> print(Aggregate(Window(Stream("s"), "ROWS 10"), ["k", count().as_("n")], ["k"], having=count() > 1))
@@ -224,11 +254,14 @@ class Aggregate(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Correlate(Node):
-    """O3: each arriving row joined with the other inputs' windows where `condition` is true.
+    """Each arriving row joined with the rows in the other inputs' windows for which `condition` is true (rule O3).
 
-    `inputs` maps aliases to nodes (a plain sequence takes the streams' names); conditions name columns `alias.column`.
-    `outer` names the inputs whose rows are reported as they arrive also where nothing joins them, with NULLs; `driving`
-    the one input whose arrivals alone are reported (EPL's outer joins of two inputs, and its unidirectional).
+    `inputs` maps aliases to nodes; a sequence of nodes takes the streams' names. Conditions name columns
+    `alias.column`. `outer`: the inputs whose rows are also emitted on arrival where nothing joins them, with NULLs
+    (EPL's outer joins of two inputs). `driving`: the only input whose arrivals are emitted (EPL's unidirectional).
+
+    Raises:
+        QueryError: there are fewer than two inputs, two have the same name, or the condition is not SQL.
 
     >>> print(Correlate({"l": Window(Stream("s"), "NOW"), "r": Window(Stream("t"), "RANGE 2 S")}, "l.a = r.b"))
     SELECT * FROM s WINDOW(NOW) AS l, t WINDOW(RANGE 2000 MS) AS r WHERE l.a = r.b
@@ -255,7 +288,12 @@ class Correlate(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """One symbol of a Match: its condition (None: always true) and the variables set when it is taken (P3).
+    """One symbol of a Match: its condition and the variables set by a row that is matched as this symbol (rule P3).
+
+    Without a `condition` every row can be this symbol. `assignments` maps variables to expressions.
+
+    Raises:
+        QueryError: an expression is not SQL.
 
     >>> print(Definition("y", "a > z1", {"z2": "a"}).assignments[0][0])
     z2
@@ -273,7 +311,13 @@ class Definition:
 
 @dataclasses.dataclass(frozen=True)
 class Match(Node):
-    """P1–P7: every way to match `pattern` strictly sequentially over time instants, within less than `within` ms.
+    """All matches of `pattern` over strictly consecutive timestamps, in less than `within` milliseconds (rules P1–P7).
+
+    `within` is a number of milliseconds or a text, `"2 S"`. `measures` declares the variables, which are the columns of
+    a match. With `partition_by`, each key is matched by itself.
+
+    Raises:
+        QueryError: the pattern, the duration, the schema or an expression cannot be read.
 
     >>> rise = [Definition("x", None, {"z1": "a"}), Definition("y", "a > z1", {"z2": "a"})]
     >>> print(Match(Stream("s"), "xy", "2 S", "z1 INTEGER, z2 INTEGER", rise))
@@ -304,7 +348,12 @@ DEFINE x DO z1 = a, y AS a > z1 DO z2 = a)
 
 @dataclasses.dataclass(frozen=True)
 class MatchRecognize(Node):
-    """SQL:2016's MATCH_RECOGNIZE over a stream: what matches is reported as soon as it is decided."""
+    """SQL:2016's MATCH_RECOGNIZE over a stream; a match is emitted as soon as no later row can change it.
+
+    >>> from nfa.parse import parse_pattern
+    >>> print(MatchRecognize(Stream("s"), RowPattern(parse_pattern("A B"), within=500)))
+    SELECT * FROM s MATCH_RECOGNIZE (PATTERN (A B) WITHIN 500 MS)
+    """
 
     keeps_name = True
 
@@ -314,7 +363,7 @@ class MatchRecognize(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Output(Node):
-    """The one end of a query definition; `create_query` adds it where it is missing.
+    """The end of a query definition, as in JEPC. `create_query` adds it where it is missing.
 
     >>> print(Output(Stream("s")))
     SELECT * FROM s
@@ -324,24 +373,29 @@ class Output(Node):
 
 
 def walk(node: Node) -> Iterable[Node]:
-    """`node` and all below it, inputs before their readers."""
+    """All nodes of a tree, inputs before their readers, `node` last.
+
+    >>> [type(one).__name__ for one in walk(Filter(Stream("s"), "a > 1"))]
+    ['Stream', 'Filter']
+    """
     for below in node.inputs_of:
         yield from walk(below)
     yield node
 
 
 def without_filters(node: Node) -> Node:
-    """What is left without the filters that a node begins with."""
+    """The node below the filters at the top of a tree.
+
+    >>> print(without_filters(Filter(Filter(Stream("s"), "a > 1"), "b > 1")))
+    SELECT * FROM s
+    """
     while isinstance(node, Filter):
         node = node.input
     return node
 
 
-# Scalars ---------------------------------------------------------------------------------------------------------------
-
-
 def is_plain_join(node: Correlate) -> bool:
-    """Whether a correlation's results leave at a known time: when the first of their rows leaves its window."""
+    """Whether each result of a correlation expires at a known time: when the first of its rows leaves its window."""
     plain = all(
         isinstance(below, Window) and below.extent.end_known and not below.extent.jumps for below in node.inputs_of
     )
@@ -356,7 +410,11 @@ def _named(place: int, item: Any) -> tuple[str, Node]:
 
 
 def source_name(node: Node) -> str | None:
-    """The name a FROM item has when no alias is written: its stream's or relation's."""
+    """The name of a FROM item without an alias: its stream's or relation's; None where there is none.
+
+    >>> source_name(Window(Relation("shop.orders"), "ROWS 3"))
+    'orders'
+    """
     while node.keeps_name:
         (node, *_) = node.inputs_of
     return node.name.split(".")[-1] if isinstance(node, (Stream, Relation)) else None

@@ -1,6 +1,6 @@
-"""A script in the notation of PaaS-CEP's algebra (Tables 1 to 3 of its paper), one operator a line.
+"""A script in the notation of PaaS-CEP's algebra (Tables 1 to 3 of its paper), one operator per line.
 
-A statement may be several operators; what goes from one to the next within it is called `output.1`, `output.2`.
+A statement may be several operators; the streams between them are called `output.1`, `output.2`, ….
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from windows.extents import Batch, Range, Rows
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """One operator of the graph: the streams it reads, those it gives, and what else defines it."""
+    """One operator of the graph: its kind, the streams that it reads and emits, and its parameters."""
 
     kind: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
-    """Where it has several outputs, the condition of each."""
+    conditions: tuple[str, ...] = ()
+    """The condition of each output, where it is a filter."""
 
     def __str__(self) -> str:
         head = f"{self.kind}({', '.join(self.inputs)})"
         if self.kind == "Union":
             return f"{head}{{{self.outputs[0]}}}"
-        if self.marks:
-            pairs = zip(self.marks, self.outputs, strict=True)
-            return f"{head} = {{{', '.join(f'({mark}, {output})' for mark, output in pairs)}}}"
+        if self.conditions:
+            pairs = zip(self.conditions, self.outputs, strict=True)
+            return f"{head} = {{{', '.join(f'({condition}, {output})' for condition, output in pairs)}}}"
         return f"{head} = {{{', '.join([*self.parameters, *self.outputs])}}}"
 
 
 def notation(script: Script) -> list[str]:
-    """The operators of a script, in the order of the data.
+    """The operators of a script as text, in the order of the data.
 
     >>> from bridge.frontends.cpl.script import parse
     >>> for line in notation(parse("INSERT INTO cost SELECT id, length * 10 AS due FROM calls WHERE length >= 10")):
@@ -59,8 +59,8 @@ def _of_statement(statement: Statement) -> Iterator[Operation]:
     chain = list(_chain(statement.node))
     ends = [f"{statement.name.removeprefix('table ')}.{number}" for number in range(1, len(chain))]
     outputs = [*((end,) for end in ends), _outputs(statement)]
-    for place, (node, made) in enumerate(zip(chain, outputs, strict=True)):
-        yield _operation(node, (ends[place - 1],) if place else None, made)
+    for place, (node, output) in enumerate(zip(chain, outputs, strict=True)):
+        yield _operation(node, (ends[place - 1],) if place else None, output)
 
 
 def _outputs(statement: Statement) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def _outputs(statement: Statement) -> tuple[str, ...]:
 
 
 def _chain(node: Node) -> Iterator[Node]:
-    """The operators of a tree that has one branch, the first one first; a window belongs to its reader."""
+    """The operators of a tree with one branch, from the source on. An aggregate's window is part of the aggregate."""
     below = node.inputs_of[0] if len(node.inputs_of) == 1 else None
     if below is not None and not isinstance(node, Stream):
         inner = below.input if isinstance(below, Window) and isinstance(node, Aggregate) else below
@@ -86,9 +86,9 @@ def _operation(node: Node, inputs: tuple[str, ...] | None, outputs: tuple[str, .
     read = inputs or tuple(_names(node))
     match node:
         case Filter(_, condition):
-            return Operation("Filter", read, outputs, marks=(_sql(condition),))
+            return Operation("Filter", read, outputs, conditions=(_sql(condition),))
         case MultiFilter(_, routes):
-            return Operation("MultiFilter", read, outputs, marks=tuple(_sql(condition) for _, condition in routes))
+            return Operation("MultiFilter", read, outputs, conditions=tuple(_sql(condition) for _, condition in routes))
         case Map(_, columns):
             return Operation("Map", read, outputs, tuple(map(_assigned, columns)))
         case Aggregate():
@@ -132,7 +132,7 @@ def _join(node: Correlate) -> Iterator[str]:
 
 
 def _extent(extent: Extent) -> list[str]:
-    """Size, advance and type of a window."""
+    """Size, advance and type of a window, as in Table 2."""
     match extent:
         case Range(size, slide, _, step):
             return [f"{size} MS", f"{slide or step or 1} MS", "time"]

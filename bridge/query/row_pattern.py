@@ -1,4 +1,4 @@
-"""The MATCH_RECOGNIZE clause as an object: what stands between its parentheses (SQL:2016, feature R010)."""
+"""The MATCH_RECOGNIZE clause as an object, and its text (SQL:2016, feature R010)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nfa import pattern
 from nfa.pattern import Concatenation, Pattern, Quantified, Symbol
 
 NAVIGATION = ("FIRST", "LAST", "PREV", "NEXT")
-"""The functions that name a row, the first two within the match, the others within the partition."""
+"""The functions that refer to another row: the first two within the match, the others within the partition."""
 
 OF_THE_MATCH = ("CLASSIFIER", "MATCH_NUMBER")
 SEMANTICS = ("RUNNING", "FINAL")
@@ -24,17 +24,17 @@ SEMANTICS = ("RUNNING", "FINAL")
 _FOLDED = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
-def identifier(variable: str) -> exp.Identifier:
-    """A pattern variable as expressions hold it: quoted where the bare word would be another name.
+def variable_identifier(variable: str) -> exp.Identifier:
+    """A pattern variable as it stands in expressions: quoted where the bare word would be another name.
 
-    >>> identifier("DOWN").sql(), identifier("down").sql()
+    >>> variable_identifier("DOWN").sql(), variable_identifier("down").sql()
     ('DOWN', '"down"')
     """
     return exp.to_identifier(variable, quoted=_FOLDED.fullmatch(variable) is None)
 
 
 class PerMatch(enum.Enum):
-    """Which rows a match gives: one, or its own, with what becomes of empty matches and of rows in no match."""
+    """Which rows are reported per match: one, or all of its rows; and what becomes of empty matches and unmatched rows."""
 
     ONE_ROW = "ONE ROW PER MATCH"
     SHOW_EMPTY = "ALL ROWS PER MATCH SHOW EMPTY MATCHES"
@@ -43,7 +43,7 @@ class PerMatch(enum.Enum):
 
 
 class Skip(NamedTuple):
-    """AFTER MATCH SKIP: `to` is PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST, the last two with a variable."""
+    """AFTER MATCH SKIP: `to` is PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST; the last two take a variable."""
 
     to: str = "PAST LAST ROW"
     variable: str | None = None
@@ -54,12 +54,16 @@ PAST_LAST_ROW = Skip()
 
 @dataclasses.dataclass(frozen=True)
 class RowPattern:
-    """One clause. Names of pattern variables are folded to upper case unless they were quoted.
+    """One MATCH_RECOGNIZE clause. Names of pattern variables are in upper case unless they were quoted.
 
-    Expressions are sqlglot trees in which `A.price` is a column with the variable as its table, and every function of
-    row patterns an `exp.Anonymous` of its upper-case name: FIRST, LAST, PREV, NEXT, CLASSIFIER (its argument, if any, a
-    column without table), MATCH_NUMBER, and RUNNING and FINAL around what they were written before. Names and these
-    calls keep their place in the query text in `meta["start"]`.
+    Expressions are sqlglot trees. `A.price` is a column whose table is the variable. Each function of row patterns is an
+    `exp.Anonymous` of its upper-case name: FIRST, LAST, PREV, NEXT, CLASSIFIER (its argument, if any, is a column without
+    table), MATCH_NUMBER, and RUNNING and FINAL around the call they qualify. `meta["start"]` of names and of these calls
+    is their offset in the query text.
+
+    >>> from nfa.parse import parse_pattern
+    >>> print(RowPattern(parse_pattern("A B+"), within=500))
+    MATCH_RECOGNIZE (PATTERN (A B+) WITHIN 500 MS)
     """
 
     pattern: Pattern
@@ -70,19 +74,18 @@ class RowPattern:
     per_match: PerMatch = PerMatch.ONE_ROW
     skip: Skip = PAST_LAST_ROW
     within: int | None = None
-    """Milliseconds that lie at most between first and last row of a match, exclusive."""
+    """The first and last row of a match are less than this number of milliseconds apart."""
     timed_out: bool = False
-    """Whether partial matches are reported when their time is over (rule S6)."""
+    """Whether partial matches are reported when `within` has passed (rule S6)."""
     absent: str | None = None
-    """`PATTERN (A NOT B)`: the symbol of which no row may come until the time is over (rule S6)."""
+    """`PATTERN (A NOT B)`: the symbol that no row may be until `within` has passed (rule S6)."""
     subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __str__(self) -> str:
-
-        return clause(self)
+        return f"MATCH_RECOGNIZE ({' '.join(clause_parts(self))})"
 
     def symbols_of(self, variable: str) -> tuple[str, ...]:
-        """The symbols a variable stands for: those of a SUBSET, or itself."""
+        """The symbols a variable stands for: the members of a SUBSET, or the variable itself."""
         return dict(self.subsets).get(variable, (variable,))
 
 
@@ -103,12 +106,12 @@ class PatternTable:
 
 
 def absent_symbols(clause: RowPattern) -> tuple[str, str] | None:
-    """The symbol of the rows that are waited through, and the one that must not come."""
+    """The symbol of the rows until `within` has passed, and the symbol that none of them may be; None without NOT."""
     return None if clause.absent is None else (f"NOT {clause.absent}", clause.absent)
 
 
 def with_absence(clause: RowPattern) -> RowPattern:
-    """The clause with what is absent as a part of its pattern: any rows that are not it, then it (rule S6).
+    """The clause with the absent symbol in its pattern: rows that are not that symbol, then one that is (rule S6).
 
     >>> from nfa.pattern import Symbol
     >>> print(with_absence(RowPattern(Symbol("A"), within=5, absent="B")).pattern)
@@ -137,48 +140,49 @@ def _renamed(node: exp.Expr, old: str, new: str) -> exp.Expr:
     return node
 
 
-# A RowPattern as the text of its clause: reading it gives an equal object
+# The text of the clause: reading it gives an equal object ---------------------------------------------------------------
 
 
-def clause(of: RowPattern) -> str:
-    """The clause in the order of the standard, on one line, without what is so by default.
+def clause_parts(clause: RowPattern) -> list[str]:
+    """The texts between the parentheses, in the order of the standard, without defaults.
 
-    >>> clause(RowPattern(pattern.Symbol("A"), within=500))
-    'MATCH_RECOGNIZE (PATTERN (A) WITHIN 500 MS)'
+    >>> clause_parts(RowPattern(Symbol("A"), within=500))
+    ['PATTERN (A)', 'WITHIN 500 MS']
     """
-    return f"MATCH_RECOGNIZE ({' '.join(parts(of))})"
-
-
-def parts(of: RowPattern) -> list[str]:
-    """What stands between the parentheses, item by item."""
-    found = [
-        _list("PARTITION BY", map(scalar, of.partition_by)),
-        _list("ORDER BY", map(_ordered, of.order_by)),
-        _list("MEASURES", map(_measure, of.measures)),
-        _per_match(of),
-        skip(of),
-        f"PATTERN ({_pattern(of.pattern)}{'' if of.absent is None else ' NOT ' + variable(of.absent)})",
-        "" if of.within is None else f"WITHIN {of.within} MS",
-        _list("SUBSET", (f"{variable(name)} = ({', '.join(map(variable, those))})" for name, those in of.subsets)),
-        _list("DEFINE", (f"{variable(symbol)} AS {scalar(condition)}" for symbol, condition in of.define)),
+    absent = "" if clause.absent is None else f" NOT {variable_text(clause.absent)}"
+    subsets = (f"{variable_text(name)} = ({', '.join(map(variable_text, those))})" for name, those in clause.subsets)
+    conditions = (f"{variable_text(symbol)} AS {row_scalar_text(value)}" for symbol, value in clause.define)
+    parts = [
+        _list("PARTITION BY", map(row_scalar_text, clause.partition_by)),
+        _list("ORDER BY", map(_ordered, clause.order_by)),
+        _list("MEASURES", map(_measure, clause.measures)),
+        _per_match(clause),
+        skip_text(clause),
+        f"PATTERN ({_pattern(clause.pattern)}{absent})",
+        "" if clause.within is None else f"WITHIN {clause.within} MS",
+        _list("SUBSET", subsets),
+        _list("DEFINE", conditions),
     ]
-    return [part for part in found if part]
+    return [part for part in parts if part]
 
 
-def skip(of: RowPattern) -> str:
-    """AFTER MATCH SKIP, if it is not the default."""
-    if of.skip == PAST_LAST_ROW:
+def skip_text(clause: RowPattern) -> str:
+    """AFTER MATCH SKIP; empty for the default."""
+    to, variable = clause.skip
+    if clause.skip == PAST_LAST_ROW:
         return ""
-    return f"AFTER MATCH SKIP {of.skip.to}" + ("" if of.skip.variable is None else f" {variable(of.skip.variable)}")
+    return f"AFTER MATCH SKIP {to}" + ("" if variable is None else f" {variable_text(variable)}")
 
 
-def variable(name: str) -> str:
-    """A pattern variable: in quotes, unless it is its own bare word in upper case.
+def variable_text(name: str) -> str:
+    """A pattern variable; in quotes unless the bare word is read as this name.
 
-    >>> variable("DOWN"), variable("down"), variable("PATTERN")
+    >>> variable_text("DOWN"), variable_text("down"), variable_text("PATTERN")
     ('DOWN', '"down"', '"PATTERN"')
     """
-    bare = not identifier(name).args.get("quoted") and name not in ROW_PATTERN_WORDS and name_text(name) == name
+    bare = (
+        not variable_identifier(name).args.get("quoted") and name not in ROW_PATTERN_WORDS and name_text(name) == name
+    )
     return name if bare else '"' + name.replace('"', '""') + '"'
 
 
@@ -187,35 +191,35 @@ def _list(title: str, items: Iterable[str]) -> str:
     return f"{title} {text}" if text else ""
 
 
-def _per_match(of: RowPattern) -> str:
-    timed_out = " WITH TIMED OUT MATCHES" if of.timed_out else ""
-    return of.per_match.value + timed_out if timed_out or of.per_match is not PerMatch.ONE_ROW else ""
+def _per_match(clause: RowPattern) -> str:
+    timed_out = " WITH TIMED OUT MATCHES" if clause.timed_out else ""
+    return clause.per_match.value + timed_out if timed_out or clause.per_match is not PerMatch.ONE_ROW else ""
 
 
 def _pattern(tree: pattern.Pattern) -> str:
     def quoted(word: re.Match[str]) -> str:
-        return word[0] if word["kept"] else variable(word[0])
+        return word[0] if word["unchanged"] else variable_text(word[0])
 
-    return re.sub(rf'(?P<kept>"(?:[^"]|"")*"|PERMUTE(?=\())|{pattern.WORD.pattern}', quoted, str(tree))
+    return re.sub(rf'(?P<unchanged>"(?:[^"]|"")*"|PERMUTE(?=\())|{pattern.WORD.pattern}', quoted, str(tree))
 
 
 def _ordered(item: exp.Ordered) -> str:
     descending, first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
     nulls = "" if first != descending else f" NULLS {'FIRST' if first else 'LAST'}"
-    return scalar(item.this) + " DESC" * descending + nulls
+    return row_scalar_text(item.this) + " DESC" * descending + nulls
 
 
 def _measure(item: exp.Alias) -> str:
     name = item.args["alias"]
-    return f"{scalar(item.this)} AS {name.sql() if name.args.get('quoted') else name_text(name.name)}"
+    return f"{row_scalar_text(item.this)} AS {name.sql() if name.args.get('quoted') else name_text(name.name)}"
 
 
-def scalar(expression: exp.Expr) -> str:
-    """An expression of the clause as it is written there."""
-    # Below a node of our own, so that the root is replaced like any other; the innermost first, as text they are leaves.
+def row_scalar_text(expression: exp.Expr) -> str:
+    """An expression of the clause: RUNNING and FINAL before their call, variables in quotes where needed."""
+    # Below a node of our own, so that the root can be replaced; innermost calls first, as they become leaves of text.
     holder = exp.Paren(this=expression.copy())
     for name in [*_variables(holder)]:
-        name.replace(exp.to_identifier(name.name, quoted=variable(name.name) != name.name))
+        name.replace(exp.to_identifier(name.name, quoted=variable_text(name.name) != name.name))
     for call in reversed([*holder.find_all(exp.Anonymous)]):
         if call.name in SEMANTICS:
             call.replace(exp.var(f"{call.name} {scalar_text(call.expressions[0])}"))

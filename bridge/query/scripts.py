@@ -1,7 +1,6 @@
-"""What PaaS-CEP's algebra adds to the query objects: several outputs, and data stores read and written from within.
+"""The operators that PaaS-CEP's algebra adds: MultiFilter, ReadSQL and UpdateSQL (Tables 1 and 3 of its paper).
 
-Map, Filter, Union, Aggregate and Join are `bridge.query`'s; MultiFilter, ReadSQL and UpdateSQL are here (PaaS-CEP, Tables
-1 and 3). A `Script` is an acyclic graph of them, whose outputs have names.
+A `Script` is an acyclic graph of operators, whose outputs have names.
 """
 
 from __future__ import annotations
@@ -22,9 +21,12 @@ from windows.times import duration
 
 @dataclasses.dataclass(frozen=True)
 class MultiFilter(Node):
-    """C5: each output gets the rows for which its condition is true; a row may go to several, or to none.
+    """Several outputs, each with the rows for which its condition is true (rule C5). A row may be in several, or in none.
 
-    `create_query` takes it as a script: each output is a query of its own name.
+    `create_query` takes it as a script: each output is a query with the output's name.
+
+    Raises:
+        QueryError: there is no output, or a condition is not SQL.
 
     >>> from bridge.query.nodes import Stream
     >>> routes = MultiFilter(Stream("trades"), {"dear": "price > 100", "cheap": "price < 10"})
@@ -49,13 +51,16 @@ class MultiFilter(Node):
 
 @dataclasses.dataclass(frozen=True)
 class ReadSQL(Node):
-    """C6: for each row the rows that a SELECT gives, its `?` being `parameters`; one result for each of them.
+    """Each row joined with the rows of a SELECT, in which `?` stands for the `parameters` (rule C6).
 
-    A result has the input's columns and the SELECT's, or those of them in `columns`: names, or a mapping that has the
-    types of those that are not found. `table` names the SELECT's rows, to tell its columns from others: `table.column`.
-    `store` is a data store's name; without it the statement is asked of the bridge's own database, in the push's
-    transaction. With `left`, a row without any is kept, with NULLs. `cache`: answers are kept for so many milliseconds of
-    event time.
+    A result has the input's columns and the SELECT's, or those listed in `columns`: names, or a mapping of names to
+    types where the store does not tell them. `table` qualifies the SELECT's columns: `table.column`. `store` is the name
+    of a data store; without it the SELECT runs in the bridge's own database, in the push's transaction. With `left`, a
+    row for which the SELECT has no rows is emitted with NULLs. `cache`: results are reused for this duration of event
+    time, in milliseconds or as a text such as `"5 S"`.
+
+    Raises:
+        QueryError: a parameter is not SQL.
 
     >>> from bridge.query.nodes import Stream
     >>> read = ReadSQL(Stream("calls"), "SELECT plan FROM clients WHERE id = ?", ["caller"], "client")
@@ -80,18 +85,21 @@ class ReadSQL(Node):
 
     @property
     def typed(self) -> list[tuple[str, str]]:
-        """The SELECT's columns with their types, all of which are known when the query has been checked."""
+        """The SELECT's columns with their types. Of a checked query it has all columns."""
         return [(name, kind) for name, kind in self.columns if kind is not None]
 
 
 @dataclasses.dataclass(frozen=True)
 class UpdateSQL(Node):
-    """C6: for each row an INSERT, UPDATE or DELETE is run, its `?` being `parameters`; the row is handed on.
+    """Runs an INSERT, UPDATE or DELETE per row, in which `?` stands for the `parameters`; emits the row (rule C6).
 
-    `changed` names a column with the number of rows that it changed. Without a `store` it is the bridge's own database,
-    in the push's transaction: exactly once. A `store` is written after the commit, at least once, and in order; what it
-    refuses is kept (`Bridge.dead_letters`). The parameter `result_id` is a text that tells the row from every other and
-    is the same when it is written again. `writer` tells equal updates of different queries apart: it is the query's name.
+    `changed` names a column with the number of rows changed. Without a `store` the statement runs in the bridge's own
+    database, in the push's transaction: exactly once. A `store` is written after the commit, in order and at least once;
+    refused statements are kept (`Bridge.dead_letters`). The parameter `result_id` is a text that identifies the row, and
+    is the same when the row is written again. `writer` is the name of the query, so that equal updates differ.
+
+    Raises:
+        QueryError: a parameter is not SQL.
 
     >>> from bridge.query.nodes import Stream
     >>> print(UpdateSQL(Stream("bills"), "UPDATE clients SET due = ? WHERE id = ?", ["bill", "caller"]))
@@ -112,10 +120,10 @@ class UpdateSQL(Node):
 
 @dataclasses.dataclass(frozen=True)
 class IntoTable(Node):
-    """A table of the bridge's database that gets every row, in the push's transaction: exactly once.
+    """Inserts every row into a table of the bridge's database, in the push's transaction: exactly once.
 
-    The table is made where there is none, with `ts` and the row's columns; one that is there has at least the columns
-    of the row. It stays when the bridge is closed.
+    The table is created where there is none, with `ts` and the row's columns. An existing table must have the columns of
+    the row. It remains when the bridge is closed.
 
     >>> from bridge.query.nodes import Stream
     >>> print(IntoTable(Stream("bills"), "billed"))
@@ -129,9 +137,9 @@ class IntoTable(Node):
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """One statement of a script: the name of its output (or those of a MultiFilter), and the tree that gives it.
+    """One statement of a script: the name of its output (a MultiFilter has its own), and the tree of its rows.
 
-    `schema`: the columns that the output was declared to have.
+    `schema`: the declared columns of the output.
 
     >>> from bridge.query.nodes import Stream
     >>> list(Statement("routes", MultiFilter(Stream("s"), {"low": "a < 5", "high": "a >= 5"})).queries)
@@ -144,14 +152,14 @@ class Statement:
 
     @property
     def queries(self) -> dict[str, Node]:
-        """The outputs' names and trees; what writes is told apart by the statement it is of."""
+        """The trees of the outputs, by name. Operators that write have the statement's name as their `writer`."""
         node = _signed(self.node, self.name)
         return dict(node.filters) if isinstance(node, MultiFilter) else {self.name: node}
 
 
 @dataclasses.dataclass(frozen=True)
 class Script:
-    """Queries that are created together, in the order of the data; each reads streams and outputs of those before it.
+    """Queries that are created together. Each reads streams and the outputs of statements before it.
 
     >>> from bridge.query.nodes import Stream
     >>> script = Script((("s", Schema.of("a INTEGER")),), (Statement("high", Filter(Stream("s"), "a > 1")),))
@@ -164,23 +172,23 @@ class Script:
 
     @classmethod
     def of(cls, name: str, definition: Node | Script) -> Script:
-        """A lone tree is a script of one statement."""
+        """The script of a tree: one statement called `name`. A script is returned unchanged."""
         return definition if isinstance(definition, Script) else cls((), (Statement(name, definition),))
 
     @property
     def queries(self) -> dict[str, Node]:
-        """Each output's tree, by name, in order."""
+        """The trees of the outputs, by name, in order."""
         return {name: node for statement in self.statements for name, node in statement.queries.items()}
 
     @property
     def declared(self) -> dict[str, Schema]:
-        """The columns that outputs were declared to have."""
+        """The declared columns of outputs, by name."""
         pairs = ((name, s.schema) for s in self.statements for name in s.queries)
         return {name: schema for name, schema in pairs if schema is not None}
 
 
 def _signed(node: Node, name: str) -> Node:
-    """The tree, what writes in it bearing the statement's name, and its place where there are several."""
+    """The tree whose operators that write have the statement's name as their `writer`, numbered from the second one."""
     numbers = itertools.count(1)
 
     def sign(below: Node) -> Node:

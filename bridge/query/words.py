@@ -1,4 +1,4 @@
-"""Words that have a meaning in the bridge's SQL, and so are names only in quotes."""
+"""Words with a meaning in the bridge's SQL: as names they need quotes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESERVED = frozenset(
         "THEN", "TRUE", "UNION", "UNNEST", "UNPIVOT", "USING", "VALUES", "WHEN", "WHERE", "WINDOW", "WITH",
     )
 )  # fmt: skip
-"""The words of continuous queries; `bridge.frontends.sql.select.REFUSED` says why some of them are refused."""
+"""The words of continuous queries. `bridge.frontends.sql.select.REFUSED` has the reason why some are refused."""
 
 CLAUSE_WORDS = frozenset(
     (
@@ -25,10 +25,10 @@ CLAUSE_WORDS = frozenset(
         "STEP", "FULL", "START", "STOP",
     )
 )  # fmt: skip
-"""Words that begin a part of WINDOW ( … ) or MATCHING ( … ); the writer quotes names that are one of these."""
+"""Words that begin a part of WINDOW ( … ) or MATCHING ( … ). As names they are written in quotes."""
 
 ROW_PATTERN_WORDS = ("MEASURES", "PATTERN", "WITHIN", "SUBSET", "DEFINE")
-"""Words of MATCH_RECOGNIZE that name a pattern variable only in quotes."""
+"""Words of MATCH_RECOGNIZE. As pattern variables they need quotes."""
 
 NOT_OPERANDS = frozenset(
     (
@@ -36,4 +36,4 @@ NOT_OPERANDS = frozenset(
         "OR", "SELECT", "THEN", "UNION", "WHEN", "WHERE",
     )
 )  # fmt: skip
-"""Words that sqlglot takes for names where an operand is missing."""
+"""Words that sqlglot reads as names where an operand is missing."""

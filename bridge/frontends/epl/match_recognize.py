@@ -22,7 +22,7 @@ from bridge.frontends.expressions import position_of
 from bridge.query.epl_patterns import EagerMatch
 from bridge.query.epl_state import CURRENT
 from bridge.query.nodes import Node
-from bridge.query.row_pattern import RowPattern, identifier
+from bridge.query.row_pattern import RowPattern, variable_identifier
 from nfa import pattern as variables
 from nfa.pattern import Pattern, symbols
 from nfa.skip import After
@@ -310,7 +310,7 @@ class _Scope:
 
 
 def _marked(written: exp.Identifier, symbol: str) -> exp.Identifier:
-    found = identifier(symbol)
+    found = variable_identifier(symbol)
     found.meta.update(written.meta)
     return found
 

@@ -13,7 +13,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.sql.match_recognize import match_recognize
 from bridge.query.expressions import scalar
-from bridge.query.row_pattern import PerMatch, RowPattern, Skip, variable
+from bridge.query.row_pattern import PerMatch, RowPattern, Skip, variable_text
 from bridge.query.words import RESERVED
 from nfa import pattern as p
 
@@ -372,7 +372,7 @@ UNITS = ["1 MS", "INTERVAL '2' MINUTE", "INTERVAL '3 hours'", "(2 * 3) S"]
 @st.composite
 def expressions(draw: st.DrawFn, names: list[str]) -> str:
     name = draw(st.sampled_from(["", *names]))
-    column = f"{variable(name)}.x" if name else draw(st.sampled_from(["x", '"order"', "final"]))
+    column = f"{variable_text(name)}.x" if name else draw(st.sampled_from(["x", '"order"', "final"]))
     offset = draw(st.sampled_from(["", ", 0", ", 3"]))
     mode = draw(st.sampled_from(["", "RUNNING ", "running\n"]))
     logical = f"{mode}{draw(st.sampled_from(['FIRST', 'last']))}({column} + 1{offset})"
@@ -381,8 +381,8 @@ def expressions(draw: st.DrawFn, names: list[str]) -> str:
         logical,
         f"{draw(st.sampled_from(['PREV', 'next']))}({draw(st.sampled_from([column, logical]))}{offset})",
         f"{mode}{draw(st.sampled_from(['SUM', 'COUNT', 'string_agg', 'entropy']))}({column})" if mode else column,
-        f"COUNT({variable(name)}.*)" if name else "COUNT(*)",
-        f"CLASSIFIER({variable(name) if name else ''})",
+        f"COUNT({variable_text(name)}.*)" if name else "COUNT(*)",
+        f"CLASSIFIER({variable_text(name) if name else ''})",
         "MATCH_NUMBER()",
         "'it''s'",
     ]
@@ -391,7 +391,7 @@ def expressions(draw: st.DrawFn, names: list[str]) -> str:
 
 
 def patterns(names: list[str]) -> st.SearchStrategy[str]:
-    leaves = st.sampled_from([*map(variable, names), "()", "^", "$"])
+    leaves = st.sampled_from([*map(variable_text, names), "()", "^", "$"])
     return st.recursive(
         leaves,
         lambda inner: st.one_of(
@@ -410,16 +410,16 @@ def patterns(names: list[str]) -> st.SearchStrategy[str]:
 def clauses(draw: st.DrawFn) -> str:
     names = draw(st.lists(st.sampled_from(VARIABLES), min_size=1, max_size=4, unique=True))
     subset, known = draw(st.sampled_from(["U", "u v"])), sorted(names)
-    every = f"{draw(patterns(names))} {' '.join(map(variable, names))}"
+    every = f"{draw(patterns(names))} {' '.join(map(variable_text, names))}"
     value, some = expressions([*names, subset]), st.sampled_from(known)
     timed_out = draw(st.sampled_from(["", " WITH TIMED OUT MATCHES"]))
     rows_per_match = draw(st.sampled_from([form.value for form in PerMatch])) + timed_out
-    skips = ["PAST LAST ROW", "TO NEXT ROW", f"TO {variable(subset)}", f"TO FIRST {variable(draw(some))}"]
-    defined = ", ".join(f"{variable(name)} AS {draw(value)}" for name in known)
+    skips = ["PAST LAST ROW", "TO NEXT ROW", f"TO {variable_text(subset)}", f"TO FIRST {variable_text(draw(some))}"]
+    defined = ", ".join(f"{variable_text(name)} AS {draw(value)}" for name in known)
     keys = draw(st.sampled_from(["", 'PARTITION BY k, "of" ORDER BY ts, abs(x) DESC NULLS FIRST', "ORDER BY ts DESC"]))
     return f"""{keys} MEASURES {draw(value)} AS m, FINAL LAST({draw(st.sampled_from(["x", "y"]))}) AS "n o"
         {rows_per_match} AFTER MATCH SKIP {draw(st.sampled_from(skips))} PATTERN ({every})
-        WITHIN {draw(st.sampled_from(UNITS))} SUBSET {variable(subset)} = ({variable(draw(some))}) DEFINE {defined}"""
+        WITHIN {draw(st.sampled_from(UNITS))} SUBSET {variable_text(subset)} = ({variable_text(draw(some))}) DEFINE {defined}"""
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -78,6 +78,7 @@ def replay(
     language: str = "sql",
     database: Any = IN_MEMORY,
     timestamp: str | Mapping[str, str] | None = None,
+    timestamp_unit: str | Mapping[str, str] | None = None,
     schemas: Mapping[str, Any] | None = None,
     relations: Mapping[str, Any] | None = None,
     stores: Mapping[str, Any] | None = None,
@@ -103,6 +104,8 @@ def replay(
             patterns WITHIN) and `into` and `stores` are not given. On Spark, executors run DuckDB, and `database` holds the
             tables that a script reads and writes.
         timestamp: The column with the timestamps, for all streams or by stream. By default it is guessed.
+        timestamp_unit: The unit of timestamps that are numbers: "s", "ms", "us" or "ns", for all streams or by stream; "auto"
+            takes the one that puts the first timestamp nearest to the present. By default they are whole milliseconds.
         schemas: Attributes and types by stream, for streams that no query declares and no file describes.
         relations: Arrow tables or frames by name, which queries join with. Not with `into`.
         stores: URLs of data stores by name, which CPL scripts read and write.
@@ -133,9 +136,11 @@ def replay(
     [{'ts': 2, 'price': 11.0}]
     """
     from bridge.history.script import ReplayScript, refuse_unnamed
+    from bridge.sources.options import HistoryOptions
 
     options = {
-        "timestamp": timestamp, "schemas": schemas, "relations": relations, "stores": stores, "database": database, "end": end,
+        "reading": HistoryOptions(timestamp, timestamp_unit), "schemas": schemas, "relations": relations, "stores": stores,
+        "database": database, "end": end,
     }  # fmt: skip
     if engine == "spark":
         from bridge.spark import replay as replay_on_spark
@@ -164,7 +169,7 @@ def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> d
         lateness: How much older than the newest event before it an event may be: milliseconds, or a text such as "2 S". An
             event that is still older is ignored. Results are reported when the watermark has passed them.
         **options: `language`, `pieces` (the number of parts of the state, which must stay the same from start to start),
-            and the arguments `spark`, `timestamp`, `schemas` and `relations` of `replay`.
+            and the arguments `spark`, `timestamp`, `timestamp_unit`, `schemas` and `relations` of `replay`.
 
     Returns:
         Unbounded frames of the results by query, for `writeStream`. The results of one key are in their order.

@@ -37,6 +37,10 @@ timestamp_option: Decorator = click.option(
     "--timestamp", multiple=True, metavar="[STREAM=]COLUMN",
     help="The column with the timestamps. Default: guessed by its name or type. Times without a zone are UTC. Repeatable.",
 )  # fmt: skip
+timestamp_unit_option: Decorator = click.option(
+    "--timestamp-unit", type=click.Choice(["s", "ms", "us", "ns", "auto"]),
+    help="The unit of timestamps that are numbers; auto guesses it by the first one. Default: whole milliseconds.",
+)  # fmt: skip
 until_option: Decorator = click.option(
     "--until", metavar="TIME",
     help="Read events up to and including TIME, then advance time to it. Milliseconds since 1970, or ISO 8601.",
@@ -144,7 +148,8 @@ def milliseconds_of(text: str) -> int:
     """Milliseconds since 1970 of the option --until: a whole number, or an ISO 8601 time, in UTC without a zone."""
     import pyarrow as pa
 
-    from bridge.sources.convert import Unfit, to_times
+    from bridge.sources.arrays import Unfit
+    from bridge.sources.times import to_times
 
     try:
         return int(to_times(pa.array([text]))[0].as_py())

@@ -23,6 +23,7 @@ EXAMPLE = "cepbridge replay queries.sql --events trades='trades/*.parquet' --eng
 @click.option("--out", type=click.Path(file_okay=False),
               help="The directory of the results: Parquet, per query. Required unless --explain is given.")  # fmt: skip
 @options.timestamp_option
+@options.timestamp_unit_option
 @options.until_option
 @options.relation_option
 @options.datastore_option
@@ -34,8 +35,9 @@ EXAMPLE = "cepbridge replay queries.sql --events trades='trades/*.parquet' --eng
                    "even if the run is repeated.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Show how Spark would compute the queries, without computing them.")
 def replay(
-    queries: str, events: tuple[str, ...], engine: str, out: str | None, timestamp: tuple[str, ...], until: str | None,
-    relation: tuple[str, ...], datastore: tuple[str, ...], db: str, pieces: int | None, run_name: str | None, explain: bool,
+    queries: str, events: tuple[str, ...], engine: str, out: str | None, timestamp: tuple[str, ...],
+    timestamp_unit: str | None, until: str | None, relation: tuple[str, ...], datastore: tuple[str, ...], db: str,
+    pieces: int | None, run_name: str | None, explain: bool,
 ) -> None:  # fmt: skip
     """Run queries over a history, here or on Spark.
 
@@ -48,24 +50,29 @@ def replay(
         raise click.UsageError("--pieces, --run and --explain need --engine spark")
     with exit_on_error():
         from bridge.history.replay import with_relations
+        from bridge.sources.options import HistoryOptions
 
         script = options.script_of(queries)
         relations, stores = options.relations_of(relation), options.pairs_of("datastore", datastore, "NAME=URL")
         with bridge.connect(db) as cep, with_relations(cep, relations):
             paths = options.events_by_stream(events, script, cep)
+        columns = options.timestamps_of(timestamp, paths)
         arguments: dict[str, Any] = {
-            "timestamp": options.timestamps_of(timestamp, paths), "relations": relations, "stores": stores, "database": db,
+            "relations": relations, "stores": stores, "database": db,
             "end": None if until is None else options.milliseconds_of(until),
         }  # fmt: skip
         if engine == "spark":
             from bridge.cli.spark import explain_on_spark, replay_on_spark
 
+            arguments["reading"] = HistoryOptions(columns, timestamp_unit)
             if explain or out is None:
                 explain_on_spark(paths, script, pieces=pieces, **arguments)
             else:
                 replay_on_spark(paths, script, out, run_name, pieces=pieces, **arguments)
         else:
-            tables = bridge.replay(paths, script, out=out, **arguments)
+            tables = bridge.replay(
+                paths, script, out=out, timestamp=columns, timestamp_unit=timestamp_unit, **arguments
+            )
             click.echo(
                 f"results: {', '.join(f'{name} {table.num_rows:,}' for name, table in tables.items())}", err=True
             )

@@ -38,6 +38,7 @@ EXAMPLE = "cepbridge run queries.sql --events trades=trades.csv --out results --
 @click.option("--input-format", type=click.Choice(["csv", "ndjson", "parquet"]),
               help="The format of the events. Default: by the file's ending, or by its first bytes.")  # fmt: skip
 @options.timestamp_option
+@options.timestamp_unit_option
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
               help="What a wrong line does: stop the run, or be written to a file of rejects and skipped.")  # fmt: skip
 @options.until_option
@@ -46,8 +47,8 @@ EXAMPLE = "cepbridge run queries.sql --events trades=trades.csv --out results --
 @options.language_option
 def run(
     queries: str, events: tuple[str, ...], db: str, out: Path | None, out_format: str | None, input_format: str | None,
-    relation: tuple[str, ...], datastore: tuple[str, ...], timestamp: tuple[str, ...], on_error: str, until: str | None,
-    language: str | None,
+    relation: tuple[str, ...], datastore: tuple[str, ...], timestamp: tuple[str, ...], timestamp_unit: str | None,
+    on_error: str, until: str | None, language: str | None,
 ) -> None:  # fmt: skip
     """Run queries over files of events.
 
@@ -64,6 +65,7 @@ def run(
         from bridge.engine.connect import IN_MEMORY
         from bridge.history.replay import install_queries, open_sources, with_relations
         from bridge.history.script import refuse_unknown
+        from bridge.sources.options import HistoryOptions
 
         script, relations = options.script_of(queries, language=language), options.relations_of(relation)
         with bridge.connect(db) as cep, with_relations(cep, relations):
@@ -71,7 +73,8 @@ def run(
                 cep.register_datastore(name, url)
             end = None if until is None else options.milliseconds_of(until)
             paths = options.events_by_stream(events, script, cep)
-            sources = open_sources(script, paths, options.timestamps_of(timestamp, paths), input_format, note)
+            reading = HistoryOptions(options.timestamps_of(timestamp, paths), timestamp_unit, format=input_format)
+            sources = open_sources(script, paths, reading, note)
             refuse_unknown(script, cep, sources, "with --relation {}=FILE")
             is_separate = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())
             with _results(out, out_format) as results:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from bridge.history.results import FileSink
 
 
-def file_source(path: str | os.PathLike[str], schema: Any = None, timestamp: str | None = None) -> pa.RecordBatchReader:
+def file_source(
+    path: str | os.PathLike[str],
+    schema: Any = None,
+    timestamp: str | None = None,
+    *,
+    timestamp_unit: str | None = None,
+) -> pa.RecordBatchReader:
     """Opens a file of events for `push_events`, which reads it batch by batch.
 
     Args:
@@ -22,6 +28,7 @@ def file_source(path: str | os.PathLike[str], schema: Any = None, timestamp: str
             .parquet), else that of the first bytes; CSV and NDJSON may be gz-compressed.
         schema: The attributes and their types, as `register_stream` takes them. By default those of the file.
         timestamp: The column with the timestamps. By default it is guessed by its name or type.
+        timestamp_unit: The unit of timestamps that are numbers, as for `bridge.replay`.
 
     Returns:
         Arrow batches of `ts`, in milliseconds, and the attributes.
@@ -41,14 +48,16 @@ def file_source(path: str | os.PathLike[str], schema: Any = None, timestamp: str
     """
     import pyarrow as pa
 
+    from bridge.sources.options import ReadOptions
     from bridge.sources.source import open_source
+    from bridge.sources.times import unit_of
     from windows.arrow import arrow_type
 
     try:
         declared = None if schema is None else Schema.of(schema)
     except TypeMismatch as error:
         raise SourceError(f"the schema of {os.fspath(path)}: {error}") from None
-    source = open_source(os.fspath(path), os.fspath(path), declared, timestamp)
+    source = open_source(os.fspath(path), os.fspath(path), declared, ReadOptions(timestamp, unit_of(timestamp_unit)))
     columns = [("ts", pa.int64()), *((attribute.name, arrow_type(attribute.type)) for attribute in source.schema)]
     kinds = pa.schema(columns)
     batches = (batch for table in source.tables() for batch in _named(table, kinds).to_batches())

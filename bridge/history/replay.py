@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bridge.history.results import ResultTables
     from bridge.history.slices import Workers
     from bridge.sources.merge import Chunk
+    from bridge.sources.options import HistoryOptions
     from bridge.sources.rejects import Rejects
     from bridge.sources.source import EventSource
 
@@ -36,7 +37,7 @@ def replay(
     script: ReplayScript,
     *,
     database: Any,
-    timestamp: str | Mapping[str, str] | None,
+    reading: HistoryOptions,
     schemas: Mapping[str, Any] | None,
     relations: Mapping[str, Any] | None,
     stores: Mapping[str, Any] | None,
@@ -65,7 +66,7 @@ def replay(
         if not isinstance(source, Mapping):
             _push(cep, script, source, results, last, into is None)
         else:
-            sources = open_sources(script, source, timestamp)
+            sources = open_sources(script, source, reading)
             refuse_unknown(script, cep, sources)
             is_separate = into is None and database == IN_MEMORY and not stores
             workers = install_queries(script, cep, sources, results, relations or {} if is_separate else None)
@@ -109,16 +110,15 @@ def install_queries(
 def open_sources(
     script: ReplayScript,
     sources: Mapping[str, Any],
-    timestamp: str | Mapping[str, str] | None = None,
-    format: str | None = None,
+    options: HistoryOptions,
     note: Callable[[str], None] = lambda text: None,
 ) -> dict[str, EventSource]:
     """Opens the source of each stream. Raises UnknownName for a stream that no query reads."""
     from bridge.sources.source import open_source
 
     return {
-        stream: open_source(stream, source, schema, column, format, note)
-        for stream, source, schema, column in sources_of(script, sources, timestamp)
+        stream: open_source(stream, source, schema, reading, note)
+        for stream, source, schema, reading in sources_of(script, sources, options)
     }
 
 

@@ -17,6 +17,7 @@ from bridge.frontends.sql.statements import parse, statements
 from bridge.frontends.statements import CreateStream, Query, Statement
 from bridge.query.epl_state import StateTable
 from bridge.query.scripts import Script as Graph
+from bridge.sources.options import HistoryOptions, ReadOptions
 from windows.schema import Schema, TypeMismatch
 
 
@@ -126,13 +127,12 @@ def refuse_unknown(
 
 
 def sources_of(
-    script: ReplayScript, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
-) -> Iterator[tuple[str, Any, Schema | None, str | None]]:
-    """For each stream: its name in the script, its source, the declared schema, and the timestamp column."""
+    script: ReplayScript, sources: Mapping[str, Any], options: HistoryOptions
+) -> Iterator[tuple[str, Any, Schema | None, ReadOptions]]:
+    """For each stream: its name in the script, its source, the declared schema, and how it is read."""
     for name, source in sources.items():
         schema = next((s for n, s in script.declared.items() if n.lower() == name.lower()), None)
-        column = timestamp if isinstance(timestamp, str) or timestamp is None else timestamp.get(name)
-        yield stream_name(name, script), source, schema, column
+        yield stream_name(name, script), source, schema, options.of(name)
 
 
 class HasSchema(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bridge.sources.convert import Array, Unfit
+from bridge.sources.arrays import Array, Unfit
 from bridge.sources.layout import Conversion, Layout
 
 UNFIT = (Unfit, pa.ArrowException, OverflowError, UnicodeEncodeError)

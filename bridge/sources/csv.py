@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from bridge.errors import SourceError
+from bridge.sources.arrays import Array
 from bridge.sources.block import Block, Fault
-from bridge.sources.convert import Array
 from bridge.sources.layout import Conversion, Layout
 from bridge.sources.text import Bytes, TextReader, line_ends
 from windows.arrow import arrow_type, single_chunk

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
 from bridge.errors import SourceError, nearest
-from bridge.sources.convert import Array, is_convertible, to_attribute, to_times
+from bridge.sources.arrays import Array, is_bytes
+from bridge.sources.convert import is_convertible, to_attribute
+from bridge.sources.times import TimeUnit
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type, is_reserved
 
 NAMES = ("ts", "timestamp", "time", "event_time", "datetime", "date")
 """The names of timestamp columns, in the order in which they are looked for, ignoring case."""
 
 Note = Callable[[str], None]
-"""Takes a message about a guess or about columns that are left out."""
+"""Takes a message about a guess, or about columns that a declared schema does not have."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Conversion:
 class Layout:
     """The columns of the timestamps, which a relation does not have, and of each attribute. `file` is for messages.
 
+    `unit`: that of timestamps that are numbers. `inferred`: the types of the attributes are those of the first rows.
+
     >>> layout = Layout("f.csv", "time", ((Attribute("a", "BIGINT"), "A"),))
     >>> layout.conform(pa.table({"time": [1], "A": [2]})).to_pylist()
     [{'ts': 1, 'a': 2}]
@@ -41,6 +46,8 @@ class Layout:
     file: str
     timestamp: str | None
     attributes: tuple[tuple[Attribute, str], ...]
+    unit: TimeUnit = dataclasses.field(default_factory=TimeUnit)
+    inferred: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -54,7 +61,7 @@ class Layout:
     def conversions(self) -> Iterable[Conversion]:
         """The conversions to `ts` and to each attribute."""
         if self.timestamp is not None:
-            yield Conversion("ts", self.timestamp, "timestamp", to_times)
+            yield Conversion("ts", self.timestamp, "timestamp", self.unit.to_times)
         for attribute, column in self.attributes:
             convert = functools.partial(self._values, attribute=attribute, column=column)
             yield Conversion(attribute.name, column, attribute.type, convert)
@@ -62,7 +69,7 @@ class Layout:
     def _values(self, values: Array, attribute: Attribute, column: str) -> Array:
         """An attribute's values; where the column has the timestamps, too, a number may be written as a time."""
         number = attribute.type not in ("VARCHAR", "DATE", "TIMESTAMP")
-        return to_attribute(to_times(values) if number and column == self.timestamp else values, attribute)
+        return to_attribute(self.unit.to_times(values) if number and column == self.timestamp else values, attribute)
 
 
 def layout_of(
@@ -72,10 +79,12 @@ def layout_of(
     timestamp: str | None,
     note: Note,
     typed: bool = False,
+    unit: TimeUnit | None = None,
 ) -> Layout:
     """The layout of a file with these columns. Without a schema, the attributes are those of the columns.
 
     `typed`: the columns have types of their own (Parquet, a frame), which must be of the attribute's kind.
+    `unit`: that of timestamps that are numbers.
     Raises SourceError for an unknown timestamp column, and for a column that is missing or of another kind.
     """
     time = (
@@ -83,7 +92,7 @@ def layout_of(
         if timestamp is not None
         else _guess_timestamp(file, columns, schema, note)
     )
-    complete = infer_schema(file, columns, time, note) if schema is None else schema
+    complete = infer_schema(file, columns, time, typed) if schema is None else schema
     attributes = tuple((attribute, _column_of(file, attribute, columns)) for attribute in complete)
     for attribute, column in attributes if typed else ():
         if not is_convertible(columns[column], attribute):
@@ -93,24 +102,26 @@ def layout_of(
     extra = [name for name in columns if name != time and name not in {column for _, column in attributes}]
     if extra and schema is not None:
         note(f"{file}: left out, since the schema has no such attribute: {', '.join(map(repr, extra))}")
-    return Layout(file, time, attributes)
+    return Layout(file, time, attributes, unit or TimeUnit(), inferred=schema is None)
 
 
-def infer_schema(file: str, columns: Mapping[str, pa.DataType], timestamp: str, note: Note) -> Schema:
-    """The schema of a file's columns without the timestamp. A column that cannot be an attribute is left out with a note."""
+def infer_schema(file: str, columns: Mapping[str, pa.DataType], timestamp: str | None, typed: bool = True) -> Schema:
+    """The schema of a file's columns without the timestamp. A column that cannot be an attribute is left out, with a warning.
+
+    `typed`: the columns have types of their own.
+    """
     attributes = []
     for name, kind in columns.items():
         if name == timestamp:
             continue
-        reason = _unusable(name, kind)
+        reason = _unusable(name, kind, typed)
         if reason:
-            note(f"{file}: column {name!r} is left out: {reason}")
+            warnings.warn(f"{file}: column {name!r} is left out: {reason}", stacklevel=2)
         else:
             attributes.append(Attribute(name, attribute_type(kind)))
     if not attributes:
-        raise SourceError(
-            f"{file} has no column but the timestamps {timestamp!r}: an event needs at least one attribute"
-        )
+        but = f" but the timestamps {timestamp!r}: an event" if timestamp else ": it"
+        raise SourceError(f"{file} has no column{but} needs at least one attribute")
     try:
         return Schema(tuple(attributes))
     except TypeMismatch as error:
@@ -119,14 +130,18 @@ def infer_schema(file: str, columns: Mapping[str, pa.DataType], timestamp: str, 
 
 def attribute_type(kind: pa.DataType) -> str:
     """The attribute type for an Arrow type. Raises TypeMismatch if there is none."""
-    if pa.types.is_time(kind) or pa.types.is_binary(kind):
+    if pa.types.is_time(kind) or is_bytes(kind):
         return "VARCHAR"
+    if pa.types.is_uint64(kind):
+        return "DECIMAL(20, 0)"
     return Schema.of(pa.schema([("a", kind)])).attributes[0].type
 
 
-def _unusable(name: str, kind: pa.DataType) -> str | None:
+def _unusable(name: str, kind: pa.DataType, typed: bool) -> str | None:
     if not name or is_reserved(name):
-        return "it has no name" if not name else "the bridge has a column of this name itself"
+        return "it has no name" if not name else "the bridge has a column of this name itself; rename it"
+    if typed and is_bytes(kind):
+        return "it is binary; if it is UTF-8, declare it as VARCHAR: CREATE STREAM (schemas= in Python)"
     try:
         canonical_type(attribute_type(kind))
     except TypeMismatch as error:

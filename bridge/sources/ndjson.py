@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from bridge.errors import SourceError
+from bridge.sources.arrays import Array, Unfit
 from bridge.sources.block import UNFIT, Block, Fault
-from bridge.sources.convert import Array, Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.text import Bytes, TextReader
 from windows.arrow import is_nested, nested_array
@@ -112,7 +112,8 @@ def _schema(columns: Mapping[str, pa.DataType], layout: Layout) -> pa.Schema | N
     for conversion in layout.conversions():
         kind = _IN_JSON.get(conversion.type)
         if conversion.type == "timestamp":
-            kind = pa.int64() if pa.types.is_integer(columns[conversion.column]) else pa.string()
+            own = columns[conversion.column]
+            kind = pa.int64() if pa.types.is_integer(own) else own if pa.types.is_floating(own) else pa.string()
         if types.setdefault(conversion.column, kind) != kind or kind is None:
             return None
     return pa.schema(list(types.items()))

@@ -11,7 +11,7 @@ from sqlglot import exp
 from bridge.errors import DatabaseError, SourceError
 from bridge.sources.arrow import as_arrow
 from bridge.sources.convert import to_attribute
-from bridge.sources.layout import Layout, attribute_type
+from bridge.sources.layout import Layout, attribute_type, infer_schema
 from bridge.sources.rejects import reject_of
 from bridge.sources.source import open_file
 from bridge.sources.tables import ParquetReader
@@ -26,11 +26,8 @@ NULLS = tuple(csv.ConvertOptions().null_values or ())
 def create_relation(database: Database, name: str, data: Any) -> None:
     """Creates the table `name` with the rows of an Arrow table or frame. Raises DatabaseError if it exists already."""
     whole = whole_table(name, data)
-    try:
-        schema = Schema.of(whole.schema)
-    except TypeMismatch as error:
-        raise SourceError(f"the relation {name!r}: {error}") from None
-    _create_table(database, name, schema, whole)
+    columns = dict(zip(whole.schema.names, whole.schema.types, strict=True))
+    _create_table(database, name, infer_schema(f"the relation {name!r}", columns, None), whole)
 
 
 def copy_table(database: Database, name: str, rows: pa.Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,9 +16,11 @@ from bridge.sources import csv, ndjson
 from bridge.sources.arrow import as_arrow
 from bridge.sources.block import Block
 from bridge.sources.layout import Layout, Note, layout_of
+from bridge.sources.options import DEFAULTS, ReadOptions
 from bridge.sources.rejects import Checker, Rejects
 from bridge.sources.tables import ROWS, PairsReader, ParquetReader, TableReader
 from bridge.sources.text import Bytes
+from bridge.sources.times import AUTO, TimeUnit
 from windows.schema import Schema
 
 FORMATS = ("csv", "ndjson", "parquet")
@@ -58,11 +61,11 @@ class EventSource:
     """
 
     def __init__(
-        self, stream: str, readers: Iterator[FileReader], schema: Schema | None, timestamp: str | None, note: Note
+        self, stream: str, readers: Iterator[FileReader], schema: Schema | None, options: ReadOptions, note: Note
     ) -> None:
-        self.stream = stream
-        self._readers = readers
-        self._timestamp, self._note = timestamp, note
+        self.stream, self.options = stream, options
+        self._readers, self._note = readers, note
+        self._unit = TimeUnit(options.timestamp_unit)
         self._reader = next(readers)
         self._layout = self._laid_out(schema)
         self.schema = schema or self._schema_of_layout()
@@ -84,17 +87,28 @@ class EventSource:
         before it were given.
         """
         checker = Checker(self.stream, rejects)
+        for number, block in enumerate(self._blocks()):
+            for table in checker.tables(block):
+                yield from _slices(table)
+            if number == 0:
+                self._note_unit()
+
+    def _blocks(self) -> Iterator[Block]:
         layout = self._layout
         while True:
-            for block in self._reader.blocks(layout) if layout else []:
-                for table in checker.tables(block):
-                    yield from _slices(table)
+            yield from self._reader.blocks(layout) if layout else []
             self.close()
             following = next(self._readers, None)
             if following is None:
                 return
             self._reader = following
             layout = self._laid_out(self.schema)
+
+    def timestamp_unit(self) -> str | None:
+        """The unit of timestamps that are numbers, for which AUTO reads the first rows."""
+        if self._unit.name == AUTO:
+            next(self.tables(), None)
+        return self._unit.name
 
     def close(self) -> None:
         """Closes the current file."""
@@ -107,7 +121,17 @@ class EventSource:
             return None
         if not reader.columns:
             raise SourceError(f"{reader.file} is empty, and no schema of {self.stream!r} is declared")
-        return layout_of(reader.file, reader.columns, schema, self._timestamp, self._note, reader.typed)
+        return layout_of(
+            reader.file, reader.columns, schema, self.options.timestamp, self._note, reader.typed, self._unit
+        )
+
+    def _note_unit(self) -> None:
+        """A note about a unit that was guessed, or a warning of one that is hardly right."""
+        file, unit = self._reader.file, self._unit
+        if self.options.timestamp_unit == AUTO and unit.first is not None:
+            self._note(f"{file}: the timestamps are {unit.words} (a guess by the first one, {unit.first:.15g})")
+        elif unit.hint:
+            warnings.warn(f"{file}: the first timestamp is {unit.first:.15g} {unit.words}; {unit.hint}", stacklevel=2)
 
     def _schema_of_layout(self) -> Schema:
         return Schema(tuple(attribute for attribute, _ in self._layout.attributes) if self._layout else ())
@@ -117,8 +141,7 @@ def open_source(
     stream: str,
     source: Any,
     schema: Schema | None = None,
-    timestamp: str | None = None,
-    format: str | None = None,
+    options: ReadOptions = DEFAULTS,
     note: Note = lambda text: None,
 ) -> EventSource:
     """Opens the events of one stream: a path (also a pattern such as `logs/*.csv`, or `-`), an Arrow table, a frame,
@@ -131,10 +154,10 @@ def open_source(
     ('a BIGINT', [2])
     """
     if isinstance(source, (str, os.PathLike)):
-        readers = (open_file(path, format) for path in paths_of(os.fspath(source)))
-        return EventSource(stream, readers, schema, timestamp, note)
+        readers = (open_file(path, options.format) for path in paths_of(os.fspath(source)))
+        return EventSource(stream, readers, schema, options, note)
     if (tables := as_arrow(source)) is not None:
-        return EventSource(stream, iter([TableReader(stream, tables)]), schema, timestamp, note)
+        return EventSource(stream, iter([TableReader(stream, tables)]), schema, options, note)
     try:
         pairs = iter(source)
     except TypeError:
@@ -143,7 +166,7 @@ def open_source(
             f"not {type(source).__name__}"
         ) from None
     reader = PairsReader(stream, pairs, schema)
-    return EventSource(stream, iter([reader]), reader.schema, "ts", note)
+    return EventSource(stream, iter([reader]), reader.schema, ReadOptions("ts"), note)
 
 
 def paths_of(path: str) -> list[str]:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bridge.errors import BridgeError, SourceError
+from bridge.sources.arrays import Array
 from bridge.sources.arrow import milliseconds
 from bridge.sources.block import Block, Fault
-from bridge.sources.convert import Array
 from bridge.sources.layout import Layout, attribute_type
 from windows.arrow import arrow_type
 from windows.schema import Reader as RowReader

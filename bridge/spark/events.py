@@ -6,7 +6,8 @@ import dataclasses
 import glob
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,9 @@ from bridge.errors import SourceError
 from bridge.history.script import ReplayScript, sources_of
 from bridge.sources.arrow import EARLIEST, as_arrow
 from bridge.sources.layout import Layout, layout_of
+from bridge.sources.options import HistoryOptions, ReadOptions
 from bridge.sources.source import ending_of, open_source, paths_of
+from bridge.sources.times import AUTO, TO_MS, TimeUnit, likely_unit
 from bridge.spark.columns import TIME, arrow_type_of_spark
 from windows.arrow import arrow_type
 from windows.schema import Schema
@@ -49,79 +52,86 @@ class Events:
 
 
 def open_events(
-    spark: SparkSession, script: ReplayScript, sources: Mapping[str, Any], timestamp: str | Mapping[str, str] | None
+    spark: SparkSession, script: ReplayScript, sources: Mapping[str, Any], options: HistoryOptions
 ) -> list[Events]:
     """The events of each stream, in the order of the mapping. Only what gives the columns is read."""
-    return [_open(spark, *described) for described in sources_of(script, sources, timestamp)]
+    return [_open(spark, *described) for described in sources_of(script, sources, options)]
 
 
-def _open(spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None) -> Events:
+def _open(spark: SparkSession, stream: str, source: Any, schema: Schema | None, options: ReadOptions) -> Events:
     from pyspark.sql import functions as F  # noqa: N812
 
-    frame, file, row = _frame(spark, stream, source, schema, timestamp)
-    layout = layout_of(stream, _arrow_columns(frame), schema, timestamp, lambda text: None, typed=True)
+    frame, file, row, is_read = _frame(spark, stream, source, schema, options)
+    own = ReadOptions("ts") if is_read else options
+    unit = TimeUnit(own.timestamp_unit)
+    layout = layout_of(stream, _arrow_columns(frame), schema, own.timestamp, lambda text: None, typed=True, unit=unit)
     known = schema or Schema(tuple(attribute for attribute, _ in layout.attributes))
     columns = [column(name).alias(f"c{place}") for place, name in enumerate(layout.columns)]
-    time = _milliseconds(frame, layout.columns[0])
+    if unit.name == AUTO:
+        unit.name = _likely_unit(stream, frame, layout.columns[0])
+    time = _milliseconds(frame, layout.columns[0], unit.name)
     # a row without a timestamp comes first, so that the bridge refuses it
     first = F.coalesce(time, F.lit(EARLIEST)).cast("long").alias(TIME)
     selected = frame.select(first, file.cast("int").alias(FILE), row.cast("long").alias(ROW), *columns)
     return Events(stream, known, layout, selected)
 
 
-def _frame(
-    spark: SparkSession, stream: str, source: Any, schema: Schema | None, timestamp: str | None
-) -> tuple[DataFrame, Column, Column]:
-    """The rows of a source, and the expressions of their FILE and ROW."""
+class _Frame(NamedTuple):
+    """The rows of a source, and the expressions of their FILE and ROW.
+
+    `is_read`: the columns are `ts`, in milliseconds, and the attributes, as `open_source` reads them.
+    """
+
+    frame: DataFrame
+    file: Column
+    row: Column
+    is_read: bool = False
+
+
+def _frame(spark: SparkSession, stream: str, source: Any, schema: Schema | None, options: ReadOptions) -> _Frame:
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F  # noqa: N812
 
     position = F.monotonically_increasing_id()
     if isinstance(source, DataFrame):
-        return source, F.lit(0), F.lit(0) if source.isStreaming else position
+        return _Frame(source, F.lit(0), F.lit(0) if source.isStreaming else position)
     if isinstance(source, str) and not _is_path(source):
-        return _table(spark, source), F.lit(0), position
+        return _Frame(_table(spark, source), F.lit(0), position)
     if isinstance(source, (str, os.PathLike)):
-        return _files(spark, stream, os.fspath(source), schema, timestamp)
+        return _files(spark, stream, os.fspath(source), schema, options)
     tables = as_arrow(source)
-    if tables is None:
-        opened = open_source(stream, source, schema, timestamp)
-        tables = opened.tables()
-    whole = pa.concat_tables(list(tables))
+    is_read = tables is None
+    whole = pa.concat_tables(list(tables or open_source(stream, source, schema, options).tables()))
     numbered = whole.append_column("_place", pa.array(range(whole.num_rows), pa.int64()))
-    return spark.createDataFrame(numbered), F.lit(0), F.col("_place")
+    return _Frame(spark.createDataFrame(numbered), F.lit(0), F.col("_place"), is_read)
 
 
-def _files(
-    spark: SparkSession, stream: str, path: str, schema: Schema | None, timestamp: str | None
-) -> tuple[DataFrame, Column, Column]:
+def _files(spark: SparkSession, stream: str, path: str, schema: Schema | None, options: ReadOptions) -> _Frame:
     from pyspark.sql import functions as F  # noqa: N812
 
     if "://" in path or os.path.isdir(path) or path.endswith((".parquet", ".pq")) or _all_parquet(path):
         frame = _parquet(spark, path)
         if len(frame.inputFiles()) < 2:
-            return frame, F.lit(0), F.col("_metadata.row_index")
+            return _Frame(frame, F.lit(0), F.col("_metadata.row_index"))
         named = frame.withColumns({"_name": F.col("_metadata.file_path"), "_row": F.col("_metadata.row_index")})
         names = sorted(row[0] for row in named.select("_name").distinct().collect())
         numbers = spark.createDataFrame([(name, place) for place, name in enumerate(names)], "_name string, _at int")
-        return named.join(F.broadcast(numbers), "_name").drop("_name"), F.col("_at"), F.col("_row")
-    return _text_files(spark, stream, path, schema, timestamp)
+        return _Frame(named.join(F.broadcast(numbers), "_name").drop("_name"), F.col("_at"), F.col("_row"))
+    return _text_files(spark, stream, path, schema, options)
 
 
-def _text_files(
-    spark: SparkSession, stream: str, path: str, schema: Schema | None, timestamp: str | None
-) -> tuple[DataFrame, Column, Column]:
+def _text_files(spark: SparkSession, stream: str, path: str, schema: Schema | None, options: ReadOptions) -> _Frame:
     """CSV and NDJSON, which executors read file by file as the local replay does, so that each value is the same."""
     from pyspark.sql import functions as F  # noqa: N812
 
     paths = [os.path.abspath(name) for name in paths_of(path)]
-    first = open_source(stream, paths[0], schema, timestamp)
+    first = open_source(stream, path, schema, options)
+    reader = TextFiles(stream, first.schema, dataclasses.replace(options, timestamp_unit=first.timestamp_unit()))
     first.close()
-    reader = TextFiles(stream, first.schema, timestamp)
     files = spark.createDataFrame(list(enumerate(paths)), "file int, path string").repartitionById(
         len(paths), F.col("file")
     )
-    return files.mapInArrow(reader.read, reader.schema), F.col("_file"), F.col("_row")
+    return _Frame(files.mapInArrow(reader.read, reader.schema), F.col("_file"), F.col("_row"), is_read=True)
 
 
 def _parquet(spark: SparkSession, path: str) -> DataFrame:
@@ -158,8 +168,16 @@ def _arrow_columns(frame: DataFrame) -> dict[str, pa.DataType]:
     return {field.name: arrow_type_of_spark(field.dataType) for field in frame.schema if field.name not in hidden}
 
 
-def _milliseconds(frame: DataFrame, name: str) -> Column:
-    """A column as milliseconds since 1970, like `to_times`: whole numbers unchanged, times without a zone in UTC."""
+def _likely_unit(stream: str, frame: DataFrame, name: str) -> str:
+    """The unit of a frame's timestamps by the first one."""
+    if frame.isStreaming:
+        raise SourceError(f"the unit of the timestamps of {stream!r} cannot be guessed: name it, timestamp_unit='s'")
+    first = frame.where(column(name).isNotNull()).select(column(name)).first()
+    return likely_unit(float(first[0])) if first and isinstance(first[0], (int, float, Decimal)) else "ms"
+
+
+def _milliseconds(frame: DataFrame, name: str, unit: str | None) -> Column:
+    """A column as milliseconds since 1970, like `TimeUnit.to_times`: times without a zone are in UTC."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql import types as T  # noqa: N812
 
@@ -168,10 +186,15 @@ def _milliseconds(frame: DataFrame, name: str) -> Column:
         return F.unix_millis(time.cast("timestamp"))
     if isinstance(kind, T.DateType):
         return F.unix_date(time).cast("long") * 86_400_000
+    times, divisor = TO_MS[unit or "ms"]
     if isinstance(kind, T.IntegralType):
-        return time
+        long = time.cast("long")
+        return F.call_function("div", long - F.pmod(long, F.lit(divisor)), F.lit(divisor)) * times
+    if isinstance(kind, T.NumericType) and unit is not None:
+        return F.floor(F.rint(time.cast("double") * (1000 * times / divisor)) / 1000)
     raise SourceError(
-        f"the timestamps {name!r} are {kind.simpleString()}; they must be whole milliseconds or timestamps"
+        f"the timestamps {name!r} are {kind.simpleString()}; they must be whole milliseconds or timestamps, "
+        "or numbers whose unit is named: --timestamp-unit (timestamp_unit= in Python)"
     )
 
 
@@ -192,7 +215,7 @@ class TextFiles:
 
     stream: str
     attributes: Schema
-    timestamp: str | None
+    options: ReadOptions
 
     @property
     def schema(self) -> str:
@@ -210,7 +233,7 @@ class TextFiles:
                 yield from self._rows(file["file"], file["path"])
 
     def _rows(self, number: int, path: str) -> Iterator[pa.RecordBatch]:
-        source = open_source(self.stream, path, self.attributes, self.timestamp)
+        source = open_source(self.stream, path, self.attributes, self.options)
         done = 0
         for table in source.tables():
             count = table.num_rows

@@ -16,6 +16,7 @@ from bridge.history.script import ReplayScript, inferred_schemas, schema_for
 from bridge.query.nodes import Stream, walk
 from bridge.rewrite import write_requests
 from bridge.sources.arrow import milliseconds
+from bridge.sources.options import HISTORY_DEFAULTS, HistoryOptions
 from bridge.sources.relations import copy_table, create_relation
 from bridge.spark.bounded import BoundedQuery, bounded_query
 from bridge.spark.columns import EVENT_ID, MOST_STREAMS, TIME, as_table, result_schema
@@ -44,7 +45,7 @@ class Job:
         queries: Any,
         *,
         spark: SparkSession | None = None,
-        timestamp: str | Mapping[str, str] | None = None,
+        reading: HistoryOptions = HISTORY_DEFAULTS,
         schemas: Mapping[str, Any] | None = None,
         relations: Mapping[str, Any] | None = None,
         stores: Mapping[str, Any] | None = None,
@@ -57,7 +58,7 @@ class Job:
         self.script.streams.update({name: schema_for(name, schema) for name, schema in (schemas or {}).items()})
         self.spark = session(spark)
         self.end = None if end is None else milliseconds(end)
-        self.events = [self._until_end(each) for each in open_events(self.spark, self.script, source, timestamp)]
+        self.events = [self._until_end(each) for each in open_events(self.spark, self.script, source, reading)]
         self.given_relations = {name: as_table(name, data) for name, data in (relations or {}).items()}
         self.stores, self.database, self.open_end = check_stores(stores), database, open_end
         self._history: History | None = None

@@ -18,6 +18,7 @@ from bridge.errors import BridgeError
 from bridge.history.pieces import key_description
 from bridge.history.script import ReplayScript
 from bridge.sources.arrow import EARLIEST
+from bridge.sources.options import HistoryOptions
 from bridge.spark.columns import FILE_BITS, PIECE, PLACE, STREAM_BITS, TIME, spark_schema
 from bridge.spark.piecewise import Replay
 from bridge.spark.state import dump, from_bytes, restore, to_bytes
@@ -43,13 +44,15 @@ def stream(
     language: str = "sql",
     lateness: Any = 0,
     pieces: int | None = None,
+    timestamp: str | Mapping[str, str] | None = None,
+    timestamp_unit: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> dict[str, DataFrame]:
     """`bridge.stream`; see there for the arguments. `pieces`: the parts of the state; one for a query without a key."""
     script = ReplayScript.of(queries, language=language)
     refuse(script, "which a stream on Spark does not support")
     refuse_tables(script)
-    replay = Replay(source, script, open_end=True, **options)
+    replay = Replay(source, script, open_end=True, reading=HistoryOptions(timestamp, timestamp_unit), **options)
     return {name: _stream_of(replay, name, lateness, pieces) for name in replay.job.script.queries}
 
 

@@ -28,7 +28,7 @@ from bridge.query.nodes import Node, Stream, walk
 from bridge.rewrite.tables.read_store import Read
 from bridge.rewrite.write_requests import PLACE as LETTER_PLACE
 from bridge.rewrite.write_requests import SEQ, VALUE
-from bridge.sources.convert import Unfit
+from bridge.sources.arrays import Unfit
 from bridge.sources.layout import Layout
 from bridge.sources.relations import copy_table
 from bridge.spark.bounded import ROWS, BoundedQuery

@@ -139,6 +139,28 @@ def test_until_stops_reading_and_lets_time_pass(place: Path) -> None:
     assert len(_run("-e", "trades.csv", "--until", "1970-01-01T00:00:01Z")[0]) == 2
 
 
+def test_the_unit_of_timestamps(place: Path) -> None:
+    Path("trades.csv").write_text("ts,symbol,price\n1711846804.5,B,11\n")
+    rows, said = _run("-e", "trades.csv", code=1)
+    assert (
+        "it is not a whole number of milliseconds; if it is seconds, that is 2024-03-31 01:00:04: --timestamp-unit s"
+        in said
+    )
+    expected = [{"query": "high", "ts": 1711846804500, "symbol": "B", "price": 11.0}]
+    rows, said = _run("-e", "trades.csv", "--timestamp-unit", "s")
+    assert rows[:1] == expected
+    rows, said = _run("-e", "trades.csv", "--timestamp-unit", "auto")
+    assert rows[:1] == expected
+    assert "note: trades.csv: the timestamps are seconds (a guess by the first one, 1711846804.5)" in said
+    Path("trades.csv").write_text("ts,symbol,price\n1711846804,B,11\n")
+    assert (
+        "note: trades.csv: the first timestamp is 1711846804 milliseconds; if it is seconds"
+        in _run("-e", "trades.csv")[1]
+    )
+    _call("replay", "queries.sql", "-e", "trades.csv", "--timestamp-unit", "s", "--out", "out")
+    assert pq.read_table("out/high.parquet")["ts"].to_pylist() == [1711846804000]
+
+
 # Bad input ------------------------------------------------------------------------------------------------------------
 
 

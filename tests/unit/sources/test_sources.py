@@ -6,6 +6,7 @@ import datetime
 import decimal
 import gzip
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import bridge
 from bridge.errors import SourceError
 from bridge.sources.csv import end_of_rows, rows_of
 from bridge.sources.merge import merge, take_until
+from bridge.sources.options import ReadOptions
 from bridge.sources.rejects import Rejects
-from bridge.sources.relations import read_relation
+from bridge.sources.relations import create_relation, read_relation
 from bridge.sources.source import open_source
 from windows.schema import Schema
 
@@ -81,15 +84,25 @@ def _write(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def _rows(source: Any, schema: Schema | None = None, **options: Any) -> list[dict[str, Any]]:
-    return [row for table in open_source("s", source, schema, **options).tables() for row in table.to_pylist()]
+def _ignore(text: str) -> None:
+    pass
+
+
+def _rows(
+    source: Any, schema: Schema | None = None, note: Callable[[str], None] | None = None, **options: Any
+) -> list[dict[str, Any]]:
+    return [
+        row
+        for table in open_source("s", source, schema, ReadOptions(**options), note or _ignore).tables()
+        for row in table.to_pylist()
+    ]
 
 
 def _stopped(source: Any, schema: Any, **options: Any) -> tuple[list[dict[str, Any]], str]:
     """The rows before the first bad one, and what is said about that."""
     rows: list[dict[str, Any]] = []
     with pytest.raises(SourceError) as caught:
-        for table in open_source("s", source, Schema.of(schema), **options).tables():
+        for table in open_source("s", source, Schema.of(schema), ReadOptions(**options)).tables():
             rows += table.to_pylist()
     return rows, str(caught.value)
 
@@ -327,6 +340,21 @@ def test_a_relation_is_read_as_events_are(tmp_path: Path) -> None:
     assert read_relation("r", str(_write(tmp_path / "e.csv", "k\n"))).num_rows == 0
 
 
+def test_a_relation_leaves_out_what_cannot_be_an_attribute() -> None:
+    rows = pa.table(
+        {"k": ["a"], "geom": [b"x"], "at": [datetime.time(1, 2, 3, 500_000)], "h": pa.array([7], pa.uint64())}
+    )
+    with bridge.connect() as cep:
+        with pytest.warns(UserWarning, match="the relation 'r': column 'geom' is left out: it is binary"):
+            create_relation(cep.database, "r", rows)
+        assert [tuple(row) for row in cep.query("SELECT * FROM r")] == [("a", "01:02:03.5", 7)]
+        with (
+            pytest.raises(SourceError, match="the relation 'e' has no column: it needs at least one attribute"),
+            pytest.warns(),
+        ):
+            create_relation(cep.database, "e", rows.select(["geom"]))
+
+
 # Columns --------------------------------------------------------------------------------------------------------------
 
 
@@ -395,15 +423,102 @@ def test_a_schema_is_inferred_from_the_file(tmp_path: Path, name: str) -> None:
     assert next(source.tables()).num_rows == 1
 
 
-def test_columns_that_can_be_no_attribute_are_left_out_with_a_note(tmp_path: Path) -> None:
+def test_columns_that_can_be_no_attribute_are_left_out_with_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"ts": [1], "a": [2], "l": pa.array([1], pa.duration("s")), "seq": [3]}), path)
-    rows, notes = _notes(path, None)
-    assert rows == [{"ts": 1, "a": 2}]
-    assert [note.split(": ", 1)[1][:27] for note in notes] == [
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert _rows(path) == [{"ts": 1, "a": 2}]
+    assert [str(each.message).split(": ", 1)[1][:27] for each in caught] == [
         "column 'l' is left out: no ",
         "column 'seq' is left out: t",
     ]
+
+
+def test_columns_that_no_query_asks_for_do_not_make_a_table_unreadable() -> None:
+    columns = {"ts": [1, 2], "k": ["a", "b"], "geom": pa.array([b"x", b"\xff"]), "at": [datetime.time(1), None]}
+    table = pa.table(
+        {**columns, "h": pa.array([1, 2**64 - 1], pa.uint64()), "id": pa.array([b"12", b"34"], pa.binary(2))}
+    )
+    with pytest.warns(UserWarning, match="s: column 'geom' is left out: it is binary; if it is UTF-8, declare it"):
+        rows = _rows(table)
+    assert rows == [
+        {"ts": 1, "k": "a", "at": "01:00:00", "h": 1},
+        {"ts": 2, "k": "b", "at": None, "h": 18446744073709551615},
+    ]
+    assert _rows(table, Schema.of("id VARCHAR, k VARCHAR"))[0] == {"ts": 1, "id": "12", "k": "a"}
+    rows, said = _stopped(table, "geom VARCHAR")
+    assert (rows, said[:43]) == ([{"ts": 1, "geom": "x"}], "s, row 2: column 'geom': b'\\xff' is not a V")
+
+
+# Times ----------------------------------------------------------------------------------------------------------------
+
+AT = 1711846804000
+"""2024-03-31 01:00:04."""
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "ts"),
+    [
+        ("2024-03-31 01:00:04+00", None, AT),
+        ("2024-03-31 01:00:04 UTC", None, AT),
+        ("2024-03-31 01:00:04 GMT", None, AT),
+        ("2024-03-31 01:00:04 +0000", None, AT),
+        ("2024-03-31T03:00:04.5 +02:00", None, AT + 500),
+        ("2024-03-31 06:30:04+05:30", None, AT),
+        ("2024/03/31 01:00:04", None, AT),
+        ("2024/03/31", None, AT - 3604000),
+        ("2024-03-31 01:00:04,123", None, AT + 123),
+        ("2024-03-31 01:00:04.123456789Z", None, AT + 123),
+        ("1711846804", "s", AT),
+        ("1711846804.1239", "s", AT + 123),
+        ("-0.0001", "s", -1),
+        ("1.711846804e12", None, AT),
+        ("1711846804000.5", "ms", AT),
+        ("1711846804000123", "us", AT),
+        ("1711846804000123456", "ns", AT),
+        ("1711846804", "auto", AT),
+        ("1711846804.5", "auto", AT + 500),
+        ("1711846804000", "auto", AT),
+        ("1711846804000123", "auto", AT),
+        ("1711846804000123456", "auto", AT),
+        ("2024-03-31 01:00:04Z", "auto", AT),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_timestamps_are_read_as_people_write_them(
+    tmp_path: Path, text: str, unit: str | None, ts: int, ending: str
+) -> None:
+    path = tmp_path / f"t.{ending}"
+    is_number = text.replace(".", "").replace("-", "", 1).replace("e", "").isdigit()
+    if ending == "parquet":
+        value = text if not is_number else int(text) if text.isdigit() else float(text)
+        pq.write_table(pa.table({"ts": [value], "v": [1]}), path)
+    else:
+        _write(path, f"ts,v\n{text},1\n" if "," not in text else f'ts,v\n"{text}",1\n')
+        if ending == "ndjson":
+            _write(path, '{"ts": %s, "v": 1}\n' % (text if is_number else json.dumps(text)))
+    assert _rows(path, timestamp_unit=unit) == [{"ts": ts, "v": 1}]
+
+
+def test_a_unit_that_is_hardly_right_is_pointed_out(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", "ts,v\n1711846804,1\n")
+    way_out = "2024-03-31 01:00:04: --timestamp-unit s (timestamp_unit='s' in Python)"
+    with pytest.warns(UserWarning) as caught:
+        assert _rows(path) == [{"ts": 1711846804, "v": 1}]
+    assert (
+        str(caught[0].message)
+        == f"{path}: the first timestamp is 1711846804 milliseconds; if it is seconds, that is {way_out}"
+    )
+    _write(path, "ts,v\n1711846804.25,1\n")
+    assert _stopped(path, "v INTEGER")[1].endswith(
+        f"'1711846804.25' is not a timestamp (it is not a whole number of milliseconds; if it is seconds, that is {way_out})"
+    )
+    _write(path, "ts,v\n1711846804000000000,1\n")
+    assert "if it is nanoseconds, that is 2024-03-31 01:00:04: --timestamp-unit ns" in _stopped(path, "v INTEGER")[1]
+    notes: list[str] = []
+    assert _rows(path, note=notes.append, timestamp_unit="auto") == [{"ts": AT, "v": 1}]
+    assert notes == [f"{path}: the timestamps are nanoseconds (a guess by the first one, 1.711846804e+18)"]
 
 
 # Files that are none --------------------------------------------------------------------------------------------------

@@ -190,6 +190,21 @@ def test_times_are_those_of_the_local_replay(spark: Any):
         assert bridge.replay({"s": table}, query, engine="spark", spark=spark)["q"].toArrow().to_pylist() == local
 
 
+@pytest.mark.parametrize("unit", ["s", "auto"])
+def test_the_unit_of_timestamps_is_that_of_the_local_replay(unit: str, spark: Any, tmp_path: Path):
+    fractions = pa.table({"when": [1711846804.25, 1711846805.5], "v": [1, 2]})
+    whole = pa.table({"when": [1711846804, 1711846805], "v": [1, 2]})
+    pc.write_csv(fractions, tmp_path / "t.csv")
+    pq.write_table(fractions, tmp_path / "t.parquet")
+    options = {"timestamp": "when", "timestamp_unit": unit}
+    for source in (fractions, whole, str(tmp_path / "t.csv"), str(tmp_path / "t.parquet")):
+        local = bridge.replay({"s": source}, {"q": "SELECT v FROM s"}, **options)["q"].to_pylist()
+        assert local == [{"ts": 1711846804000 + (0 if source is whole else 250), "v": 1},
+                         {"ts": 1711846805000 + (0 if source is whole else 500), "v": 2}]  # fmt: skip
+        found = bridge.replay({"s": source}, {"q": "SELECT v FROM s"}, engine="spark", spark=spark, **options)["q"]
+        assert found.toArrow().to_pylist() == local
+
+
 def test_the_end_cuts_history_and_lets_time_pass(spark: Any):
     table = pa.table({"ts": [1, 12, 25, 40], "a": [1, 2, 3, 4]})
     query = {"q": "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 10 MS SLIDE 10 MS)"}

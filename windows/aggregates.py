@@ -196,7 +196,7 @@ def arguments(call: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def first_argument(call: exp.Expr) -> exp.Expr:
-    """The first argument of a call, the only one of most aggregates."""
+    """The first argument of a call, the only one of most aggregates. `COUNT()`, which has none, is refused before."""
     return next(arguments(call))
 
 

@@ -29,6 +29,9 @@ _NESTED = (exp.DataType.Type.STRUCT, exp.DataType.Type.ARRAY, exp.DataType.Type.
 _EQUATIONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)
 _OF_SCALARS = (exp.DPipe, exp.Cast, exp.Like)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_CONDITIONS = (
+    *_COMPARISONS, exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.Exists,
+)  # fmt: skip
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
@@ -39,8 +42,36 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
     >>> type_of(sqlglot.parse_one("SUM(a) / 2 > 1"), lambda column: "INTEGER")
     'BOOLEAN'
     """
+    if not isinstance(column_type, _EachOnce):
+        column_type = _EachOnce(column_type)
+        for part in reversed(list(expression.walk()) if isinstance(expression, _ARITHMETIC) else []):
+            if isinstance(part, _ARITHMETIC):  # the innermost first: a sum may be longer than calls may be deep
+                type_of(part, column_type)
+    known = column_type.types.get(id(expression))
+    if known is None:
+        known = column_type.types[id(expression)] = _type_of(expression, column_type)
+    return known
+
+
+class _EachOnce:
+    """The types of columns, and of the expressions over them, so that each part of a long one is looked at once."""
+
+    def __init__(self, column_type: TypeOf) -> None:
+        self._column_type = column_type
+        self.types: dict[int, str] = {}
+        """By the ids of the expressions, which the caller keeps alive."""
+        self.decimals: dict[int, bool] = {}
+        """Whether a column of an expression is a DECIMAL."""
+
+    def __call__(self, column: exp.Column) -> str:
+        return self._column_type(column)
+
+
+def _type_of(expression: exp.Expr, column_type: _EachOnce) -> str:
     if isinstance(expression, exp.Alias):
         return type_of(expression.this, column_type)
+    if isinstance(expression, _CONDITIONS):
+        return "BOOLEAN"
     if isinstance(expression, exp.Column):
         return column_type(expression)
     if isinstance(expression, exp.Cast) and (is_part(expression.this) or is_made(expression)):
@@ -62,7 +93,8 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
 
     Databases differ here (one converts, one fails at the first event, one answers false), so none is asked.
     """
-    for node in expression.walk():
+    column_type = _EachOnce(column_type)
+    for node in reversed(list(expression.walk())):  # parts before the whole
         if isinstance(node, _COMPARISONS):
             _same_family(node, "compared", node.this, [node.expression], column_type)
         elif isinstance(node, (exp.Between, exp.In)):
@@ -81,6 +113,10 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
 
 
 def _check_argument(call: exp.Expr, aggregate: Aggregate, column_type: TypeOf) -> None:
+    if call.this is None and not call.expressions:
+        raise QueryError(
+            f"{call.key.upper()}() has no argument: {call.key.upper()}(*) or of a column", words=[call.key]
+        )
     if aggregate.of == SCALARS and not is_part(call.this):
         refuse_nested(call, column_type)
     elif aggregate.of == NUMBERS and not isinstance(call.this, exp.Distinct):
@@ -122,6 +158,13 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
             return exp.null() if known == UNKNOWN else exp.cast(exp.null(), exp.DataType.build(known, dialect="duckdb"))
         return node
 
+    def operand(part: exp.Expr) -> exp.Expr:
+        known = type_of(part, column_type) if isinstance(part, _ARITHMETIC) else UNKNOWN
+        return part.copy() if known == UNKNOWN else exp.cast(exp.null(), exp.DataType.build(known, dialect="duckdb"))
+
+    if isinstance(expression, _ARITHMETIC):  # of a long sum each part is looked at once
+        sides = {"this": operand(expression.this), "expression": operand(expression.expression)}
+        expression = type(expression)(**{**expression.args, **sides})
     annotated = annotate_types(expression.transform(typed))
     try:
         return (
@@ -133,8 +176,14 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
         return UNKNOWN
 
 
-def _has_decimal(expression: exp.Expr, column_type: TypeOf) -> bool:
-    return any(decimal_size(column_type(column)) for column in expression.find_all(exp.Column))
+def _has_decimal(expression: exp.Expr, column_type: _EachOnce) -> bool:
+    if isinstance(expression, exp.Column):
+        return decimal_size(column_type(expression)) is not None
+    found = column_type.decimals.get(id(expression))
+    if found is None:
+        found = any(_has_decimal(part, column_type) for part in expression.iter_expressions())
+        column_type.decimals[id(expression)] = found
+    return found
 
 
 def _decimal_type(expression: exp.Expr, column_type: TypeOf) -> str:

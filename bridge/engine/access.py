@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from bridge.engine.push_queue import PushQueue
+from bridge.engine.refusal import own_error
 from bridge.engine.runner import Runner
-from bridge.errors import Closed, DatabaseError, InUse, SchemaError
+from bridge.errors import Closed, InUse
 from windows.databases import Database, Refused
 from windows.schema import TypeMismatch
 
@@ -19,7 +20,7 @@ R = TypeVar("R")
 
 
 def locked(method: Callable[P, R]) -> Callable[P, R]:
-    """A method that runs alone, on an open bridge; what the database refuses is raised as an error of the bridge."""
+    """A method that runs alone, on an open bridge; what a database or library refuses is an error of the bridge."""
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -30,10 +31,11 @@ def locked(method: Callable[P, R]) -> Callable[P, R]:
                 raise Closed("the bridge is closed")
             try:
                 return method(*args, **kwargs)
-            except Refused as error:
-                raise DatabaseError(str(error)) from None
-            except TypeMismatch as error:
-                raise SchemaError(str(error)) from None
+            except Exception as error:
+                own = own_error(error)
+                if own is None or own is error:
+                    raise
+                raise own from (None if isinstance(error, (Refused, TypeMismatch)) else error)
 
     return call
 

@@ -11,7 +11,7 @@ from bridge.engine.access import Access, locked
 from bridge.engine.catalogue import Catalogue, Processor
 from bridge.engine.create import Definition, create, parse_as, remove_script, retold
 from bridge.engine.event import LateEvent
-from bridge.engine.refusal import refusal
+from bridge.engine.refusal import own_error, refusal
 from bridge.errors import InUse, ProcessorError, QueryError, UnknownName
 from bridge.frontends.epl.tables import CreateTable
 from bridge.query.epl_state import StateTable
@@ -282,7 +282,10 @@ def _pointing(definition: objects.Node | Script | str, language: str) -> Iterato
     """Errors of the check point into the text of the query, where it is one."""
     try:
         yield
-    except QueryError as error:
-        raise (retold(error, language).within(definition) if isinstance(definition, str) else error) from None
     except Refused as error:
         raise refusal(error, definition if isinstance(definition, str) else "") from None
+    except Exception as error:
+        own = own_error(error)
+        if not isinstance(own, QueryError):
+            raise
+        raise (retold(own, language).within(definition) if isinstance(definition, str) else own) from None

@@ -22,7 +22,7 @@ from bridge import query
 from bridge.check.resolve import resolve
 from bridge.check.scope import Field
 from bridge.engine.catalogue import Catalogue, QueryEntry
-from bridge.engine.refusal import refusal
+from bridge.engine.refusal import own_error, refusal
 from bridge.engine.rows import Rows
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
@@ -165,12 +165,15 @@ class _Request:
             raise QueryError(f"an on-demand query is the text of a SELECT, not {type(sql).__name__}")
         try:
             yield
-        except QueryError as error:
-            here = error.text is None or len(error.text) == len(sql)  # with a name in place of each MATCH_RECOGNIZE
-            raise QueryError(error.message, None, error.position if here else None, error.words).within(sql) from None
         except Refused as error:
             tables = [*self.catalogue.known(), *self.ctes]
             raise refusal(error, sql, tables, self.columns) from None
+        except Exception as error:
+            own = own_error(error)
+            if not isinstance(own, QueryError):
+                raise
+            here = own.text is None or len(own.text) == len(sql)  # with a name in place of each MATCH_RECOGNIZE
+            raise QueryError(own.message, None, own.position if here else None, own.words).within(sql) from None
 
     def rendered(self, sql: str) -> str:
         database = self.network.database

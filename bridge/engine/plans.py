@@ -20,7 +20,7 @@ from bridge.query.nodes import Node, Stream
 from bridge.rewrite import Network
 from bridge.rewrite.conflicts import uses, written
 from bridge.rewrite.flow import Flow, Selection
-from bridge.rewrite.plan import Operator
+from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database
 from windows.schema import Reader, Schema
@@ -125,7 +125,7 @@ class Plans(abc.ABC):
             self._create_tables(operator, known.get(id(operator), []))
         results = self._result_queries(flow, resolved.visible)
         # A name or type that only the database knows is wrong here, not at an event; every variant of the statement has it.
-        self.database.fetch(results.of("any" if self.database.prefers_bulk else "few").text)
+        self.database.fetch(results.of(self._first_push).text)
         sources, timed = self.network.concerns(resolved.node)
         decoders = tuple(self.database.decoder(field.type) for field in resolved.visible)
         in_arrow = all(self.database.is_exact_in_arrow(field.type) for field in resolved.visible)
@@ -187,14 +187,25 @@ class Plans(abc.ABC):
         return flow.written.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
 
     def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
-        """Makes what a plan has added to an operator: tables, and indexes of those that had so many."""
+        """Makes what a plan has added to an operator: tables, and indexes of those that had so many.
+
+        The database prepares each new step, so that a name or type that only it knows is refused here, not at an event.
+        """
         for made, count in zip(operator.tables, indexed, strict=False):
             self._tables.index(made.name, made.indexes, done=count)
         for made in operator.tables[len(indexed) :]:
             if not made.is_late:
                 self._tables.make(made)
         while operator.probes:
-            self.database.fetch(self.database.render(operator.probes.pop()))
+            self.database.prepare(self.database.render(operator.probes.pop()))
+        for step in operator.steps:
+            if isinstance(step, (Insert, Purge)):
+                self._tables.prepare(step, self._first_push)
+
+    @property
+    def _first_push(self) -> str:
+        """The kind of push whose statements are prepared at creation."""
+        return "any" if self.database.prefers_bulk else "few"
 
     def _forget_unused(self) -> list[Operator]:
         return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)

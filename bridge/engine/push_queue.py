@@ -9,12 +9,11 @@ from typing import Any
 from bridge.engine.delivery import call_all, deliver, failure
 from bridge.engine.event import LateEvent
 from bridge.engine.intake import Batch, Chunk, Sizes
+from bridge.engine.refusal import own_error
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
-from bridge.errors import BridgeError, Closed, DatabaseError, OrderError, ProcessorError, SchemaError
-from windows.databases import Refused
-from windows.schema import TypeMismatch
+from bridge.errors import Closed, OrderError, ProcessorError, SchemaError
 from windows.times import BEGINNING, NEVER, duration
 
 
@@ -51,8 +50,10 @@ class PushQueue:
                 except ProcessorError as raised:  # as the events are in, the others follow
                     failed += raised.errors
                 accepted += count
-        except (BridgeError, TypeMismatch, Refused) as problem:
-            error = _own(problem)
+        except Exception as problem:
+            error = own_error(problem)
+            if error is None:
+                raise
             error.accepted = accepted
             if accepted:
                 error.add_note(f"{accepted} events before this chunk are in")
@@ -143,10 +144,3 @@ def _reorder(runner: Runner, lateness: Any) -> Reorder:
         return Reorder(runner, duration(lateness))
     except ValueError as error:
         raise SchemaError(f"lateness: {error}") from None
-
-
-def _own(problem: Exception) -> BridgeError:
-    """The bridge's error that says the same."""
-    if isinstance(problem, BridgeError):
-        return problem
-    return SchemaError(str(problem)) if isinstance(problem, TypeMismatch) else DatabaseError(str(problem))

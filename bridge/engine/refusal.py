@@ -1,12 +1,13 @@
-"""Errors of a database as errors in the user's text: databases point into the SQL that was generated from it."""
+"""Errors of databases and libraries as errors of the bridge, with their place in the user's text where it is known."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from bridge.errors import QueryError, closest
+from bridge.errors import BridgeError, DatabaseError, QueryError, SchemaError, closest
 from windows.databases import Refused
+from windows.schema import TypeMismatch
 
 _COLUMN = re.compile(
     r"""Referenced column "(.+?)" not found|does not have a column named "(.+?)"|no such column: (\S+)"""
@@ -48,6 +49,33 @@ def refusal(error: Refused, text: str, tables: Iterable[str] = (), columns: Iter
         if pointed.position is not None:
             return pointed
     return QueryError(f"the database refuses: {error}")
+
+
+_LIBRARIES = ("pyarrow", "numpy", "duckdb", "_duckdb", "sqlite3", "sqlalchemy", "pymysql", "psycopg")
+"""Whose errors a call of the bridge may meet while it moves values between Python and the database."""
+
+
+def own_error(error: Exception) -> BridgeError | None:
+    """The bridge's error that says what a database, a driver, Arrow or the matcher said; None for any other error.
+
+    >>> own_error(OverflowError("Python int too large to convert to C long"))
+    SchemaError('a value is out of range: Python int too large to convert to C long')
+    >>> own_error(KeyError("k"))
+    """
+    package = type(error).__module__.partition(".")[0]
+    if isinstance(error, BridgeError):
+        return error
+    if isinstance(error, Refused) or package in _LIBRARIES:
+        return DatabaseError(str(error))
+    if isinstance(error, TypeMismatch):
+        return SchemaError(str(error))
+    if package == "nfa":
+        return QueryError(str(error), words=["PATTERN"])
+    if isinstance(error, RecursionError):
+        return QueryError("an expression is nested too deeply: split it with sub-queries")
+    if isinstance(error, (OverflowError, UnicodeError)):
+        return SchemaError(f"a value is out of range: {error}" if isinstance(error, OverflowError) else str(error))
+    return None
 
 
 def _last(found: re.Match[str]) -> str:

@@ -88,6 +88,12 @@ class Tables:
             known = self._texts[id(step), variant] = (step, self._database.render(statement))
         return known[1]
 
+    def prepare(self, step: Step, push: str) -> None:
+        """Lets the database prepare a step for `any` push or a push of `few` events, once. Raises `Refused`."""
+        variant = step.variants.kind(push) if isinstance(step, Insert) else "any"
+        if (id(step), variant) not in self._texts:
+            self._database.prepare(self.text(step, push))
+
     def forget_texts(self) -> None:
         """Forgets all texts, as steps were undone."""
         self._texts.clear()

@@ -85,7 +85,9 @@ def unchecked(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]
 
 def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     """The one expression, without alias, of a region that ends before any comma."""
-    (expression,) = plain(cursor, listed(cursor, region, what))
+    expression, *others = plain(cursor, listed(cursor, region, what))
+    if others:
+        cursor.fail(f"{what} is expected, not {1 + len(others)} with commas between", cursor.span(region)[0])
     if isinstance(expression, exp.Star):
         cursor.fail(f"{what} is expected, not '*'", cursor.span(region)[0])
     return expression

@@ -159,8 +159,8 @@ class Operator:
     serves, by their numbers, and `family` what writes its steps for them; `leave` is called when it is not needed any
     more. `pane_inserts` build panes of the rows of a table while that is long, which `row_count` finds out.
     `constants` is the table of the members' constants, once there are several, and `settings` writes the statements that
-    fill it anew before the next push. `probes`: statements that run once, so that what only the database knows to be wrong
-    is refused at creation.
+    fill it anew before the next push. `probes`: statements that are prepared once, at creation, besides the steps: what
+    only the database knows to be wrong is refused there.
     """
 
     title: str
@@ -186,7 +186,7 @@ class Operator:
     settings: Callable[[], Sequence[exp.Expr]] = list
     leave: Callable[[], None] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
-    probes: list[exp.Query] = dataclasses.field(default_factory=list)
+    probes: list[exp.Expr] = dataclasses.field(default_factory=list)
 
     def forget_derived(self, names: set[str]) -> list[str]:
         """Gives up the inbox and the windows of its results that are not among `names`; gives their names."""

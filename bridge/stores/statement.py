@@ -60,6 +60,15 @@ def update(text: str, database: Database, position: int | None = None) -> Sql:
     return sql
 
 
+def without_values(sql: Sql) -> exp.Expr:
+    """The statement with NULL for each `?`, for the database to prepare."""
+
+    def value(node: exp.Expr) -> exp.Expr:
+        return exp.null() if isinstance(node, exp.Column) and node.name.startswith(PARAMETER) else node
+
+    return sql.tree.transform(value)
+
+
 def check_parameters(sql: Sql, given: int, position: int | None) -> None:
     """As many values as there are `?`."""
     if sql.count != given:

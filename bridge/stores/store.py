@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.errors import NameTaken, QueryError, SchemaError, nearest
-from bridge.stores.statement import Sql, joined, places
+from bridge.stores.statement import Sql, joined, places, without_values
 from windows.databases import Database, Refused, open_database
 from windows.databases.base import PARAMETER
 from windows.schema import is_storable
@@ -78,6 +78,11 @@ class Store:
             self._failed()
             raise Unreachable(str(error)) from None
         self._wait, self._again = FIRST_WAIT, 0.0
+
+    def prepare(self, sql: Sql) -> None:
+        """Lets the store plan a statement, if it answers. Raises `Refused` for a name that it does not know."""
+        with contextlib.suppress(Unreachable), self.asked() as database:
+            database.prepare(database.render(without_values(sql)))
 
     def close(self) -> None:
         """Ends the connection; one that the caller gave stays open."""

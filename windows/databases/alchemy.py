@@ -33,10 +33,10 @@ class Alchemy(Database):
         self.engine = engine
         if not hasattr(type(self), "dialect"):
             self.dialect = _DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
-        self._errors: type[Exception] = engine.dialect.dbapi.Error  # type: ignore[union-attr]
+        self._errors: tuple[type[Exception], ...] = (engine.dialect.dbapi.Error, UnicodeError)  # type: ignore[union-attr]
         try:
             self.connection = engine.raw_connection()
-        except (SQLAlchemyError, self._errors) as error:
+        except (SQLAlchemyError, *self._errors) as error:
             raise Refused(f"the database {engine.url} cannot be opened: {error}") from None
         self._cursor: Any = self.connection.cursor()
         self._inserts: dict[tuple[str, int], str] = {}
@@ -78,7 +78,7 @@ class Alchemy(Database):
         sql = self._inserts.get((table, width)) or self._insert_text(table, width)
         try:
             self._cursor.executemany(sql, rows)
-        except (*self._overflows, self._errors) as error:
+        except (*self._overflows, *self._errors) as error:
             raise self._refused(error, sql) from None
 
     @property
@@ -100,7 +100,7 @@ class Alchemy(Database):
     def execute_bound(self, sql: str, values: Sequence[Any]) -> None:
         try:
             self._cursor.execute(sql, tuple(values))
-        except (*self._overflows, self._errors) as error:
+        except (*self._overflows, *self._errors) as error:
             raise self._refused(error, sql) from None
 
     nested_type: ClassVar[str | None] = "TEXT"
@@ -143,7 +143,7 @@ class Alchemy(Database):
 
     def close(self) -> None:
         """Also if the connection is lost, or was closed elsewhere."""
-        with contextlib.suppress(SQLAlchemyError, self._errors):
+        with contextlib.suppress(SQLAlchemyError, *self._errors):
             self._cursor.close()
             self.connection.close()
 

@@ -33,6 +33,7 @@ class Refused(Exception):
     """The database refused a statement: `reason` is the database's own message; the text shows the statement, too."""
 
     def __init__(self, reason: object, sql: str = "") -> None:
+        sql = sql.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair cannot be printed
         self.reason = str(reason).strip()
         super().__init__(self.reason + (f"\n  in: {sql[:2000]}" if sql else ""))
 
@@ -111,6 +112,10 @@ class Database(abc.ABC):
     @abc.abstractmethod
     def fetch(self, sql: str) -> list[Row]:
         """Runs a SELECT and returns all rows, with values as the driver gives them. Raises `Refused`."""
+
+    def prepare(self, sql: str) -> None:
+        """Plans a statement without running it. Raises `Refused` for a name or type that the database does not know."""
+        self.fetch(f"EXPLAIN {sql}")
 
     @abc.abstractmethod
     def columns_of(self, sql: str) -> list[str]:

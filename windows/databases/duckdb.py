@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from windows.databases.base import Database, Elements, Refused, Row, table_of
 from windows.nested import call, is_part
-from windows.schema import Schema, relation_schema
+from windows.schema import Schema, is_storable, relation_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -252,6 +252,8 @@ class DuckDB(Database):
         if statement is None:
             if len(self._statements) >= STATEMENT_LIMIT:
                 self._statements.clear()  # texts with literals of one push do not recur
+            if not is_storable(sql):
+                raise Refused("the text is not Unicode: it has half of a surrogate pair", sql)
             found = self.connection.extract_statements(sql)
             statement = self._statements[sql] = found[0] if len(found) == 1 else sql
         return statement

@@ -214,7 +214,7 @@ class PostgreSQL(Alchemy):
         self._many = False
 
     def rollback(self) -> None:
-        with contextlib.suppress(*(self._errors,)):  # statements queued after the error
+        with contextlib.suppress(*self._errors):  # statements queued after the error
             self._end_queue()
         self._many = False
         self.execute("ROLLBACK")

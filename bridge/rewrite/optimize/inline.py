@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
 
 from sqlglot import exp
 
@@ -122,19 +121,36 @@ def _can_go(select: exp.Select, item: exp.Expr) -> bool:
     return not any(isinstance(term, exp.Literal) for term in terms)  # the number of a column
 
 
-def _may_fail(column: exp.Column, columns: Sequence[exp.Column], values: Mapping[str, exp.Expr]) -> bool:
-    """Whether an expression over values alone could fail with a value in the column's place.
+def _may_fail(columns: Sequence[exp.Column], values: Mapping[str, exp.Expr]) -> bool:
+    """Whether an expression over values alone could fail with the values in the columns' place.
 
-    A database computes such an expression before it checks the conditions that were to prevent the failure.
+    A database computes such an expression before it checks the conditions that were to prevent the failure. What has
+    another column, or is in an aggregate, is computed row by row.
     """
-    own, part = set(map(id, columns)), cast("exp.Expr", column)
-    while isinstance(part.parent, exp.Expr) and not isinstance(part.parent, _CLAUSES):
-        part = part.parent
-        if isinstance(part, exp.AggFunc) or any(id(other) not in own for other in part.find_all(exp.Column)):
-            return False  # it is computed row by row
-        if not isinstance(part, _UNFAILING) or (isinstance(part, exp.Cast) and not _is_safe(part, values)):
-            return True
-    return False
+    own = set(map(id, columns))
+    alone, by_row = dict[int, exp.Expr](), dict[int, exp.Expr]()
+    for column in columns:
+        _climb(column, alone)
+    for part in list(alone.values()):
+        if not isinstance(part.parent, exp.Expr) or isinstance(part.parent, _CLAUSES):
+            for other in part.find_all(exp.Column, exp.AggFunc):
+                if isinstance(other, exp.AggFunc):
+                    by_row[id(other)] = other
+                elif id(other) in own:
+                    continue
+                _climb(other, by_row)
+    return any(
+        not isinstance(part, _UNFAILING) or (isinstance(part, exp.Cast) and not _is_safe(part, values))
+        for number, part in alone.items()
+        if number not in by_row
+    )
+
+
+def _climb(node: exp.Expr, seen: dict[int, exp.Expr]) -> None:
+    """Adds what a node is part of, up to its clause, to what has been seen, by id."""
+    while isinstance(node.parent, exp.Expr) and not isinstance(node.parent, _CLAUSES) and id(node.parent) not in seen:
+        node = node.parent
+        seen[id(node)] = node
 
 
 def _is_safe(call: exp.Cast, values: Mapping[str, exp.Expr]) -> bool:
@@ -147,7 +163,7 @@ def _fit(values: Mapping[str, exp.Expr], columns: Sequence[exp.Column]) -> bool:
     """Whether values can replace these columns; a value that is not simple must be read in one place only."""
     read = Counter(column.name for column in columns)
     once = all(count == 1 or _is_simple(values[name]) for name, count in read.items())
-    return once and not any(_may_fail(each, columns, values) for each in columns)
+    return once and not _may_fail(columns, values)
 
 
 def _columns(select: exp.Select, item: exp.Expr, values: Mapping[str, exp.Expr]) -> list[exp.Column] | None:

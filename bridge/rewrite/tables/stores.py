@@ -136,9 +136,12 @@ def _read_by_calls(node: ReadSQL, sql: statement.Sql, below: Flow, network: Netw
     add_table(operator, found, shape)
     operator.inboxes.append(found)
     database = network.database
-    if node.store is not None:
+    if node.store is None:
+        operator.probes.append(statement.without_values(sql))
+    else:
         add_table(operator, waiting, _rows(node, below))
         network.outbox.prepare()
+        network.stores.find(node.store).prepare(sql)
     kinds = network.types(node.input)
     operator.steps.append(
         Read(
@@ -183,6 +186,7 @@ def _updated(node: UpdateSQL, below: Flow, network: Network, operator: Operator)
     database = network.database
     sql = statement.update(node.statement, database)
     text, order = database.parameterize(sql.tree, sql.count)
+    operator.probes.append(statement.without_values(sql))
     ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
     counted = None
     if node.changed is None:
@@ -219,6 +223,8 @@ def _posted(node: UpdateSQL, below: Flow, network: Network, operator: Operator) 
     from bridge.stores.write import Post
 
     network.outbox.prepare()
+    store = network.stores.find(node.store or "")
+    store.prepare(statement.update(node.statement, network.store(node.store)))
     kinds = network.types(node.input)
     ids = tuple(place for place, parameter in enumerate(node.parameters) if _is_id(parameter, below))
     decoders = [network.database.decoder(_kind(parameter, kinds)) for parameter in node.parameters]

@@ -269,6 +269,7 @@ def test_a_push_that_the_database_refuses_leaves_nothing(database: Any) -> None:
 def test_a_script_that_is_refused_leaves_nothing(database: Any) -> None:
     with database.connect() as cep:
         cep.database.execute("CREATE TABLE bills (id VARCHAR(20), due INTEGER)")
+        cep.database.execute("CREATE TABLE seen (id VARCHAR(20))")
         cep.register_stream("other", "a INTEGER")
         with pytest.raises(bridge.QueryError, match="unknown column 'nothing'"):
             cep.create_query(

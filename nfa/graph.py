@@ -14,7 +14,7 @@ from nfa.errors import BudgetError
 from nfa.pattern import Symbol
 from nfa.picture import MATCH_STYLE, Picture, digraph, dot_text, flowchart, mermaid_text
 from nfa.program import MatchSymbol, Program
-from nfa.threads.transitions import Closures
+from nfa.threads.transitions import Transitions
 
 DRAWN_LIMIT = 400
 """The most states of a picture."""
@@ -169,10 +169,10 @@ def _of_automaton(source: Automaton) -> _States:
 
 
 def _of_program(program: Program) -> _States:
-    closures = Closures(program)
-    anywhere, at_start = closures.begin(at_start=False), closures.begin(at_start=True)
+    transitions = Transitions(program)
+    anywhere, at_start = transitions.begin(at_start=False), transitions.begin(at_start=True)
     begun = (*at_start, *(number for number in anywhere if number not in at_start))
-    found = _Waiting(closures)
+    found = _Waiting(transitions)
     states = [found.exits(begun, frozenset(at_start) - {*anywhere})]
     for waiting in found.pending:  # which grows
         states.append(found.exits(waiting))
@@ -183,8 +183,8 @@ def _of_program(program: Program) -> _States:
 class _Waiting:
     """A state for each tuple of instructions at which a program waits; `pending` are those from 1 on, as they are met."""
 
-    def __init__(self, closures: Closures) -> None:
-        self.closures = closures
+    def __init__(self, transitions: Transitions) -> None:
+        self.transitions = transitions
         self.numbers: dict[tuple[int, ...], int] = {}
         self.pending: list[tuple[int, ...]] = []
 
@@ -194,10 +194,10 @@ class _Waiting:
         return [one for one in found if one is not None]
 
     def _exit(self, number: int, at_start: bool) -> Exit | None:
-        line = self.closures.code[number]
+        line = self.transitions.code[number]
         if isinstance(line, MatchSymbol):
-            return Move(line.name, self._state(self.closures.after(number)), line.excluded, at_start)
-        return _accept(self.closures, number)
+            return Move(line.name, self._state(self.transitions.after(number)), line.excluded, at_start)
+        return _accept(self.transitions, number)
 
     def _state(self, waiting: tuple[int, ...]) -> int:
         if waiting not in self.numbers:
@@ -206,10 +206,10 @@ class _Waiting:
         return self.numbers[waiting]
 
 
-def _accept(closures: Closures, number: int) -> Accept | None:
-    if number == closures.done:
+def _accept(transitions: Transitions, number: int) -> Accept | None:
+    if number == transitions.done:
         return Accept()
-    return Accept(at_end=True) if closures.ends(number) else None
+    return Accept(at_end=True) if transitions.ends(number) else None
 
 
 def _check(states: int) -> None:

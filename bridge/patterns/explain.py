@@ -82,9 +82,9 @@ def _condition(condition: Condition, defined: exp.Expr | None) -> Iterator[str]:
 
 def _read(number: int, task: Task, database: Database) -> Iterator[str]:
     """What is read of the sorted rows."""
-    letters = ", ".join(f"{1 << place} {variable_text(c.symbol)}" for place, c in enumerate(task.conditions))
-    yield from ("", f"-- what each row of {number} can be by itself, a sum of {letters}")
-    yield pretty(task.rows.select([task.letter]), database) + ";"
+    symbol_sets = ", ".join(f"{1 << place} {variable_text(c.symbol)}" for place, c in enumerate(task.conditions))
+    yield from ("", f"-- what each row of {number} can be by itself, a sum of {symbol_sets}")
+    yield pretty(task.rows.select([task.symbol_set]), database) + ";"
     atoms = [atom for c in task.conditions if c.rest is not None for atom in c.rest.atoms]
     values = list({atom.row: None for atom in atoms if isinstance(atom, Value)})
     if values:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bridge.patterns.arrays import Bools, Ints
 from bridge.patterns.values import Place
-from nfa.arrays.matches import Found
+from nfa.arrays.matches import Matches
 from nfa.program import MatchSymbol, Program
 
 ABSENT = -1
@@ -40,7 +40,7 @@ def _kept(compute: Callable[[Members, _Symbols], _Told]) -> Callable[[Members, _
 class Members:
     """A member is one row of one match; members are numbered through all matches, in order."""
 
-    def __init__(self, found: Found, program: Program, ends: Ints) -> None:
+    def __init__(self, found: Matches, program: Program, ends: Ints) -> None:
         self.found = found
         self.offsets = found.offsets
         self.ends = ends

@@ -23,7 +23,7 @@ from bridge.patterns.strategies import offsets as statement
 from bridge.patterns.task import Task
 from bridge.patterns.values import Atom, Fold, Label, Number, Value, Valued, read
 from bridge.query.row_pattern import PerMatch, RowPattern
-from nfa.arrays.matches import Found
+from nfa.arrays.matches import Matches
 from nfa.errors import BudgetError, SkipError
 from nfa.program import compile_program
 from windows.databases import Database
@@ -223,7 +223,7 @@ def answer(
         return Output(database, rows, members, which).table(asked.clause, fields, asked.measures)
 
 
-def matches(task: Task, strategy: str | None = None) -> Found:
+def matches(task: Task, strategy: str | None = None) -> Matches:
     """The matches, by the strategy that fits."""
     try:
         return run(task, strategy or settled(task).strategy)

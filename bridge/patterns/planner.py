@@ -14,7 +14,7 @@ from bridge.patterns.strategies import fixed_distance as behind
 from bridge.patterns.strategies import gaps, machine, offsets, prefilter, registers, starts
 from bridge.patterns.task import Task
 from nfa.arrays.deadlines import scan_within
-from nfa.arrays.matches import Found
+from nfa.arrays.matches import Matches
 from nfa.arrays.two_pass import scan
 from nfa.errors import BudgetError, ExhaustedError
 
@@ -93,7 +93,7 @@ def _asks(symbols: Sequence[str]) -> str:
     return f"{', '.join(symbols)} ask{'s' if len(symbols) == 1 else ''} for"
 
 
-def run(task: Task, strategy: str) -> Found:
+def run(task: Task, strategy: str) -> Matches:
     """The matches by a strategy, by name; one that gives up hands over to another that looks at all rows."""
     if strategy not in STRATEGIES:
         raise QueryError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
@@ -114,17 +114,17 @@ def _after(task: Task, strategy: str) -> str:
     return "registers" if strategy != "registers" and registers.can(task) else "machine"
 
 
-def _prefilter(task: Task) -> Found:
+def _prefilter(task: Task) -> Matches:
     return prefilter.find(task, lambda fewer: run(fewer, over_rows(fewer).strategy))
 
 
-def _symbols(task: Task) -> Found:
+def _symbols(task: Task) -> Matches:
     if task.within is not None:
-        return scan_within(task.program, task.letters, task.ends, task.times, task.within, task.skip)
-    return scan(task.program, task.letters, task.ends, task.skip)
+        return scan_within(task.program, task.symbol_sets, task.ends, task.times, task.within, task.skip)
+    return scan(task.program, task.symbol_sets, task.ends, task.skip)
 
 
-def _behind(task: Task) -> Found:
+def _behind(task: Task) -> Matches:
     """The pattern written out, by the strategy for what its conditions then read."""
     written = behind.written(task)
     if written is None:
@@ -143,7 +143,7 @@ REASONS = {
     "machine": "conditions read what only the plain machine keeps",
 }
 
-STRATEGIES: dict[str, Callable[[Task], Found]] = {
+STRATEGIES: dict[str, Callable[[Task], Matches]] = {
     "symbols": _symbols,
     "starts": starts.find,
     "behind": _behind,

@@ -17,7 +17,7 @@ from bridge.patterns.conditions import Condition
 from bridge.patterns.rows import SortedRows
 from bridge.query.row_pattern import RowPattern, Skip
 from nfa import skip as modes
-from nfa.arrays.matches import Letters
+from nfa.arrays.matches import SymbolSets
 from nfa.program import MatchSymbol, Program
 from windows.databases import Database
 from windows.sql import column
@@ -25,7 +25,7 @@ from windows.sql import column
 _NARROW = {"uint8": exp.DataType.Type.SMALLINT, "uint16": exp.DataType.Type.INT}
 
 MOST_SYMBOLS = 62
-"""Symbols of one pattern: one bit each of a letter."""
+"""Symbols of one pattern: one bit each of a symbol_set."""
 
 
 @dataclasses.dataclass
@@ -47,16 +47,16 @@ class Task:
         return skip_of(self.clause, self.clause.skip)
 
     @functools.cached_property
-    def letters(self) -> Letters:
+    def symbol_sets(self) -> SymbolSets:
         """For each row the symbols it can be by what is about the row alone: bit s for symbol s."""
         kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
-        return np.asarray(self.rows.columns([self.letter])[0]).astype(kind, copy=False)
+        return np.asarray(self.rows.columns([self.symbol_set])[0]).astype(kind, copy=False)
 
     @property
-    def letter(self) -> exp.Expr:
-        """The expression of `letters`, no wider than it must be."""
+    def symbol_set(self) -> exp.Expr:
+        """The expression of `symbol_sets`, no wider than it must be."""
         kind = np.min_scalar_type((1 << len(self.conditions)) - 1)
-        return exp.cast(letter(self.conditions), _NARROW.get(kind.name, exp.DataType.Type.BIGINT))
+        return exp.cast(symbol_set(self.conditions), _NARROW.get(kind.name, exp.DataType.Type.BIGINT))
 
     @functools.cached_property
     def numbers(self) -> dict[tuple[str, bool], int]:
@@ -79,10 +79,10 @@ class Task:
         return self.rows.database
 
     @functools.cached_property
-    def letter_of(self) -> list[int]:
-        """The letters as Python has them, for strategies that go row by row."""
-        letters: list[int] = self.letters.tolist()
-        return letters
+    def symbol_set_of(self) -> list[int]:
+        """The symbol_sets as Python has them, for strategies that go row by row."""
+        symbol_sets: list[int] = self.symbol_sets.tolist()
+        return symbol_sets
 
     @functools.cached_property
     def time_of(self) -> list[int]:
@@ -109,8 +109,8 @@ class Task:
         return _times(self.rows.columns([first.this])[0])
 
 
-def letter(conditions: Sequence[Condition]) -> exp.Expr:
-    """The expression of a row's letter."""
+def symbol_set(conditions: Sequence[Condition]) -> exp.Expr:
+    """The expression of a row's symbol_set."""
     if len(conditions) > MOST_SYMBOLS:
         raise QueryError(f"a pattern may have {MOST_SYMBOLS} symbols, not {len(conditions)}: join some with OR")
     always = sum(1 << place for place, condition in enumerate(conditions) if condition.row is None)

@@ -18,13 +18,13 @@ from bridge.patterns.strategies.machine import Asked, Numbered
 from bridge.patterns.task import Task
 from bridge.patterns.why import InMatch, Questions, Run, Skipped, Step, Why
 from bridge.query.row_pattern import skip_text
-from nfa.arrays.matches import Found
-from nfa.arrays.skip_chain import onward
+from nfa.arrays.matches import Matches
+from nfa.arrays.skip_chain import next_start
 from nfa.errors import BudgetError
 from nfa.skip import to_next_row
-from nfa.threads.machine import Arrived, Machine
-from nfa.threads.trace import Arrival, Tracer, candidates
-from nfa.threads.transitions import Closures
+from nfa.threads.machine import InputRow, Machine
+from nfa.threads.trace import RunTrace, Tracer, candidates
+from nfa.threads.transitions import Transitions
 from windows.databases import Database
 from windows.sql import column, column_of
 
@@ -129,9 +129,9 @@ class _Told:
         self.count = int(task.ends[-1])
         self.answers = _Numbered(task)
         self.questions = Questions(asked, task, self.answers)
-        self.found: Found = matches(task)
+        self.found: Matches = matches(task)
         self.members = Members(self.found, task.program, task.ends)
-        self.closures = Closures(task.program)
+        self.transitions = Transitions(task.program)
 
     def why(self, runs: int) -> Why:
         row = self._values(self.asked.fields, self.place)
@@ -181,7 +181,7 @@ class _Told:
         """Starts, up to the row, that a match made the search pass: the first, the last, and the match."""
         if self.task.skip is to_next_row:
             return []
-        go_on = onward(self.task.skip, self.closures)
+        go_on = next_start(self.task.skip, self.transitions)
         found, offsets = [], self.found.offsets
         for match, start in enumerate(
             self.found.starts[: np.searchsorted(self.found.starts, self.place, "right")].tolist()
@@ -205,7 +205,7 @@ class _Told:
     @functools.cached_property
     def _candidates(self) -> list[int]:
         """The starts that may come to the row by what each row can be, and in time; the nearest first."""
-        found = candidates(self.closures, self.task.letters.tolist(), self.place)
+        found = candidates(self.transitions, self.task.symbol_sets.tolist(), self.place)
         if self.task.within is None or not self.place:
             return list(found)
         times, within = self.task.times, self.task.within
@@ -223,9 +223,9 @@ class _Told:
         while order and len(told) < most and tracer.budget > 0:
             start = order.pop(0)
             self.answers.number = int(np.searchsorted(self.found.starts, start)) + 1
-            arrival = tracer.arrival(start, self._is_late(start))
-            if arrival is not None:
-                told.append(self._run(arrival))
+            trace = tracer.run(start, self._is_late(start))
+            if trace is not None:
+                told.append(self._run(trace))
         return tuple(sorted(told, key=lambda run: run.start)), len(order)
 
     def _is_late(self, start: int) -> bool:
@@ -233,20 +233,20 @@ class _Told:
         return within is not None and int(self.task.times[self.place] - self.task.times[start]) >= within
 
     @functools.cache  # noqa: B019 - lives as long as one answer
-    def _arrived(self, index: int) -> Arrived[int]:
-        return Arrived(index, index, 0)
+    def _arrived(self, index: int) -> InputRow[int]:
+        return InputRow(index, index, 0)
 
-    def _run(self, arrival: Arrival) -> Run:
+    def _run(self, trace: RunTrace) -> Run:
         names = [item.this.name for item in self.asked.clause.order_by if isinstance(item.this, exp.Column)]
-        key = tuple(self._values(names, arrival.start).items())
+        key = tuple(self._values(names, trace.start).items())
         steps = tuple(
             Step(
-                way.taken,
-                None if way.asked is None else self.questions.asked_of(way.asked, way.path, self.place),
-                way.fate,
-                way.onward,
-                way.is_match,
+                thread.symbols,
+                None if thread.awaited is None else self.questions.asked_of(thread.awaited, thread.path, self.place),
+                thread.fate,
+                thread.next_symbols,
+                thread.is_match,
             )
-            for way in arrival.ways
+            for thread in trace.threads
         )
-        return Run(arrival.start + 1, key, steps, self._of_start(arrival.start), arrival.has_match)
+        return Run(trace.start + 1, key, steps, self._of_start(trace.start), trace.has_match)

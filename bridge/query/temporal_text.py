@@ -47,7 +47,7 @@ def temporal_text(node: TemporalMatch, item: Callable[[Node], str]) -> str:
                 return f"EVERY-DISTINCT({listed}) {closed[0]}"
             case temporal.Repeat():
                 return _repeat(tree, closed)
-            case temporal.After(time):
+            case temporal.TimerInterval(time):
                 return f"TIMER:INTERVAL({time} MS)"
             case temporal.At(when, repeatedly):
                 return ("EVERY " if repeatedly else "") + _calendar(when)

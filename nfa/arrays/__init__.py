@@ -1,1 +1,1 @@
-"""Matching many rows at once, over numpy arrays: the same matches as those of `nfa.threads`."""
+"""Matching over numpy arrays of many rows; finds the same matches as `nfa.threads`."""

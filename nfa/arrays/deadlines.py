@@ -1,63 +1,71 @@
-"""All matches in numpy where time bounds them and what a row can be does not depend on the rows matched before it."""
+"""Time limits of matches (WITHIN), and the two-pass search under such limits."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from nfa.arrays.many_starts import scan_lanes
-from nfa.arrays.matches import Found, Letters, Rows, joined, partitions, selected
+from nfa.arrays.many_starts import scan_starts
+from nfa.arrays.matches import Matches, Rows, SymbolSets, concatenate, partitions, select
 from nfa.arrays.two_pass import Scan
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row
 
 LONG = 1_000
-"""Partitions of more rows than this are searched one by one."""
+"""Partitions of more rows are bisected one by one, by `np.searchsorted`; shorter ones all together."""
 
 
 def scan_within(
-    program: Program, letters: Letters, ends: Rows, times: Rows, within: int, skip: Skip = past_last_row
-) -> Found:
-    """As `nfa.arrays.two_pass.scan`, with matches whose rows all have times below their first row's time plus `within`.
+    program: Program, symbol_sets: SymbolSets, ends: Rows, times: Rows, within: int, skip: Skip = past_last_row
+) -> Matches:
+    """The matches of `nfa.arrays.two_pass.scan` whose times are all below their first row's time plus `within`.
 
-    Times ascend in each partition; ValueError otherwise.
+    Raises:
+        ValueError: Times descend within a partition.
 
     >>> from nfa import compile_program, parse_pattern
-    >>> program, letters = compile_program(parse_pattern("A B+")), np.array([1, 2, 2], np.uint8)
-    >>> scan_within(program, letters, np.array([3]), np.array([0, 5, 10]), 10).lengths.tolist()
+    >>> program, symbol_sets = compile_program(parse_pattern("A B+")), np.array([1, 2, 2], np.uint8)
+    >>> scan_within(program, symbol_sets, np.array([3]), np.array([0, 5, 10]), 10).lengths.tolist()
     [2]
     """
     limits = deadlines(times, ends, within)
-    # Where no match begins that may be as long as it likes, none begins within the time.
-    scanned = Scan(program, letters, ends)
-    kept, candidates = _unbounded(scanned, limits, ends) if skip is past_last_row else (None, scanned.candidates())
-    found = scan_lanes(
-        program, lambda starts, rows, asked: letters.take(rows), ends, skip, limits=limits, candidates=candidates
+    # A row that begins no match of any duration begins none within the time.
+    two_pass = Scan(program, symbol_sets, ends)
+    done, candidates = (
+        _up_to_first_late(two_pass, limits, ends) if skip is past_last_row else (None, two_pass.candidates())
     )
-    return found if kept is None else _merged(kept, found)
+    matches = scan_starts(
+        program,
+        lambda starts, rows, requested: symbol_sets.take(rows),
+        ends,
+        skip,
+        limits=limits,
+        candidates=candidates,
+    )
+    return matches if done is None else _in_order(done, matches)
 
 
-def _unbounded(scanned: Scan, limits: Rows, ends: Rows) -> tuple[Found, Rows]:
-    """The matches of each partition up to the first that is not in time, and the rows where others can begin.
+def _up_to_first_late(two_pass: Scan, limits: Rows, ends: Rows) -> tuple[Matches, Rows]:
+    """The matches of each partition before the first that takes too long, and the rows where later ones can begin.
 
-    A preferred match that is in time is also the preferred one of those that are.
+    A preferred match that is in time is also the preferred one among the matches in time.
     """
-    firsts, cut = partitions(ends)
-    found = scanned.found(past_last_row)
-    late = np.flatnonzero(found.starts + found.lengths > limits[found.starts])
-    partition = np.searchsorted(firsts, found.starts[late], "right") - 1
-    cut = cut.copy()
-    np.minimum.at(cut, partition, found.starts[late])
+    firsts, bounds = partitions(ends)
+    matches = two_pass.matches(past_last_row)
+    late = np.flatnonzero(matches.starts + matches.lengths > limits[matches.starts])
+    partition = np.searchsorted(firsts, matches.starts[late], "right") - 1
+    bounds = bounds.copy()
+    np.minimum.at(bounds, partition, matches.starts[late])
     if not len(late):
-        return found, late
-    keeps = found.starts < cut[np.searchsorted(firsts, found.starts, "right") - 1]
-    candidates = scanned.candidates()
-    open_ones = candidates >= cut[np.searchsorted(firsts, candidates, "right") - 1]
-    return selected(found, np.flatnonzero(keeps)), candidates[open_ones]
+        return matches, late
+    is_done = matches.starts < bounds[np.searchsorted(firsts, matches.starts, "right") - 1]
+    candidates = two_pass.candidates()
+    is_open = candidates >= bounds[np.searchsorted(firsts, candidates, "right") - 1]
+    return select(matches, np.flatnonzero(is_done)), candidates[is_open]
 
 
-def _merged(some: Found, others: Found) -> Found:
-    both = joined([some, others])
-    return selected(both, np.argsort(both.starts, kind="stable")) if len(others.starts) else some
+def _in_order(some: Matches, others: Matches) -> Matches:
+    both = concatenate([some, others])
+    return select(both, np.argsort(both.starts, kind="stable")) if len(others.starts) else some
 
 
 def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
@@ -74,24 +82,24 @@ def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
         age = times[first:last] - times[first]
         found[first:last] = first + np.searchsorted(age, age + min(within, int(age[-1]) + 1), "left")
     rows = np.flatnonzero(np.repeat(~long, lasts - firsts))
-    found[rows] = _bisected(times, rows, found[rows], within)
-    # Without any time there are rows as old that come before.
+    found[rows] = _first_late(times, rows, found[rows], within)
+    # With a `within` of 0 earlier rows of the same time are too late already.
     return np.maximum(found, np.arange(len(found)))
 
 
 def deadlines_of(starts: Rows, times: Rows, ends: Rows, within: int) -> Rows:
-    """`deadlines` of these rows only, in time that ascends.
+    """`deadlines` of these rows only; times must ascend.
 
     >>> deadlines_of(np.array([1, 3]), np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist()
     [3, 5]
     """
-    return np.maximum(_bisected(times, starts, ends[np.searchsorted(ends, starts, "right")], within), starts)
+    return np.maximum(_first_late(times, starts, ends[np.searchsorted(ends, starts, "right")], within), starts)
 
 
-def since(rows: Rows, times: Rows, ends: Rows, within: int) -> Rows:
-    """For each of these rows the first row of its partition from which a match may go as far; the row itself if none.
+def earliest_starts(rows: Rows, times: Rows, ends: Rows, within: int) -> Rows:
+    """For each of these rows the first row of its partition whose matches may reach it; the row itself if there is none.
 
-    >>> since(np.array([2, 4]), np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist()
+    >>> earliest_starts(np.array([2, 4]), np.array([0, 5, 9, 20, 21]), np.array([3, 5]), 9).tolist()
     [1, 3]
     """
     low, high = np.concatenate([np.zeros(1, np.int64), ends])[np.searchsorted(ends, rows, "right")], rows.copy()
@@ -103,7 +111,7 @@ def since(rows: Rows, times: Rows, ends: Rows, within: int) -> Rows:
 
 
 def check_ascending(times: Rows, firsts: Rows) -> None:
-    """Raise ValueError where time goes back within a partition."""
+    """Raises ValueError where times descend within a partition."""
     descends = times[1:] < times[:-1]
     descends[firsts[1:] - 1] = False
     if descends.any():
@@ -111,8 +119,9 @@ def check_ascending(times: Rows, firsts: Rows) -> None:
         raise ValueError(f"a row of time {times[row + 1]} comes after time {times[row]}")
 
 
-def _bisected(times: Rows, rows: Rows, ends: Rows, within: int) -> Rows:
-    """For each row the first one before its end that is too late; all are looked for at once."""
+def _first_late(times: Rows, rows: Rows, ends: Rows, within: int) -> Rows:
+    """For each row the first one before its end that is too late, by one bisection for all."""
+
     low, high = rows.copy(), ends.copy()
     within = min(within, np.iinfo(np.int64).max)
     for _ in range(int((high - low).max(initial=0)).bit_length()):

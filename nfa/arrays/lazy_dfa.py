@@ -1,4 +1,4 @@
-"""The thread machine made deterministic while it runs: a state is all its threads, in preference order."""
+"""A deterministic automaton whose states are thread lists in preference order, built while it runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nfa.arrays.lockstep import Ints, Table
-from nfa.arrays.matches import Letters
+from nfa.arrays.matches import SymbolSets
 from nfa.errors import BudgetError
-from nfa.threads.transitions import Closures
+from nfa.threads.transitions import Transitions
 
 DIRECT_SYMBOLS = 10
-"""Up to so many symbols a letter is its own class."""
+"""The most symbols for which a symbol set is its own class number."""
 
 CLASS_LIMIT = 4_096
-"""The most distinct letters of patterns with more symbols."""
+"""The most distinct symbol sets of patterns with more symbols."""
 
 PLACE_LIMIT = 10_000_000
 """The most threads of all states and moves together."""
@@ -22,10 +22,10 @@ PLACE_LIMIT = 10_000_000
 IS_MATCH, IS_SETTLED, ENDS_HERE = 1, 2, 4
 
 
-class Classes:
-    """Numbers for the letters, in order of appearance.
+class SymbolSetClasses:
+    """Class numbers of symbol sets; with many symbols they are given in order of appearance.
 
-    >>> classes = Classes(20)
+    >>> classes = SymbolSetClasses(20)
     >>> classes.of(np.array([70000, 5, 70000], np.uint32)).tolist()
     [1, 0, 1]
     """
@@ -38,27 +38,27 @@ class Classes:
         self._numbers = np.zeros(0, np.intp)
         self._letters: list[int] = []
 
-    def letter(self, number: int) -> int:
-        """The letter with this number."""
+    def symbol_set(self, number: int) -> int:
+        """The symbol set with this class number."""
         return number if self._direct else self._letters[number]
 
-    def of(self, letters: Letters) -> Ints:
-        """The number of each letter."""
-        wide = letters & np.array(min(self._used, np.iinfo(letters.dtype).max), letters.dtype)
+    def of(self, symbol_sets: SymbolSets) -> Ints:
+        """The class number of each symbol set."""
+        wide = symbol_sets & np.array(min(self._used, np.iinfo(symbol_sets.dtype).max), symbol_sets.dtype)
         if self._direct:
             return wide.astype(np.intp)
         self._learn(wide.astype(np.uint64))
         numbers: Ints = self._numbers.take(np.searchsorted(self._sorted, wide.astype(np.uint64)))
         return numbers
 
-    def _learn(self, letters: NDArray[np.uint64]) -> None:
-        places = np.searchsorted(self._sorted, letters)
-        known = np.append(self._sorted, np.zeros(1, np.uint64)).take(places) == letters
-        new = np.unique(letters[~known | (places == len(self._sorted))])
+    def _learn(self, symbol_sets: NDArray[np.uint64]) -> None:
+        places = np.searchsorted(self._sorted, symbol_sets)
+        known = np.append(self._sorted, np.zeros(1, np.uint64)).take(places) == symbol_sets
+        new = np.unique(symbol_sets[~known | (places == len(self._sorted))])
         if not len(new):
             return
         if len(self._letters) + len(new) > CLASS_LIMIT:
-            raise BudgetError(f"the rows have more than {CLASS_LIMIT} distinct letters")
+            raise BudgetError(f"the rows have more than {CLASS_LIMIT} distinct sets of symbols")
         self._letters += new.tolist()
         merged = np.concatenate([self._sorted, new])
         order = np.argsort(merged)
@@ -67,12 +67,16 @@ class Classes:
         self._sorted = merged[order]
 
 
-class Determined:
-    """States, moves and, for each move, which thread comes from which."""
+class LazyDFA:
+    """States, transitions and, for each transition, the thread from which each thread after it comes.
 
-    def __init__(self, closures: Closures) -> None:
-        self._closures = closures
-        self.classes = Classes(len(closures.symbols))
+    `parents` and `codes` have the threads after each transition: the place of the thread before, and the instruction that
+    took the row. `closing`: for each state the place of the preferred match if the partition ends there, or -1.
+    """
+
+    def __init__(self, transitions: Transitions) -> None:
+        self._transitions = transitions
+        self.classes = SymbolSetClasses(len(transitions.symbols))
         self.width = self.classes.width
         self.table = Table(self.width, self._step)
         self.threads: list[tuple[int, ...]] = [()]
@@ -84,51 +88,53 @@ class Determined:
         self.codes: list[int] = []
         self._places = 0
         self._arrays: tuple[int, NDArray[np.uint8]] = (0, np.zeros(0, np.uint8))
-        self.begun = [self.table.offset(self._number(closures.begin(at_start))) for at_start in (False, True)]
+        self.start_offsets = [
+            self.table.offset(self._number(transitions.begin(at_start))) for at_start in (False, True)
+        ]
 
     @property
     def flags(self) -> NDArray[np.uint8]:
-        """At a state's offset whether it has a match, no later row matters, and it is a match if the partition ends."""
+        """At a state's offset: IS_MATCH, IS_SETTLED if no later row matters, ENDS_HERE if a match at the end."""
         if self._arrays[0] != len(self._flags):
             self._arrays = len(self._flags), np.repeat(np.array(self._flags, np.uint8), self.width)
         return self._arrays[1]
 
     def bases(self) -> Ints:
-        """For each cell where its threads begin in `parents` and `codes`."""
-        found = np.zeros(len(self.table.cells), np.intp)
-        found[list(self._bases)] = list(self._bases.values())
-        return found
+        """For each cell the index at which its threads begin in `parents` and `codes`."""
+        bases = np.zeros(len(self.table.cells), np.intp)
+        bases[list(self._bases)] = list(self._bases.values())
+        return bases
 
     def base(self, cell: int) -> int:
-        """Where the threads of the cell begin in `parents` and `codes`."""
+        """The index at which the threads of the cell begin in `parents` and `codes`."""
         return self._bases[cell]
 
     def last_place(self, offset: int, at_end: bool) -> int:
-        """The place of the thread that is the preferred match, where a match ends in this state."""
+        """The place of the thread that is the preferred match, in a state where a match ends."""
         state = offset // self.width
         return self.closing[state] if at_end else len(self.threads[state]) - 1
 
     def _step(self, state: int, number: int) -> int:
-        letter = self.classes.letter(number)
-        came: dict[int, int] = {}
+        symbol_set = self.classes.symbol_set(number)
+        parent_of: dict[int, int] = {}
         for place, waiting in enumerate(self.threads[state]):
-            if self._closures.bits.get(waiting, 0) & letter:
-                for there in self._closures.after(waiting):
-                    came.setdefault(there, place)
-                if self._closures.done in came:
+            if self._transitions.bits.get(waiting, 0) & symbol_set:
+                for target in self._transitions.after(waiting):
+                    parent_of.setdefault(target, place)
+                if self._transitions.done in parent_of:
                     break
         self._bases[state * self.width + number] = len(self.parents)
-        self.parents += came.values()
-        self.codes += [self.threads[state][place] for place in came.values()]
-        self._count(len(came) + len(self.threads[state]))
-        return self._number(tuple(came))
+        self.parents += parent_of.values()
+        self.codes += [self.threads[state][place] for place in parent_of.values()]
+        self._count(len(parent_of) + len(self.threads[state]))
+        return self._number(tuple(parent_of))
 
     def _number(self, threads: tuple[int, ...]) -> int:
         number = self._numbers.setdefault(threads, len(self.threads))
         if number == len(self.threads):
             self.threads.append(threads)
-            self.closing.append(next((n for n, line in enumerate(threads) if self._closures.ends(line)), -1))
-            done = self._closures.done
+            self.closing.append(next((n for n, line in enumerate(threads) if self._transitions.ends(line)), -1))
+            done = self._transitions.done
             flags = IS_MATCH * (threads[-1:] == (done,)) | IS_SETTLED * (threads[:1] in ((), (done,)))
             self._flags.append(flags | ENDS_HERE * (self.closing[-1] >= 0))
             self._count(len(threads))

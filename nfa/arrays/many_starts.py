@@ -1,7 +1,7 @@
-"""All matches in numpy where what a row can be depends on the row that begins the match, or where time bounds matches.
+"""All matches in numpy, where a row's symbol set depends on the row that starts the match, or where time bounds matches.
 
-Many starts advance together, row by row, each in a state of the thread machine made deterministic. The preferred
-match of a start does not depend on AFTER MATCH SKIP, which is applied to the ends in the order of the rows.
+Many searches advance together, row by row, each in a state of a deterministic automaton. The preferred match of a start
+does not depend on AFTER MATCH SKIP, which is applied to the ends in the order of the rows.
 """
 
 from __future__ import annotations
@@ -12,118 +12,123 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nfa.arrays.lazy_dfa import ENDS_HERE, IS_MATCH, IS_SETTLED, Determined
-from nfa.arrays.lockstep import SMALL, Ints, how_many_alone, is_better_alone
-from nfa.arrays.matches import Codes, Found, Letters, Rows, offsets, partitions
+from nfa.arrays.lazy_dfa import ENDS_HERE, IS_MATCH, IS_SETTLED, LazyDFA
+from nfa.arrays.lockstep import SMALL, Ints, count_alone, is_better_alone
+from nfa.arrays.matches import Codes, Matches, Rows, SymbolSets, offsets, partitions
 from nfa.arrays.skip_chain import chain
 from nfa.program import Program
 from nfa.skip import Skip, past_last_row
-from nfa.threads.transitions import Closures
+from nfa.threads.transitions import Transitions
 
 PIECE = 64
-"""How many rows of a start that is followed alone are asked for at first."""
+"""The rows that a search alone requests at first."""
 
 CODES_AT_ONCE = 4_000_000
-"""How many rows of matches are gone back over together."""
+"""Rows of matches whose instructions are found together."""
 
 PATIENCE = 1 << 20
-"""How many starts times rows are looked at together without knowing whether the search comes to these starts."""
+"""Row visits of searches together that may be in vain, as AFTER MATCH SKIP may skip their starts."""
 
 PATIENCE_WITHIN = 1 << 24
-"""The same where none of them can go far: then little can be in vain."""
+"""The same where every search ends within NEAR rows, so that few visits can be in vain."""
 
 NEAR = 1024
-"""So many rows from its start is not far."""
 
 PATIENCE_ALONE = 1 << 14
-"""The same, of those that are followed alone."""
+"""The same of searches run one by one."""
 
-CHECKPOINTS = {1 << power for power in range(6, 63)}
-"""The depths at which patience is looked after."""
+PATIENCE_CHECKS = {1 << power for power in range(6, 63)}
+"""The depths at which the visits are compared with the patience."""
 
-LettersAt: TypeAlias = Callable[[Rows, Rows, int], Letters]
-"""For some starts and a row of each: the letter of the row in the match that begins at the start.
+SymbolSetsAt: TypeAlias = Callable[[Rows, Rows, int], SymbolSets]
+"""Gives, for some starts and a row of each, the symbol set of the row in the match that begins at the start.
 
-Only the symbols whose bits are in the third are asked about; of the others the letter may say what it will.
+The third argument has the bits of the requested symbols; the other bits of the result may be anything.
 """
 
 
-def scan_lanes(
+def scan_starts(
     program: Program,
-    letters_at: LettersAt,
+    symbol_sets_at: SymbolSetsAt,
     ends: Rows,
     skip: Skip = past_last_row,
     *,
     limits: Rows | None = None,
     candidates: Rows | None = None,
-) -> Found:
-    """What `find_all` gives for each partition, where the letter of a row depends on the start of the match.
+) -> Matches:
+    """The matches of `find_all` in each partition, where the symbol set of a row depends on the start of the match.
 
-    `limits` tells for each row how far a match that begins there may go, `candidates` where one can begin at all, in
-    ascending order; without them to the partition's end, and everywhere. `letters_at` may be asked for any start and
-    a row from it to before its limit. Raises as `nfa.arrays.two_pass.scan`.
+    Args:
+        limits: For each row, the row before which a match that begins there must end. Default: the partition's end.
+        candidates: The rows at which a match can begin, ascending. Default: all.
+        symbol_sets_at: Is called for starts and rows from the start to before its limit.
+
+    Raises:
+        SkipError, BudgetError: As `nfa.arrays.two_pass.scan`.
 
     >>> from nfa import compile_program, parse_pattern
     >>> values = np.array([3, 1, 2, 4, 1])
-    >>> def letters_at(starts, rows, asked):  # A is any row, B one below the first
+    >>> def symbol_sets_at(starts, rows, requested):  # A is any row, B one below the first
     ...     return 1 + 2 * (values[rows] < values[starts]).astype(np.uint8)
-    >>> found = scan_lanes(compile_program(parse_pattern("A B+")), letters_at, np.array([5]))
-    >>> found.starts.tolist(), found.lengths.tolist(), found.codes.tolist()
+    >>> matches = scan_starts(compile_program(parse_pattern("A B+")), symbol_sets_at, np.array([5]))
+    >>> matches.starts.tolist(), matches.lengths.tolist(), matches.codes.tolist()
     ([0, 3], [3, 2], [0, 1, 1, 0, 1])
     """
     count = int(ends[-1]) if len(ends) else 0
     every = np.arange(count) if candidates is None else candidates
-    return chain(Lanes(program, letters_at, ends, limits), every, skip)
+    return chain(StartSearch(program, symbol_sets_at, ends, limits), every, skip)
 
 
-class Lanes:
-    """The preferred match of any start; the arguments are those of `scan_lanes`.
+class StartSearch:
+    """Finds the preferred match of any start; an engine of `nfa.arrays.skip_chain`.
+
+    The arguments are those of `scan_starts`.
 
     >>> from nfa import compile_program, parse_pattern
     >>> values = np.array([3, 1, 2, 4, 1])
-    >>> def letters_at(starts, rows, asked):  # A is any row, B one below the first
+    >>> def symbol_sets_at(starts, rows, requested):  # A is any row, B one below the first
     ...     return 1 + 2 * (values[rows] < values[starts]).astype(np.uint8)
-    >>> lanes = Lanes(compile_program(parse_pattern("A B+")), letters_at, np.array([5]))
+    >>> search = StartSearch(compile_program(parse_pattern("A B+")), symbol_sets_at, np.array([5]))
     >>> starts = np.array([0, 1, 3])
-    >>> ends, steps = lanes.ends(starts)
-    >>> ends.tolist(), lanes.codes(starts[[0, 2]], ends[[0, 2]]).tolist()
+    >>> ends, steps = search.ends(starts)
+    >>> ends.tolist(), search.codes(starts[[0, 2]], ends[[0, 2]]).tolist()
     ([3, -1, 5], [0, 1, 1, 0, 1])
     """
 
-    def __init__(self, program: Program, letters_at: LettersAt, ends: Rows, limits: Rows | None = None) -> None:
-        self.closures = Closures(program)
-        self.machine = Determined(self.closures)
+    def __init__(self, program: Program, symbol_sets_at: SymbolSetsAt, ends: Rows, limits: Rows | None = None) -> None:
+        self.transitions = Transitions(program)
+        self.machine = LazyDFA(self.transitions)
         self.firsts, self.partition_ends = partitions(ends)
-        self._letters_at, self._limits = letters_at, limits
-        self._waiting = frozenset({*self.closures.begin(at_start=False), *self.closures.begin(at_start=True)})
-        self._asked_at = [self._bits()]
+        self._symbol_sets_at, self._limits = symbol_sets_at, limits
+        self._waiting = frozenset({*self.transitions.begin(at_start=False), *self.transitions.begin(at_start=True)})
+        self._symbols_at = [self._bits()]
 
     def end_of_partition(self, starts: Rows) -> Rows:
         """The end of the partition of each row."""
         return self.partition_ends.take(np.searchsorted(self.partition_ends, starts, "right"))
 
     def ends(self, starts: Rows, patient: bool = True) -> tuple[Rows, Rows]:
-        """The end of the preferred match from each start, or -1, and how many rows were looked at for each.
+        """The end of the preferred match from each start, or -1, and the number of rows visited for each.
 
-        When not patient the ends may be those of the first few starts only, if the others would take long.
+        If not `patient` the ends may be those of the first starts only, where the others would take long.
         """
-        run = self._ran(starts, patient)
-        return run.best[: run.kept], run.steps
+        batch = self._run(starts, patient)
+        return batch.best[: batch.done], batch.steps
 
-    def searched(self, starts: Rows) -> tuple[Rows, NDArray[np.bool_]]:
-        """How many rows were looked at for each start, and whether no later one matters; perhaps of the first few only."""
-        run = self._ran(starts, patient=False)
-        return run.steps[: run.kept], run.settled[: run.kept]
+    def visits(self, starts: Rows) -> tuple[Rows, NDArray[np.bool_]]:
+        """The number of rows visited from each start, and whether no later row matters; perhaps of the first starts only."""
+        batch = self._run(starts, patient=False)
+        return batch.steps[: batch.done], batch.settled[: batch.done]
 
-    def _ran(self, starts: Rows, patient: bool) -> _Run:
-        run = _Run(self, starts, patient)
-        while not is_better_alone(len(run.active), run.depth):
-            run.step()
-        run.finish_alone()
-        return run
+    def _run(self, starts: Rows, patient: bool) -> _SearchBatch:
+        batch = _SearchBatch(self, starts, patient)
+        while not is_better_alone(len(batch.active), batch.depth):
+            batch.step()
+        batch.finish_alone()
+        return batch
 
     def codes(self, starts: Rows, ends: Rows) -> Codes:
-        """The codes of the matches from these starts, which end there as `ends` has told."""
+        """The codes of the matches from these starts, with the ends that `ends` returned."""
         places = offsets(ends - starts)
         codes = np.empty(int(places[-1]), np.int32)
         first = 0
@@ -135,38 +140,42 @@ class Lanes:
         return codes
 
     def limits(self, starts: Rows) -> Rows:
-        """How far a match from each start may go."""
+        """For each start the row before which its match must end."""
         return self.end_of_partition(starts) if self._limits is None else self._limits[starts]
 
-    def begun(self, starts: Rows) -> Ints:
+    def first_states(self, starts: Rows) -> Ints:
         """The state before each start."""
         place = np.searchsorted(self.firsts, starts, "right") - 1
-        return np.where(self.firsts[place] == starts, self.machine.begun[True], self.machine.begun[False])
+        general, at_first_row = self.machine.start_offsets
+        return np.where(self.firsts[place] == starts, at_first_row, general)
 
     def classes(self, starts: Rows, rows: Rows, depth: int = -1) -> Ints:
-        """The class of the letter of each row in the match that begins at the start, all `depth` rows away from it."""
-        return self.machine.classes.of(self._letters_at(starts, rows, self._asked(depth)))
+        """The class of each row's symbol set in the match from its start, `depth` rows after it (-1: anywhere)."""
+        return self.machine.classes.of(self._symbol_sets_at(starts, rows, self._symbols(depth)))
 
-    def _asked(self, depth: int) -> int:
-        """The bits of the symbols that a row so far behind its start can be taken as, whatever came between."""
-        while len(self._asked_at) <= depth:
-            self._waiting = frozenset(n for taken in self._waiting for n in self._onward(taken))
-            self._asked_at.append(self._bits())
-        return self._asked_at[depth] if depth >= 0 else -1
+    def _symbols(self, depth: int) -> int:
+        """The bits of the symbols that a row can be taken as `depth` rows after a start."""
+        while len(self._symbols_at) <= depth:
+            self._waiting = frozenset(n for number in self._waiting for n in self._after(number))
+            self._symbols_at.append(self._bits())
+        return self._symbols_at[depth] if depth >= 0 else -1
 
-    def _onward(self, taken: int) -> tuple[int, ...]:
-        return self.closures.after(taken) if taken in self.closures.bits else ()
+    def _after(self, number: int) -> tuple[int, ...]:
+        return self.transitions.after(number) if number in self.transitions.bits else ()
 
     def _bits(self) -> int:
-        return sum({self.closures.bits.get(n, 0) for n in self._waiting})
+        return sum({self.transitions.bits.get(n, 0) for n in self._waiting})
 
     def end_alone(self, start: int, depth: int, limit: int, closes: bool, state: int) -> tuple[int, int, bool]:
-        """The end of the preferred match from this start on, -1 if there is none further on, the rows it took, and
-        whether no later one matters."""
+        """Continues a search, whose state is `state` after `depth` rows, to its end.
+
+        Returns:
+            The end of the preferred match (-1: none from here on), the rows visited, and whether no later row matters.
+        """
         best, row, piece = -1, start + depth, PIECE
         while True:
             rows = np.arange(row, min(row + piece, limit))
-            states = [state, *self._walked(start, rows, state)]
+            states = [state, *self._walk(start, rows, state)]
             flags = self.machine.flags.take(np.array(states))
             settled = np.flatnonzero(flags & IS_SETTLED)
             last = int(settled[0]) if len(settled) else len(rows)
@@ -178,7 +187,7 @@ class Lanes:
             if row == limit or len(settled):
                 return best, row - start, len(settled) > 0
 
-    def _walked(self, start: int, rows: Rows, state: int) -> list[int]:
+    def _walk(self, start: int, rows: Rows, state: int) -> list[int]:
         if not len(rows):
             return []
         return self.machine.table.walk(self.classes(np.full(len(rows), start), rows).tolist(), state)
@@ -188,46 +197,46 @@ class Lanes:
         places = offsets(lengths)
         order = np.argsort(-lengths, kind="stable")
         at_end = self.end_of_partition(starts) == ends
-        alone = how_many_alone(lengths[order])
-        for lane in order[:alone].tolist():
-            start, end = int(starts[lane]), int(ends[lane])
-            codes[places[lane] : places[lane + 1]] = self._codes_alone(start, end, bool(at_end[lane]))
+        alone = count_alone(lengths[order])
+        for match in order[:alone].tolist():
+            start, end = int(starts[match]), int(ends[match])
+            codes[places[match] : places[match + 1]] = self._codes_alone(start, end, bool(at_end[match]))
         order = order[alone:]
         self._fill_together(starts[order], lengths[order], at_end[order], places[order], codes)
 
     def _codes_alone(self, start: int, end: int, at_end: bool) -> list[int]:
-        state, cells = int(self.begun(np.array([start]))[0]), []
+        state, cells = int(self.first_states(np.array([start]))[0]), []
         for row in range(start, end, SMALL):
             rows = np.arange(row, min(row + SMALL, end))
-            letters = self.classes(np.full(len(rows), start), rows).tolist()
-            states = [state, *self.machine.table.walk(letters, state)]
-            cells += [at + letter for at, letter in zip(states, letters, strict=False)]
+            classes = self.classes(np.full(len(rows), start), rows).tolist()
+            states = [state, *self.machine.table.walk(classes, state)]
+            cells += [at + number for at, number in zip(states, classes, strict=False)]
             state = states[-1]
-        place, found = self.machine.last_place(state, at_end), []
+        place, codes = self.machine.last_place(state, at_end), []
         for cell in reversed(cells):
-            at = self.machine.base(cell) + place
-            found.append(self.machine.codes[at])
-            place = self.machine.parents[at]
-        return found[::-1]
+            thread = self.machine.base(cell) + place
+            codes.append(self.machine.codes[thread])
+            place = self.machine.parents[thread]
+        return codes[::-1]
 
     def _fill_together(
         self, starts: Rows, lengths: Rows, at_end: NDArray[np.bool_], places: Rows, codes: Codes
     ) -> None:
-        """The longest match comes first, so those under way are always the first so many."""
+        """The same for many matches, the longest first: the matches with a row at some depth are always the first ones."""
         if not len(starts):
             return
-        # How many matches have a row at each depth.
+        # The number of matches with a row at each depth.
         counts = np.searchsorted(-lengths, -np.arange(int(lengths[0])), "left").tolist()
-        state, cells = self.begun(starts), []
+        state, cells = self.first_states(starts), []
         for depth, count in enumerate(counts):
             cells.append(state[:count] + self.classes(starts[:count], starts[:count] + depth, depth))
             state[:count] = self.machine.table.look(cells[-1])
         place = self._last_places(state, at_end)
         bases, parents, code_of = self.machine.bases(), np.array(self.machine.parents), np.array(self.machine.codes)
         for depth in range(len(counts) - 1, -1, -1):
-            at = bases.take(cells[depth]) + place[: counts[depth]]
-            codes[places[: counts[depth]] + depth] = code_of.take(at)
-            place[: counts[depth]] = parents.take(at)
+            thread = bases.take(cells[depth]) + place[: counts[depth]]
+            codes[places[: counts[depth]] + depth] = code_of.take(thread)
+            place[: counts[depth]] = parents.take(thread)
 
     def _last_places(self, state: Ints, at_end: NDArray[np.bool_]) -> Ints:
         numbers = state // self.machine.width
@@ -235,70 +244,70 @@ class Lanes:
         return np.where(at_end, np.array(self.machine.closing).take(numbers), lengths.take(numbers) - 1)
 
 
-class _Run:
-    """Starts under way, with their states, at the same depth each; when not `patient` only the first `kept` count."""
+class _SearchBatch:
+    """Searches that have all visited `depth` rows; if not `patient` only the first `done` of them are finished."""
 
-    def __init__(self, lanes: Lanes, starts: Rows, patient: bool) -> None:
-        self._lanes, self._starts, self._patient = lanes, starts, patient
-        self._limits = lanes.limits(starts)
-        self._closes = self._limits == lanes.end_of_partition(starts)
+    def __init__(self, search: StartSearch, starts: Rows, patient: bool) -> None:
+        self._search, self._starts, self._patient = search, starts, patient
+        self._limits = search.limits(starts)
+        self._closes = self._limits == search.end_of_partition(starts)
         near = len(starts) > 0 and int((self._limits - starts).max()) <= NEAR
         self._patience = PATIENCE_WITHIN if near else PATIENCE
         self.best, self.steps = np.full(len(starts), -1, np.int64), np.zeros(len(starts), np.int64)
         self.settled = np.zeros(len(starts), np.bool_)
-        self.state, self.depth, self.kept = lanes.begun(starts), 0, len(starts)
-        # Of those under way: which they are, their first row, the row at hand, and how far each may go.
+        self.state, self.depth, self.done = search.first_states(starts), 0, len(starts)
+        # Of the open searches: their numbers, first rows, current rows and limits.
         self.active: Ints = np.arange(len(starts))
         self._firsts, self._rows, self._ends = starts, starts.copy(), self._limits
 
     def step(self) -> None:
-        """Note the matches that end here; drop the starts that are decided, and move the others one row on."""
-        machine = self._lanes.machine
-        stops = self._note(machine.flags.take(self.state))
-        if self.depth in CHECKPOINTS and not self._patient:
-            self.kept = min(self.kept, max(self._patience // self.depth, 1))
-            stops = np.union1d(stops, np.flatnonzero(self.active >= self.kept))
+        """Records the matches that end here, drops the searches that are decided, and moves the others one row on."""
+        machine = self._search.machine
+        stops = self._record(machine.flags.take(self.state))
+        if self.depth in PATIENCE_CHECKS and not self._patient:
+            self.done = min(self.done, max(self._patience // self.depth, 1))
+            stops = np.union1d(stops, np.flatnonzero(self.active >= self.done))
         if len(stops):
             self.steps[self.active.take(stops)] = self.depth
             self._drop(stops)
-        self.state += self._lanes.classes(self._firsts, self._rows, self.depth)
+        self.state += self._search.classes(self._firsts, self._rows, self.depth)
         self.state = machine.table.look(self.state)
         self._rows += 1
         self.depth += 1
 
-    def _note(self, flags: NDArray[np.uint8]) -> Ints:
-        """Note the matches that end here, and give the places of the starts that are decided."""
+    def _record(self, flags: NDArray[np.uint8]) -> Ints:
+        """Records the matches that end here; returns the places of the searches that are decided."""
         at_limit = self._rows == self._ends
-        told = np.flatnonzero((flags != 0) | at_limit)
-        if not len(told):
-            return told
-        active, rows, flags = self.active.take(told), self._rows.take(told), flags.take(told)
-        at_limit = at_limit.take(told)
+        places = np.flatnonzero((flags != 0) | at_limit)
+        if not len(places):
+            return places
+        active, rows, flags = self.active.take(places), self._rows.take(places), flags.take(places)
+        at_limit = at_limit.take(places)
         matches = (flags & IS_MATCH > 0) | (at_limit & self._closes.take(active) & (flags & ENDS_HERE > 0))
         self.best[active[matches]] = rows[matches]
         settled = flags & IS_SETTLED > 0
         self.settled[active] = settled
-        decided: Ints = told[at_limit | settled]
+        decided: Ints = places[at_limit | settled]
         return decided
 
     def _drop(self, places: Ints) -> None:
-        left = np.ones(len(self.active), np.bool_)
-        left[places] = False
-        kept = np.flatnonzero(left)
-        self.active, self.state = self.active.take(kept), self.state.take(kept)
-        self._firsts, self._rows, self._ends = (of.take(kept) for of in (self._firsts, self._rows, self._ends))
+        is_open = np.ones(len(self.active), np.bool_)
+        is_open[places] = False
+        rest = np.flatnonzero(is_open)
+        self.active, self.state = self.active.take(rest), self.state.take(rest)
+        self._firsts, self._rows, self._ends = (of.take(rest) for of in (self._firsts, self._rows, self._ends))
 
     def finish_alone(self) -> None:
-        """Follow each of the starts that are left."""
-        spent = 0
-        for lane, state in zip(self.active.tolist(), self.state.tolist(), strict=True):
-            self.steps[lane] = self.depth
-            if lane < self.kept:
-                start, limit, closes = int(self._starts[lane]), int(self._limits[lane]), bool(self._closes[lane])
-                end, self.steps[lane], self.settled[lane] = self._lanes.end_alone(
+        """Finishes the open searches one by one."""
+        visits = 0
+        for number, state in zip(self.active.tolist(), self.state.tolist(), strict=True):
+            self.steps[number] = self.depth
+            if number < self.done:
+                start, limit, closes = int(self._starts[number]), int(self._limits[number]), bool(self._closes[number])
+                end, self.steps[number], self.settled[number] = self._search.end_alone(
                     start, self.depth, limit, closes, state
                 )
-                self.best[lane] = max(end, self.best[lane])
-                spent += int(self.steps[lane]) - self.depth
-                if spent > PATIENCE_ALONE and not self._patient:
-                    self.kept = lane + 1
+                self.best[number] = max(end, self.best[number])
+                visits += int(self.steps[number]) - self.depth
+                if visits > PATIENCE_ALONE and not self._patient:
+                    self.done = number + 1

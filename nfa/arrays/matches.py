@@ -1,4 +1,4 @@
-"""Matches as arrays."""
+"""Matches as arrays, and the arrays that the array engines work on."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows: TypeAlias = NDArray[np.int64]
+"""Numbers of rows; rows are counted through all partitions."""
+
 Codes: TypeAlias = NDArray[np.int32]
-Letters: TypeAlias = NDArray[np.unsignedinteger[Any]]
+"""Numbers of the instructions that take rows."""
+
+SymbolSets: TypeAlias = NDArray[np.unsignedinteger[Any]]
+"""For each row the symbols that it can be: bit s for symbol number s."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Matches:
     """Match k covers the rows from `starts[k]` on, `lengths[k]` of them: 0 for an empty match.
 
-    `codes` tells for every row of every match, in this order, the number of the instruction that took it. Rows count
-    through all partitions; matches stand in the order of their partitions and of their numbers.
+    `codes` has the number of the instruction that took it for every row of every match, in this order. Matches are in the
+    order of their partitions, and within a partition in the order of their numbers.
     """
 
     starts: Rows
@@ -33,7 +38,7 @@ class Found:
 
 
 def offsets(lengths: Rows) -> Rows:
-    """The sums of the lengths so far.
+    """The index at which each of several consecutive ranges begins, and the end of the last.
 
     >>> offsets(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
@@ -41,32 +46,32 @@ def offsets(lengths: Rows) -> Rows:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
-def found_of(starts: Sequence[int], lengths: Sequence[int], codes: Sequence[int]) -> Found:
-    """The matches that these lists tell."""
-    return Found(np.array(starts, np.int64), np.array(lengths, np.int64), np.array(codes, np.int32))
+def matches_of(starts: Sequence[int], lengths: Sequence[int], codes: Sequence[int]) -> Matches:
+    """The matches with these starts, lengths and codes."""
+    return Matches(np.array(starts, np.int64), np.array(lengths, np.int64), np.array(codes, np.int32))
 
 
-def joined(parts: Iterable[Found]) -> Found:
+def concatenate(parts: Iterable[Matches]) -> Matches:
     """The matches of all parts, one after the other."""
-    several = list(parts) or [found_of([], [], [])]
-    return Found(
+    several = list(parts) or [matches_of([], [], [])]
+    return Matches(
         np.concatenate([part.starts for part in several]),
         np.concatenate([part.lengths for part in several]),
         np.concatenate([part.codes for part in several]),
     )
 
 
-def selected(found: Found, matches: NDArray[np.intp]) -> Found:
-    """These matches, in this order.
+def select(matches: Matches, places: NDArray[np.intp]) -> Matches:
+    """The matches at these places, in this order.
 
-    >>> found = found_of([0, 4, 7], [2, 1, 0], [5, 6, 7])
-    >>> selected(found, np.array([1, 0])).codes.tolist()
+    >>> matches = matches_of([0, 4, 7], [2, 1, 0], [5, 6, 7])
+    >>> select(matches, np.array([1, 0])).codes.tolist()
     [7, 5, 6]
     """
-    lengths = found.lengths[matches]
-    # Each code comes from as far behind its match's first code as it goes.
-    shift = np.repeat(found.offsets[:-1][matches] - offsets(lengths)[:-1], lengths)
-    return Found(found.starts[matches], lengths, found.codes[np.arange(len(shift)) + shift])
+    lengths = matches.lengths[places]
+    # A match's codes keep their order, so all of them move by the same number of places.
+    shift = np.repeat(matches.offsets[:-1][places] - offsets(lengths)[:-1], lengths)
+    return Matches(matches.starts[places], lengths, matches.codes[np.arange(len(shift)) + shift])
 
 
 def partitions(ends: Rows) -> tuple[Rows, Rows]:

@@ -1,7 +1,7 @@
 """AFTER MATCH SKIP over preferred matches that are found for many starts at once.
 
-Without MATCH_NUMBER in a condition the preferred match of a start does not depend on the mode, so starts may be asked
-about before it is known whether the search comes to them.
+Without MATCH_NUMBER in a condition the preferred match of a start does not depend on the mode, so starts may be searched
+before it is known whether an earlier match skips them.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nfa.arrays.lockstep import alone_price, price
-from nfa.arrays.matches import Codes, Found, Rows, offsets
+from nfa.arrays.matches import Codes, Matches, Rows, offsets
 from nfa.errors import ExhaustedError
 from nfa.match import Match, Membership
 from nfa.program import MatchSymbol
 from nfa.skip import Skip, past_last_row, search_on, to_first, to_next_row
-from nfa.threads.transitions import Closures
+from nfa.threads.transitions import Transitions
 
 STARTS_AT_ONCE = 262_144
-"""The most starts that are asked about together."""
+"""The most starts that are searched together."""
 
-STARTS_AT_FIRST = 256
-"""How many starts are asked about together at first."""
+FIRST_STARTS = 256
+"""The number of starts that are searched together at first."""
 
 RESULT_LIMIT = 200_000_000
 """The most rows of all matches together, some 5 GB; only overlapping matches can have so many."""
 
 
 class Engine(Protocol):
-    """What finds the preferred match of each start."""
+    """Finds the preferred match of each start."""
 
-    closures: Closures
+    transitions: Transitions
     firsts: Rows
 
     def ends(self, starts: Rows, patient: bool) -> tuple[Rows, Rows]:
-        """The end of the match from each start, -1 if there is none, and how many rows were looked at for each.
+        """The end of the match from each start, or -1, and the number of rows visited for each.
 
-        When not patient the ends may be those of the first few starts only, if the others would take long.
+        If not `patient` the ends may be those of the first starts only, where the others would take long.
         """
 
     def codes(self, starts: Rows, ends: Rows) -> Codes:
@@ -48,21 +48,22 @@ class Engine(Protocol):
 
 
 Spans: TypeAlias = tuple[Rows, Rows]
-Chosen: TypeAlias = tuple[list[int], list[int]]
+Selection: TypeAlias = tuple[list[int], list[int]]
+"""The places of the starts whose matches follow one another, and for each match the row to continue at."""
 
 
-def chain(engine: Engine, candidates: Rows, skip: Skip) -> Found:
-    """The matches of all partitions, when a match can begin at the candidates, which ascend."""
+def chain(engine: Engine, candidates: Rows, skip: Skip) -> Matches:
+    """The matches of all partitions; `candidates` are the rows at which a match can begin, ascending."""
     if skip is to_next_row:
-        return _coded(engine, _overlapping(engine, candidates))
+        return _with_codes(engine, _overlapping(engine, candidates))
     if skip is past_last_row:
         windows = _windows(engine, candidates, _disjoint)
-        return _coded(engine, ((starts[hits], ends[hits]) for starts, ends, hits in windows))
-    return _BySymbols(engine, skip).found(candidates)
+        return _with_codes(engine, ((starts[hits], ends[hits]) for starts, ends, hits in windows))
+    return _SkipToSymbol(engine, skip).matches(candidates)
 
 
 def check_result(total: int) -> None:
-    """Raise ExhaustedError for more than RESULT_LIMIT rows."""
+    """Raises ExhaustedError for more than RESULT_LIMIT rows."""
     if total > RESULT_LIMIT:
         raise ExhaustedError(
             f"the matches have more than {RESULT_LIMIT:,} rows together: AFTER MATCH SKIP PAST LAST ROW, WITHIN or an upper "
@@ -70,14 +71,14 @@ def check_result(total: int) -> None:
         )
 
 
-def _coded(engine: Engine, spans: Iterator[Spans]) -> Found:
+def _with_codes(engine: Engine, spans: Iterator[Spans]) -> Matches:
     several, total = [(np.zeros(0, np.int64), np.zeros(0, np.int64))], 0
     for starts, ends in spans:
         total += int((ends - starts).sum())
         check_result(total)
         several.append((starts, ends))
     starts, ends = (np.concatenate(both) for both in zip(*several, strict=True))
-    return Found(starts, ends - starts, engine.codes(starts, ends))
+    return Matches(starts, ends - starts, engine.codes(starts, ends))
 
 
 def _overlapping(engine: Engine, candidates: Rows) -> Iterator[Spans]:
@@ -88,14 +89,14 @@ def _overlapping(engine: Engine, candidates: Rows) -> Iterator[Spans]:
 
 
 def _windows(
-    engine: Engine, candidates: Rows, choose: Callable[[Rows, Rows], Chosen]
+    engine: Engine, candidates: Rows, choose: Callable[[Rows, Rows], Selection]
 ) -> Iterator[tuple[Rows, Rows, list[int]]]:
-    """Starts, ends, and the places of those whose matches follow one another.
+    """Starts, their ends, and the places of those whose matches follow one another, window by window.
 
-    Starts inside matches are asked about in vain. That is well as long as it is faster than asking one by one, in
-    windows as wide as they may become; so they shrink when matches are long, and grow again.
+    Starts inside matches are searched in vain. So a window grows as long as that is estimated to be faster than searching
+    one by one, and shrinks where matches are long.
     """
-    width, at = STARTS_AT_FIRST, 0
+    width, at = FIRST_STARTS, 0
     while at < len(candidates):
         starts = candidates[at : at + width]
         ends, steps = engine.ends(starts, patient=False)
@@ -113,7 +114,7 @@ def _windows(
 
 
 def _needed(starts: Rows, hits: list[int], after: list[int]) -> NDArray[np.bool_]:
-    # All but those between a match's start and the row to go on with.
+    # All starts but those between a match's start and the row to continue at.
     change = np.zeros(len(starts) + 2, np.int64)
     change[np.array(hits, np.intp) + 1] += 1
     np.subtract.at(change, np.maximum(np.searchsorted(starts, after), np.array(hits, np.intp) + 1), 1)
@@ -121,7 +122,7 @@ def _needed(starts: Rows, hits: list[int], after: list[int]) -> NDArray[np.bool_
     return needed
 
 
-def _disjoint(starts: Rows, ends: Rows) -> Chosen:
+def _disjoint(starts: Rows, ends: Rows) -> Selection:
     places = np.flatnonzero(ends >= 0)
     if not len(places):
         return [], []
@@ -134,24 +135,24 @@ def _disjoint(starts: Rows, ends: Rows) -> Chosen:
     return places.take(hits).tolist(), after.take(hits).tolist()
 
 
-class _BySymbols:
-    """The modes that look at the rows of each match."""
+class _SkipToSymbol:
+    """Applies the modes that depend on the rows of each match."""
 
     def __init__(self, engine: Engine, skip: Skip) -> None:
         self._engine = engine
-        self._onward = onward(skip, engine.closures)
+        self._next_start = next_start(skip, engine.transitions)
         self._row = self._number = self._total = 0
         self._partition = -1
         self._codes: list[Codes] = [np.zeros(0, np.int32)]
 
-    def found(self, candidates: Rows) -> Found:
+    def matches(self, candidates: Rows) -> Matches:
         parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
         for starts, ends, hits in _windows(self._engine, candidates, self._choose):
             parts.append((starts[hits], ends[hits]))
         starts, ends = (np.concatenate(both) for both in zip(*parts, strict=True))
-        return Found(starts, ends - starts, np.concatenate(self._codes))
+        return Matches(starts, ends - starts, np.concatenate(self._codes))
 
-    def _choose(self, starts: Rows, ends: Rows) -> Chosen:
+    def _choose(self, starts: Rows, ends: Rows) -> Selection:
         places = np.flatnonzero(ends >= 0)
         codes = self._engine.codes(starts[places], ends[places]).tolist()
         partitions = (np.searchsorted(self._engine.firsts, starts[places], "right") - 1).tolist()
@@ -162,56 +163,56 @@ class _BySymbols:
             if start >= self._row:
                 match = codes[bounds[n] : bounds[n + 1]]
                 hits.append(place)
-                after.append(self._go_on(partitions[n], start, match))
+                after.append(self._continue(partitions[n], start, match))
                 chosen += match
-        self._keep(chosen)
+        self._add(chosen)
         return hits, after
 
-    def _go_on(self, partition: int, start: int, codes: list[int]) -> int:
+    def _continue(self, partition: int, start: int, codes: list[int]) -> int:
         self._number = self._number + 1 if partition == self._partition else 1
         self._partition = partition
         first = int(self._engine.firsts[partition])
-        self._row = first + self._onward(self._number, start - first, codes)
+        self._row = first + self._next_start(self._number, start - first, codes)
         return self._row
 
-    def _keep(self, codes: list[int]) -> None:
+    def _add(self, codes: list[int]) -> None:
         self._codes.append(np.array(codes, np.int32))
         self._total += len(codes)
         check_result(self._total)
 
 
-# AFTER MATCH SKIP over matches whose rows are told by instruction numbers; the modes are those of `nfa.skip`
+# The modes of `nfa.skip` over matches as instruction numbers
 
-Onward: TypeAlias = Callable[[int, int, Sequence[int]], int]
-"""From a match's number, first row and codes to the row to go on with, all counted in the partition."""
+NextStart: TypeAlias = Callable[[int, int, Sequence[int]], int]
+"""A function from a match's number, first row and codes to the row to continue at, counted in the partition."""
 
 
-def onward(skip: Skip, closures: Closures) -> Onward:
-    """The mode as a function of codes; it raises what the mode itself would raise."""
+def next_start(skip: Skip, transitions: Transitions) -> NextStart:
+    """The mode as a function of codes, which raises the same errors."""
     if isinstance(skip, partial) and skip.func is getattr(to_first(), "func", None):
-        return _to_symbol(skip, closures)
-    return lambda number, start, codes: search_on(skip, match_of(closures, number, start, codes))
+        return _to_symbol(skip, transitions)
+    return lambda number, start, codes: search_on(skip, match_of(transitions, number, start, codes))
 
 
-def match_of(closures: Closures, number: int, start: int, codes: Sequence[int]) -> Match:
+def match_of(transitions: Transitions, number: int, start: int, codes: Sequence[int]) -> Match:
     """The match as the thread machine gives it."""
-    return Match(number, start, tuple(_member(closures, code, start + place) for place, code in enumerate(codes)))
+    return Match(number, start, tuple(_member(transitions, code, start + place) for place, code in enumerate(codes)))
 
 
-def _member(closures: Closures, code: int, row: int) -> Membership:
-    line = closures.code[code]
+def _member(transitions: Transitions, code: int, row: int) -> Membership:
+    line = transitions.code[code]
     assert isinstance(line, MatchSymbol)
     return Membership(line.name, row, line.excluded)
 
 
-def _to_symbol(skip: partial[int], closures: Closures) -> Onward:
+def _to_symbol(skip: partial[int], transitions: Transitions) -> NextStart:
     names, last = skip.keywords["symbols"], skip.keywords["place"] == -1
-    wanted = {n for n, line in enumerate(closures.code) if isinstance(line, MatchSymbol) and line.name in names}
+    takers = {n for n, line in enumerate(transitions.code) if isinstance(line, MatchSymbol) and line.name in names}
 
-    def go_on(number: int, start: int, codes: Sequence[int]) -> int:
+    def continue_at(number: int, start: int, codes: Sequence[int]) -> int:
         places = range(len(codes) - 1, 0, -1) if last else range(len(codes))
-        place = next((place for place in places if codes[place] in wanted), 0)
-        # What is not so simple is told by the mode: nowhere to go, or an empty match.
-        return start + place if place else search_on(skip, match_of(closures, number, start, codes))
+        place = next((place for place in places if codes[place] in takers), 0)
+        # The mode itself handles the rest: no such row, or an empty match.
+        return start + place if place else search_on(skip, match_of(transitions, number, start, codes))
 
-    return go_on
+    return continue_at

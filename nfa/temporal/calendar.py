@@ -1,4 +1,4 @@
-"""When the timers of a calendar fire: fields as in a crontab, and dates that recur. Time is UTC, in milliseconds since 1970."""
+"""Times of calendar timers: fields as in a crontab, and recurring dates. Times are UTC, in milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 DAY = 86_400_000
 _EPOCH = datetime.date(1970, 1, 1)
 _CYCLE = 28 * 366
-"""After so many days the calendar's weekdays come again, but for a century that has no leap day."""
+"""The days after which the calendar's weekdays recur, except across a century without a leap day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crontab:
-    """The moments of which every field is one of these; `seconds` counts, but no milliseconds.
+    """The times whose fields are all among the given ones; they have no milliseconds.
 
     Days of the month count from 1, months from 1, days of the week from 0, Sunday.
 
@@ -31,14 +31,14 @@ class Crontab:
     seconds: frozenset[int] = frozenset({0})
 
     def after(self, now: int, start: int = 0) -> int | None:
-        """The first of the moments later than `now`; None if there is none."""
+        """The first such time later than `now`; None if there is none."""
         today = now // DAY
         for day in range(today, today + _CYCLE * 3):
             if not self._has(day):
                 continue
-            for moment in self._moments():
-                if day * DAY + moment > now:
-                    return day * DAY + moment
+            for time in self._times_of_day():
+                if day * DAY + time > now:
+                    return day * DAY + time
         return None
 
     def _has(self, day: int) -> bool:
@@ -48,7 +48,7 @@ class Crontab:
             return False
         return date.day in self.days and date.month in self.months and date.isoweekday() % 7 in self.weekdays
 
-    def _moments(self) -> Iterator[int]:
+    def _times_of_day(self) -> Iterator[int]:
         for hour in sorted(self.hours):
             for minute in sorted(self.minutes):
                 for second in sorted(self.seconds):
@@ -57,7 +57,7 @@ class Crontab:
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """`times` dates (None: without end), `period` apart, from `first` on; without it from a period after the start.
+    """`times` dates (None: without end) from `first` on, `period` ms apart; without `first` from a period after the start.
 
     >>> Dates(first=10, period=5, times=3).after(12), Dates(period=5).after(12, start=12), Dates(first=10).after(10)
     (15, 17, None)

@@ -1,4 +1,4 @@
-"""An instance of a part of a pattern in time: what all of them have, and how they are made."""
+"""The base class of instances of parts of a pattern, and their creation and dumps."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from nfa.temporal.tree import Temporal
 
 Bound: TypeAlias = dict[int, Any]
-"""The events bound so far, by the numbers of their `Once`; a list of events where a part was repeated."""
+"""The events bound so far, by the number of their `Once`; a list of events for a repeated part."""
 
 Lines: TypeAlias = list[Any]
-"""An instance as nested lists of whole numbers and of events."""
+"""A dump of an instance: nested lists of integers and events."""
 
 
-class Watcher(Protocol):
-    """The machine that instances belong to: it numbers them, and keeps those that wait for events and times."""
+class InstanceOwner(Protocol):
+    """The machine of the instances: numbers them, and has those that wait for events and times."""
 
     places: dict[int, int]
     nodes: list[Temporal]
@@ -29,8 +29,8 @@ class Watcher(Protocol):
     def schedule(self, state: Any) -> None: ...
 
 
-class Above(Protocol):
-    """What is told when an instance turns true (`ended`: for the last time) or false for good."""
+class Parent(Protocol):
+    """Is called when an instance turns true (`ended`: for the last time) or false for good."""
 
     def true(self, bound: Bound, state: State, ended: bool) -> None: ...
     def false(self, state: State) -> None: ...
@@ -39,19 +39,19 @@ class Above(Protocol):
 class State:
     """An instance of a part of the pattern."""
 
-    def __init__(self, watch: Watcher, above: Above, node: Any) -> None:
-        self.watch, self.above, self.node = watch, above, node
+    def __init__(self, matcher: InstanceOwner, parent: Parent, node: Any) -> None:
+        self.matcher, self.parent, self.node = matcher, parent, node
         self.alive = True
 
     @property
     def place(self) -> int:
-        return self.watch.places[id(self.node)]
+        return self.matcher.places[id(self.node)]
 
     def start(self, begin: Bound) -> None:
         raise NotImplementedError
 
     def quit(self) -> None:
-        """Ends it and all below, without telling."""
+        """Ends the instance and its parts; the parent is not called."""
         self.alive = False
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
@@ -67,13 +67,13 @@ class State:
         raise NotImplementedError
 
 
-class Around(State):
-    """Of one part that is started with it, and ends with it."""
+class SinglePartState(State):
+    """An instance with one part, which starts and ends with it."""
 
     part: State
 
     def begin_part(self, begin: Bound) -> None:
-        self.part = made(self.watch, self, self.node.part)
+        self.part = create_instance(self.matcher, self, self.node.part)
         self.part.start(begin)
 
     def quit(self) -> None:
@@ -84,7 +84,11 @@ class Around(State):
         return [self.place, self.part.dump() if self.part.alive else []]
 
     def load(self, lines: Lines) -> None:
-        self.part = loaded(self.watch, self, lines[1]) if lines[1] else made(self.watch, self, self.node.part)
+        self.part = (
+            load_instance(self.matcher, self, lines[1])
+            if lines[1]
+            else create_instance(self.matcher, self, self.node.part)
+        )
         self.part.alive = bool(lines[1])
 
 
@@ -93,32 +97,32 @@ _STATES: dict[type, type[State]] = {}
 
 
 def of(kind: type) -> Callable[[S], S]:
-    """Registers the class of the instances of a kind of part."""
+    """Registers a class as that of the instances of a kind of part."""
 
-    def registered(cls: S) -> S:
+    def register(cls: S) -> S:
         _STATES[kind] = cls
         return cls
 
-    return registered
+    return register
 
 
-def made(watch: Watcher, above: Above, node: Temporal) -> State:
+def create_instance(matcher: InstanceOwner, parent: Parent, node: Temporal) -> State:
     """A new instance of a part, not started yet."""
-    return _STATES[type(node)](watch, above, node)
+    return _STATES[type(node)](matcher, parent, node)
 
 
-def loaded(watch: Watcher, above: Above, lines: Lines) -> State:
-    """An instance as it was dumped."""
-    state = made(watch, above, watch.nodes[lines[0]])
+def load_instance(matcher: InstanceOwner, parent: Parent, lines: Lines) -> State:
+    """The instance that was dumped as these lines."""
+    state = create_instance(matcher, parent, matcher.nodes[lines[0]])
     state.load(lines)
     return state
 
 
-def listed(bound: Bound) -> Lines:
-    """What is bound, as lines."""
+def bound_to_lines(bound: Bound) -> Lines:
+    """Bound events as lines of a dump."""
     return [[number, event] for number, event in bound.items()]
 
 
-def unlisted(lines: Lines) -> Bound:
-    """What was bound, from its lines."""
+def lines_to_bound(lines: Lines) -> Bound:
+    """The bound events of lines of a dump."""
     return dict(lines)

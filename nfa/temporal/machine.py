@@ -1,7 +1,7 @@
-"""The machine of patterns in time: a tree of instances, each of which tells the one above that it turned true or false.
+"""The machine of patterns of events in time: a tree of instances, each of which reports to its parent.
 
-The rules are those of Esper's pattern operators. Timers of an instant run before its events. Within one event the instances
-that forbid it come first, then the oldest: what an event starts does not see that event.
+The rules are those of Esper's pattern operators. Timers of a time run before its events. An event first reaches the
+instances that forbid it, then the others, the oldest first; it does not reach an instance that it starts.
 """
 
 from __future__ import annotations
@@ -12,29 +12,30 @@ from typing import Any
 
 import nfa.temporal.repeats  # noqa: F401  (registers its instances)
 from nfa.errors import BudgetError
-from nfa.temporal.instance import Bound, Lines, State, loaded, made
+from nfa.temporal.instance import Bound, Lines, State, create_instance, load_instance
 from nfa.temporal.operators import OnceState
 from nfa.temporal.timers import TimedState
 from nfa.temporal.tree import Absent, Once, Repeat, Temporal, walk
 
 INSTANCE_LIMIT = 1_000_000
-"""The most instances under way at once."""
+"""The most live instances, or keys, of one pattern."""
 
 
 def _no_value(number: int, bound: Bound) -> Any:
-    raise LookupError(f"the pattern has a value {number}, which nothing computes")
+    raise LookupError(f"the pattern reads the value {number}, but no function computes values")
 
 
-class Watch:
-    """Watches for one pattern; `holds(number, event, bound)` answers whether an event is of a kind, after others.
+class TemporalMatcher:
+    """Finds the matches of one pattern.
 
-    `value(number, bound)` computes what `While` and `Distinct` ask of the events bound.
+    `holds(number, event, bound)` says whether an event is of a kind after the bound events. `value(number, bound)` computes
+    the values that `While` and `Distinct` read.
 
     >>> from nfa.temporal.tree import Every, Then
     >>> pattern = Every(Then((Once(0), Once(1))))
-    >>> watch = Watch(pattern, lambda number, event, bound: event[0] == "ab"[number])
-    >>> watch.start(0)
-    >>> [watch.feed(event, (0, 1), time) for time, event in enumerate(["a1", "a2", "b1", "b2"])][2]
+    >>> matcher = TemporalMatcher(pattern, lambda number, event, bound: event[0] == "ab"[number])
+    >>> matcher.start(0)
+    >>> [matcher.feed(event, (0, 1), time) for time, event in enumerate(["a1", "a2", "b1", "b2"])][2]
     [{0: 'a1', 1: 'b1'}]
     """
 
@@ -57,33 +58,36 @@ class Watch:
         self.root: State | None = None
 
     def start(self, now: int) -> None:
-        """Begins at a moment."""
+        """Starts the pattern at a time (ms)."""
         self.now = now
-        self.root = made(self, self, self.pattern)
+        self.root = create_instance(self, self, self.pattern)
         self.root.start({})
 
     def feed(self, event: Any, numbers: Iterable[int], now: int) -> list[Bound]:
-        """What an event makes true that can be of these kinds; time must have passed to it before."""
+        """The bound events of each time an event, which can be of these kinds, turns the pattern true.
+
+        The timers up to `now` must have been fired before.
+        """
         self.now = now
         waiting = [state for n in numbers for state in self.listening.get(n, {}).values()]
         for state in sorted(waiting, key=self.rank):
             if state.alive and self.holds(state.number, event, state.begin):
                 state.take(event)
-        return self._told()
+        return self._results()
 
     def rank(self, state: OnceState) -> tuple[int, int]:
-        """The order of those that an event is for."""
+        """The order in which instances get an event."""
         return state.number not in self.forbidden, state.at
 
     @property
     def deadline(self) -> int | None:
-        """When the next timer fires."""
+        """The time (ms) of the next timer."""
         while self.timers and not self.timers[0][2].alive:
             heapq.heappop(self.timers)
         return self.timers[0][0] if self.timers else None
 
     def fire(self) -> list[Bound]:
-        """Lets the timers of the next deadline fire."""
+        """Fires the timers of the next deadline."""
         deadline = self.deadline
         assert deadline is not None
         self.now = deadline
@@ -93,14 +97,14 @@ class Watch:
         for state in due:
             if state.alive:
                 state.fire()
-        return self._told()
+        return self._results()
 
-    def _told(self) -> list[Bound]:
+    def _results(self) -> list[Bound]:
         found, self.found = self.found, []
         return found
 
     def next(self) -> int:
-        """The number of an instance that listens or waits: older ones have smaller ones."""
+        """A number for an instance that waits for an event or a time; it is larger than all numbers before."""
         self.count += 1
         return self.count
 
@@ -113,7 +117,7 @@ class Watch:
     def schedule(self, state: TimedState) -> None:
         heapq.heappush(self.timers, (state.due, state.at, state))
 
-    # As the one above the root ------------------------------------------------------------------------------------------
+    # The parent of the root instance -------------------------------------------------------------------------------------
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
         """The pattern is true."""
@@ -125,14 +129,14 @@ class Watch:
         """The pattern can never be true again."""
         self.root = None
 
-    # Notes --------------------------------------------------------------------------------------------------------------
+    # Dumps --------------------------------------------------------------------------------------------------------------
 
     def dump(self) -> Lines:
-        """All that is under way."""
+        """The state of the machine."""
         return [self.now, self.count, self.root.dump() if self.root is not None else []]
 
     def load(self, lines: Lines) -> None:
-        """Goes on from what was dumped."""
+        """Restores the state that `dump` returned."""
         self.now, self.count, root = lines
         self.listening, self.timers, self.found = {}, [], []
-        self.root = loaded(self, self, root) if root else None
+        self.root = load_instance(self, self, root) if root else None

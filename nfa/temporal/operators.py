@@ -1,10 +1,20 @@
-"""Instances of events and of what joins them: every, ->, and, or, not."""
+"""Instances of single events and of the operators every, ->, and, or, not."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from nfa.temporal.instance import Around, Bound, Lines, State, listed, loaded, made, of, unlisted
+from nfa.temporal.instance import (
+    Bound,
+    Lines,
+    SinglePartState,
+    State,
+    bound_to_lines,
+    create_instance,
+    lines_to_bound,
+    load_instance,
+    of,
+)
 from nfa.temporal.tree import Absent, Both, Either, Every, Once, Then
 
 
@@ -19,49 +29,49 @@ class OnceState(State):
         return number
 
     def start(self, begin: Bound) -> None:
-        self.begin, self.at = begin, self.watch.next()
-        self.watch.listen(self)
+        self.begin, self.at = begin, self.matcher.next()
+        self.matcher.listen(self)
 
     def take(self, event: Any) -> None:
         self.quit()
-        self.above.true({**self.begin, self.number: event}, self, True)
+        self.parent.true({**self.begin, self.number: event}, self, True)
 
     def quit(self) -> None:
         self.alive = False
-        self.watch.listening.get(self.number, {}).pop(self.at, None)
+        self.matcher.listening.get(self.number, {}).pop(self.at, None)
 
     def dump(self) -> Lines:
-        return [self.place, self.at, listed(self.begin)]
+        return [self.place, self.at, bound_to_lines(self.begin)]
 
     def load(self, lines: Lines) -> None:
         _, self.at, begin = lines
-        self.begin = unlisted(begin)
-        self.watch.listen(self)
+        self.begin = lines_to_bound(begin)
+        self.matcher.listen(self)
 
 
-def spawned(above: State, begin: Bound) -> State | None:
-    """A new instance of the part of an EVERY; what is true or false at once is ended, and not told."""
-    waiting = _Waiting()
-    state = made(above.watch, waiting, above.node.part)
+def spawn_instance(parent: State, begin: Bound) -> State | None:
+    """A new instance of the part of an EVERY; None if it turned true or false at once: it is ended, and not reported."""
+    listener = _StartListener()
+    state = create_instance(parent.matcher, listener, parent.node.part)
     state.start(begin)
-    if waiting.told:
+    if listener.has_turned:
         state.quit()
         return None
-    state.above = above
+    state.parent = parent
     return state
 
 
-class _Waiting:
-    """Above an instance while it is started."""
+class _StartListener:
+    """The parent of an instance while it is started."""
 
     def __init__(self) -> None:
-        self.told = False
+        self.has_turned = False
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
-        self.told = True
+        self.has_turned = True
 
     def false(self, state: State) -> None:
-        self.told = True
+        self.has_turned = True
 
 
 @of(Every)
@@ -71,14 +81,14 @@ class EveryState(State):
         self._spawn()
 
     def _spawn(self) -> None:
-        if (state := spawned(self, self.begin)) is not None:
+        if (state := spawn_instance(self, self.begin)) is not None:
             self.running.append(state)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
         if ended and state in self.running:
             self.running.remove(state)
         self._spawn()
-        self.above.true(bound, self, False)
+        self.parent.true(bound, self, False)
 
     def false(self, state: State) -> None:
         state.quit()
@@ -91,11 +101,11 @@ class EveryState(State):
             state.quit()
 
     def dump(self) -> Lines:
-        return [self.place, listed(self.begin), [state.dump() for state in self.running]]
+        return [self.place, bound_to_lines(self.begin), [state.dump() for state in self.running]]
 
     def load(self, lines: Lines) -> None:
-        self.begin = unlisted(lines[1])
-        self.running = [loaded(self.watch, self, state) for state in lines[2]]
+        self.begin = lines_to_bound(lines[1])
+        self.running = [load_instance(self.matcher, self, state) for state in lines[2]]
 
 
 @of(Then)
@@ -105,7 +115,7 @@ class ThenState(State):
         self._go_on(0, begin)
 
     def _go_on(self, step: int, bound: Bound) -> None:
-        state = made(self.watch, self, self.node.parts[step])
+        state = create_instance(self.matcher, self, self.node.parts[step])
         self.running[state] = step
         state.start(bound)
 
@@ -115,7 +125,7 @@ class ThenState(State):
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
         step = self.running.get(state)
-        if step is None:  # the second of several last results of one moment
+        if step is None:  # the second of several last results of one time
             return
         if ended:
             del self.running[state]
@@ -123,14 +133,14 @@ class ThenState(State):
             if self._has_room(step):
                 self._go_on(step + 1, bound)
         else:
-            self.above.true(bound, self, not self.running)
+            self.parent.true(bound, self, not self.running)
 
     def false(self, state: State) -> None:
         state.quit()
         self.running.pop(state, None)
         if not self.running:
             self.alive = False
-            self.above.false(self)
+            self.parent.false(self)
 
     def quit(self) -> None:
         self.alive = False
@@ -141,27 +151,27 @@ class ThenState(State):
         return [self.place, [[step, state.dump()] for state, step in self.running.items()]]
 
     def load(self, lines: Lines) -> None:
-        self.running = {loaded(self.watch, self, state): step for step, state in lines[1]}
+        self.running = {load_instance(self.matcher, self, state): step for step, state in lines[1]}
 
 
-class SeveralState(State):
-    """Of parts that are started together."""
+class MultiPartState(State):
+    """An instance with several parts, which are started together."""
 
     running: list[State | None]
-    begun: int | None = None
-    """How many are started, while they are: one may end all before the next is."""
+    started: int | None = None
+    """The number of parts started so far; one may end all others before the next is started."""
 
     def start(self, begin: Bound) -> None:
-        started = [made(self.watch, self, part) for part in self.node.parts]
-        self.running = list(started)
-        for self.begun, state in enumerate(started, 1):
+        parts = [create_instance(self.matcher, self, part) for part in self.node.parts]
+        self.running = list(parts)
+        for self.started, state in enumerate(parts, 1):
             state.start(begin)
             if not self.alive:
                 break
 
     def quit(self) -> None:
         self.alive = False
-        for state in self.running[: self.begun]:
+        for state in self.running[: self.started]:
             if state is not None:
                 state.quit()
 
@@ -169,17 +179,17 @@ class SeveralState(State):
         return [self.place, [state.dump() if state is not None else [] for state in self.running]]
 
     def load(self, lines: Lines) -> None:
-        self.running = [loaded(self.watch, self, state) if state else None for state in lines[1]]
+        self.running = [load_instance(self.matcher, self, state) if state else None for state in lines[1]]
 
 
 @of(Both)
-class BothState(SeveralState):
+class BothState(MultiPartState):
     def start(self, begin: Bound) -> None:
         self.latched: list[list[Bound]] = [[] for _ in self.node.parts]
         super().start(begin)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
-        if state not in self.running:  # the second of several last results of one moment, as in Esper
+        if state not in self.running:  # the second of several last results of one time, as in Esper
             return
         side = self.running.index(state)
         if ended:
@@ -190,49 +200,49 @@ class BothState(SeveralState):
             if other != side:
                 found = [{**one, **two} for one in found for two in latched]
         over = bool(found) and all(part is None or isinstance(part, AbsentState) for part in self.running)
-        if over:  # what is absent was to come before the rest, not after it
+        if over:  # an absent part matters before the others are true, not after
             self.quit()
         for one in found:
-            self.above.true(one, self, over)
+            self.parent.true(one, self, over)
 
     def false(self, state: State) -> None:
         self.quit()
-        self.above.false(self)
+        self.parent.false(self)
 
     def dump(self) -> Lines:
-        return [*super().dump(), [[listed(bound) for bound in latched] for latched in self.latched]]
+        return [*super().dump(), [[bound_to_lines(bound) for bound in latched] for latched in self.latched]]
 
     def load(self, lines: Lines) -> None:
         super().load(lines)
-        self.latched = [[unlisted(bound) for bound in latched] for latched in lines[2]]
+        self.latched = [[lines_to_bound(bound) for bound in latched] for latched in lines[2]]
 
 
 @of(Either)
-class EitherState(SeveralState):
+class EitherState(MultiPartState):
     def true(self, bound: Bound, state: State, ended: bool) -> None:
         if ended and state in self.running:
             self.running[self.running.index(state)] = None
             self.quit()
-        self.above.true(bound, self, ended)
+        self.parent.true(bound, self, ended)
 
     def false(self, state: State) -> None:
         self.running[self.running.index(state)] = None
         if not any(self.running):
             self.alive = False
-            self.above.false(self)
+            self.parent.false(self)
 
 
 @of(Absent)
-class AbsentState(Around):
+class AbsentState(SinglePartState):
     def start(self, begin: Bound) -> None:
         self.begin_part(begin)
         if self.alive:
-            self.above.true(begin, self, False)
+            self.parent.true(begin, self, False)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
-        if self.alive and ended:  # Esper: what may be true again, as EVERY, forbids nothing
+        if self.alive and ended:  # Esper: a part that may turn true again, as EVERY, forbids nothing
             self.quit()
-            self.above.false(self)
+            self.parent.false(self)
 
     def false(self, state: State) -> None:
-        """What can never come is absent for good: nothing changes."""
+        """Nothing changes: a part that can never turn true is absent for good."""

@@ -1,26 +1,36 @@
-"""Instances that hold more than one of a part: repeat and until, every-distinct, and the guard `while`."""
+"""Instances of repeat and until, every-distinct, and the guard `while`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from nfa.temporal.instance import Around, Bound, Lines, State, listed, loaded, made, of, unlisted
-from nfa.temporal.operators import spawned
+from nfa.temporal.instance import (
+    Bound,
+    Lines,
+    SinglePartState,
+    State,
+    bound_to_lines,
+    create_instance,
+    lines_to_bound,
+    load_instance,
+    of,
+)
+from nfa.temporal.operators import spawn_instance
 from nfa.temporal.tree import Distinct, Repeat, While, numbers
 
 Key = tuple[Any, ...]
 Seen = dict[Key, tuple[int, Bound]]
-"""The keys that were told, with the moment until which they hold and what they are computed from, the oldest first."""
+"""The keys reported so far, the oldest first, with the time until which they count and the events they are computed from."""
 
 
 @of(Repeat)
 class RepeatState(State):
-    """Lists the events of each time the part is true; what ends it comes before what it repeats."""
+    """Collects the events of each time the part is true; an event reaches `until` before the part."""
 
     def start(self, begin: Bound) -> None:
         self._set(begin)
         if self.node.until is not None:
-            until = self.until = made(self.watch, self, self.node.until)
+            until = self.until = create_instance(self.matcher, self, self.node.until)
             until.start(begin)
         if self.alive:
             self._repeat()
@@ -36,7 +46,7 @@ class RepeatState(State):
         self.part = self.until = None
 
     def _repeat(self) -> None:
-        part = self.part = made(self.watch, self, self.node.part)
+        part = self.part = create_instance(self.matcher, self, self.node.part)
         part.start(self.begin)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
@@ -52,7 +62,7 @@ class RepeatState(State):
             self.found.setdefault(number, []).extend(events)
         if self.node.is_exact and self.times == self.node.least:
             self.quit()
-            self.above.true({**bound, **self.found}, self, True)
+            self.parent.true({**bound, **self.found}, self, True)
         elif self.node.most is not None and self.times >= self.node.most:
             self._rest()
         elif ended:
@@ -66,13 +76,13 @@ class RepeatState(State):
     def _stop(self, bound: Bound) -> None:
         self.quit()
         if self.times < (self.node.least or 0):
-            self.above.false(self)
+            self.parent.false(self)
         else:
-            self.above.true({**bound, **self.found}, self, True)
+            self.parent.true({**bound, **self.found}, self, True)
 
     def false(self, state: State) -> None:
         self.quit()
-        self.above.false(self)
+        self.parent.false(self)
 
     def quit(self) -> None:
         self.alive = False
@@ -83,18 +93,18 @@ class RepeatState(State):
 
     def dump(self) -> Lines:
         states = [[] if state is None else state.dump() for state in (self.part, self.until)]
-        return [self.place, self.times, listed(self.begin), listed(self.found), states]
+        return [self.place, self.times, bound_to_lines(self.begin), bound_to_lines(self.found), states]
 
     def load(self, lines: Lines) -> None:
         _, times, begin, found, states = lines
-        self._set(unlisted(begin))
-        self.times, self.found = times, unlisted(found)
-        self.part, self.until = (loaded(self.watch, self, state) if state else None for state in states)
+        self._set(lines_to_bound(begin))
+        self.times, self.found = times, lines_to_bound(found)
+        self.part, self.until = (load_instance(self.matcher, self, state) if state else None for state in states)
 
 
 @of(Distinct)
 class DistinctState(State):
-    """Each instance of the part knows the keys told before it was started, and those it has told."""
+    """Each instance of the part knows the keys reported before it was started, and its own."""
 
     def start(self, begin: Bound) -> None:
         self.begin = begin
@@ -102,36 +112,36 @@ class DistinctState(State):
         self._spawn({})
 
     def _spawn(self, seen: Seen) -> None:
-        if (state := spawned(self, self.begin)) is not None:
+        if (state := spawn_instance(self, self.begin)) is not None:
             self.running[state] = seen
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
-        seen = self.running.get(state, {})  # of several results of one moment, only the first knows it
-        is_new = self._note(seen, bound)
+        seen = self.running.get(state, {})  # of several results of one time only the first is in there
+        is_new = self._add(seen, bound)
         if ended:
             self.running.pop(state, None)
         self._spawn(dict(seen))
         if is_new:
-            self.above.true(bound, self, False)
+            self.parent.true(bound, self, False)
 
-    def _note(self, seen: Seen, bound: Bound) -> bool:
-        """Whether the key of what is bound is new; it is not from then on."""
+    def _add(self, seen: Seen, bound: Bound) -> bool:
+        """Adds the key of the bound events; returns whether it is new."""
         if self.node.time is not None:
-            for key in [key for key, (until, _) in seen.items() if until <= self.watch.now]:
+            for key in [key for key, (until, _) in seen.items() if until <= self.matcher.now]:
                 del seen[key]
         key = self._key(bound)
         if key in seen:
             return False
-        seen[key] = (self.watch.now + (self.node.time or 0), bound)
+        seen[key] = (self.matcher.now + (self.node.time or 0), bound)
         return True
 
     def _key(self, bound: Bound) -> Key:
-        return tuple(self.watch.value(number, bound) for number in self.node.values)
+        return tuple(self.matcher.value(number, bound) for number in self.node.values)
 
     def false(self, state: State) -> None:
         state.quit()
         del self.running[state]
-        self._spawn({})  # Esper: what begins anew after it was false knows no keys
+        self._spawn({})  # Esper: an instance that follows a false one knows no keys
 
     def quit(self) -> None:
         self.alive = False
@@ -140,33 +150,33 @@ class DistinctState(State):
 
     def dump(self) -> Lines:
         running = [
-            [state.dump(), [[until, listed(bound)] for until, bound in seen.values()]]
+            [state.dump(), [[until, bound_to_lines(bound)] for until, bound in seen.values()]]
             for state, seen in self.running.items()
         ]
-        return [self.place, listed(self.begin), running]
+        return [self.place, bound_to_lines(self.begin), running]
 
     def load(self, lines: Lines) -> None:
         _, begin, running = lines
-        self.begin, self.running = unlisted(begin), {}
+        self.begin, self.running = lines_to_bound(begin), {}
         for state, seen in running:
-            found = [(until, unlisted(bound)) for until, bound in seen]
-            self.running[loaded(self.watch, self, state)] = {self._key(one[1]): one for one in found}
+            found = [(until, lines_to_bound(bound)) for until, bound in seen]
+            self.running[load_instance(self.matcher, self, state)] = {self._key(one[1]): one for one in found}
 
 
 @of(While)
-class WhileState(Around):
+class WhileState(SinglePartState):
     def start(self, begin: Bound) -> None:
         self.begin_part(begin)
 
     def true(self, bound: Bound, state: State, ended: bool) -> None:
-        holds = self.watch.value(self.node.value, bound)
+        holds = self.matcher.value(self.node.value, bound)
         if holds:
             self.alive = not ended
-            self.above.true(bound, self, ended)
+            self.parent.true(bound, self, ended)
         elif holds is not None:
             self.quit()
-            self.above.false(self)
+            self.parent.false(self)
 
     def false(self, state: State) -> None:
         self.alive = False
-        self.above.false(self)
+        self.parent.false(self)

@@ -1,6 +1,6 @@
-"""Patterns of events in time, as EPL has them: each event, whatever else happens between, until it is too late.
+"""The tree of EPL's patterns of events in time.
 
-A part is started at a moment, may turn true several times, and ends: it is exhausted, or false for good.
+A part is started at some time, may turn true several times, and then ends: it is exhausted, or false for good.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """The part, started anew whenever it turns true, or false for good."""
+    """The part, started anew whenever it turns true or false for good."""
 
     part: Temporal
 
@@ -30,8 +30,8 @@ class Every:
 class Then:
     """The parts one after the other, each started by the one before.
 
-    `limits` says of each part but the first how many instances of it may be under way at once (None, or no limits at all:
-    however many); what would start one more is dropped.
+    `limits` has for each part but the first the most live instances (None: no limit); a result that would start one more is
+    dropped.
     """
 
     parts: tuple[Temporal, ...]
@@ -54,14 +54,14 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """True from the start until the part is, for the last time."""
+    """True from the start on, until the part is true for the last time."""
 
     part: Temporal
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The part, for so many milliseconds after its start, `most` times (None: however often)."""
+    """The part, for `time` ms after its start and at most `most` times (None: no limit)."""
 
     part: Temporal
     time: int
@@ -69,15 +69,15 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class After:
-    """So many milliseconds after the start."""
+class TimerInterval:
+    """True `time` ms after the start."""
 
     time: int
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """The next of these dates after the start; `repeatedly`, each of them, then false for good."""
+    """True at the next of these dates after the start; if `repeatedly` at each of them, then false for good."""
 
     when: Crontab | Dates
     repeatedly: bool = False
@@ -85,7 +85,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """The part, for as long as the value of this number is true when the part is; false for good then."""
+    """The part, while the value of this number is true whenever the part is; then false for good."""
 
     part: Temporal
     value: int
@@ -93,7 +93,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """`Every`, told once for the same values of these numbers, or once in so many milliseconds."""
+    """`Every`, true once for equal values of these numbers, or once in `time` ms."""
 
     part: Temporal
     values: tuple[int, ...]
@@ -102,10 +102,10 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The part again and again: `least` times if there is no `until`, else until that is true.
+    """The part repeated: `least` times without `until`, else until that is true.
 
-    It is false when `until` comes before the part was true `least` times; after `most` times the part rests. `least` and
-    `most` alike end it by themselves.
+    It is false if `until` is true before the part was true `least` times; after `most` times the part is not started again.
+    If `least` equals `most` it ends after that many times.
     """
 
     part: Temporal
@@ -115,11 +115,13 @@ class Repeat:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it ends when the part was true so many times."""
+        """Whether it ends when the part was true `least` times."""
         return self.least is not None and self.least == self.most
 
 
-Temporal: TypeAlias = Once | Every | Then | Both | Either | Absent | Within | After | At | While | Distinct | Repeat
+Temporal: TypeAlias = (
+    Once | Every | Then | Both | Either | Absent | Within | TimerInterval | At | While | Distinct | Repeat
+)
 
 
 def parts(tree: Temporal) -> tuple[Temporal, ...]:
@@ -146,12 +148,12 @@ def walk(tree: Temporal) -> Iterator[Temporal]:
 
 
 def is_timed(tree: Temporal) -> bool:
-    """Whether time alone can make it true or false."""
-    return any(isinstance(node, (Within, After, At)) for node in walk(tree))
+    """Whether time alone can turn it true or false."""
+    return any(isinstance(node, (Within, TimerInterval, At)) for node in walk(tree))
 
 
 def numbers(tree: Temporal) -> dict[int, bool]:
-    """The numbers of the events in a pattern, in the order of the text, and whether each can be several events.
+    """The numbers of the events in a pattern, in the order of the text, and whether each is a list of events.
 
     >>> numbers(Then((Repeat(Once(0), 2, 2), Once(1))))
     {0: True, 1: False}
@@ -166,7 +168,8 @@ def numbers(tree: Temporal) -> dict[int, bool]:
 
 
 def is_instant(tree: Temporal) -> bool:
-    """Whether it can be true from its very start."""
+    """Whether it can be true when it starts."""
+
     match tree:
         case Absent():
             return True

@@ -1,1 +1,1 @@
-"""Matching row by row: the plain machine, which defines what a match is, and its eager variant."""
+"""Matching row by row: the plain machine, which defines the matches of a pattern, and its eager variant."""

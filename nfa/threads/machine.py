@@ -1,4 +1,4 @@
-"""Threads of a program: where each waits for a row, most preferred first (Pike's machine)."""
+"""Threads of a program in order of preference, each waiting at an instruction for a row (Pike's machine)."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from nfa.program import (
 from nfa.threads.path import Path, Row
 
 THREAD_LIMIT = 100_000
-"""The most threads of one start; only conditions that look at the path can ask for so many."""
+"""The most threads of one start; only conditions that depend on the path can exceed it."""
 
 KNOWN_MOVES_LIMIT = 10_000
-"""How many moves are remembered before all are forgotten."""
+"""The most moves in the cache, which is then cleared."""
 
 Holds: TypeAlias = Callable[[str, Row, Path[Row]], bool]
-"""`holds(symbol, row, path)`: can the row be this symbol, after what `path` has bound?"""
+"""`holds(symbol, row, path)`: whether the row can be this symbol after the rows of `path`."""
 
 Thread: TypeAlias = tuple[int, Path[Row]]
-"""The number of the instruction a thread waits at, and the way it came."""
+"""The number of the instruction at which a thread waits, and the rows that it has taken."""
 
 Threads: TypeAlias = tuple[Thread[Row], ...]
 
-Moved: TypeAlias = tuple[Threads[Row], tuple[int, ...]]
-"""Threads one row later, and for each the place of the thread it comes from."""
+Successors: TypeAlias = tuple[Threads[Row], tuple[int, ...]]
+"""The threads one row later, and for each the place of its parent among the threads before."""
 
 _Visited: TypeAlias = set[tuple[int, frozenset[int]]]
 
 _NOTHING_OPEN: frozenset[int] = frozenset()
 
 
-class Arrived(Generic[Row]):
-    """A row with its index in the partition, its time, and the answers that hold whatever was taken before it."""
+class InputRow(Generic[Row]):
+    """A row with its index in the partition, its time, and the results of conditions that do not depend on the path."""
 
     __slots__ = ("answers", "index", "row", "ts")
 
@@ -56,9 +56,9 @@ class Arrived(Generic[Row]):
 
 
 class Machine(Generic[Row]):
-    """How threads move. Threads that wait at one instruction with one path are one thread: the most preferred.
+    """Moves threads. Of several threads at one instruction with one path only the most preferred remains.
 
-    When conditions do not look at the path, every thread has the empty path; so at most one thread waits at each
+    If conditions do not depend on the path, every thread has the empty path. So at most one thread waits at each
     instruction, and equal moves are computed once.
     """
 
@@ -70,22 +70,22 @@ class Machine(Generic[Row]):
         self.root: Path[Row] = Path()
         self._names = [line.name if isinstance(line, MatchSymbol) else None for line in self.code]
         self._begun = [self._begin(at_start) for at_start in (False, True)]
-        self._known_moves: dict[tuple[Threads[Row], tuple[bool, ...]], Moved[Row]] = {}
+        self._known_moves: dict[tuple[Threads[Row], tuple[bool, ...]], Successors[Row]] = {}
 
     def begin(self, index: int) -> Threads[Row]:
-        """The threads before the row with this index, if a match is to begin there."""
+        """The threads of a match that starts at the row with this index, before that row."""
         return self._begun[index == 0]
 
     def has_match(self, threads: Threads[Row]) -> bool:
-        """Whether one of the threads is a match; it is the last, for what it is preferred to has been dropped."""
+        """Whether one of the threads is a match; it is the last one, as less preferred ones have been dropped."""
         return bool(threads) and threads[-1][0] == self.done
 
     def is_settled(self, threads: Threads[Row]) -> bool:
-        """Whether no later row can matter."""
+        """Whether no later row can change the outcome."""
         return not threads or threads[0][0] == self.done
 
     def without_rows(self, threads: Threads[Row]) -> Threads[Row]:
-        """The threads left when no row can be taken any more, while the partition may still end here."""
+        """The threads that remain if no further row can be taken but the partition may still end here."""
         return tuple(thread for thread in threads if self._names[thread[0]] is None)
 
     def at_end(self, threads: Threads[Row]) -> int | None:
@@ -100,109 +100,111 @@ class Machine(Generic[Row]):
         return self.done in self._reach(number, set(), at_end=True)
 
     def waiting(self, number: int) -> tuple[int, ...]:
-        """The instructions where threads wait or are done that go on from this one, up to the first match."""
+        """The instructions, up to the first Done, at which threads that continue from this one wait or are done."""
         return tuple(_until(self.done, self._reach(number, set())))
 
-    def onward(self, number: int) -> tuple[int, ...]:
-        """The same without an end at the first match: also what is less preferred than ending there."""
+    def all_waiting(self, number: int) -> tuple[int, ...]:
+        """The same including the instructions that are less preferred than the first Done."""
         return tuple(self._reach(number, set()))
 
     def _begin(self, at_start: bool) -> Threads[Row]:
         reached = self._reach(0, set(), at_start=at_start)
         return tuple((number, self.root) for number in _until(self.done, reached))
 
-    def _move_without_paths(self, threads: Threads[Row], arrived: Arrived[Row]) -> Moved[Row]:
-        answers = tuple([self._answer(number, arrived) for number, _ in threads])
-        moved = self._known_moves.get((threads, answers))
-        if moved is None:
+    def _move_without_paths(self, threads: Threads[Row], input_row: InputRow[Row]) -> Successors[Row]:
+        answers = tuple([self._answer(number, input_row) for number, _ in threads])
+        successors = self._known_moves.get((threads, answers))
+        if successors is None:
             if len(self._known_moves) >= KNOWN_MOVES_LIMIT:
                 self._known_moves.clear()
-            ways = [self.root if answer else None for answer in answers]
-            moved = self._known_moves[threads, answers] = self._moved(threads, ways)
-        return moved
+            paths = [self.root if answer else None for answer in answers]
+            successors = self._known_moves[threads, answers] = self._successors(threads, paths)
+        return successors
 
-    def _answer(self, number: int, arrived: Arrived[Row]) -> bool:
+    def _answer(self, number: int, input_row: InputRow[Row]) -> bool:
         name = self._names[number]
         if name is None:
             return False
-        answer = arrived.answers.get(name)
+        answer = input_row.answers.get(name)
         if answer is None:
-            answer = arrived.answers[name] = bool(self.holds(name, arrived.row, self.root))
+            answer = input_row.answers[name] = bool(self.holds(name, input_row.row, self.root))
         return answer
 
-    def _move_with_paths(self, threads: Threads[Row], arrived: Arrived[Row]) -> Moved[Row]:
-        longer: dict[tuple[str, Path[Row]], Path[Row] | None] = {}
-        ways = [self._longer(number, path, arrived, longer) for number, path in threads]
-        return self._moved(threads, ways)
+    def _move_with_paths(self, threads: Threads[Row], input_row: InputRow[Row]) -> Successors[Row]:
+        known_paths: dict[tuple[str, Path[Row]], Path[Row] | None] = {}
+        paths = [self._extended(number, path, input_row, known_paths) for number, path in threads]
+        return self._successors(threads, paths)
 
-    def _longer(
+    def _extended(
         self,
         number: int,
         path: Path[Row],
-        arrived: Arrived[Row],
-        longer: dict[tuple[str, Path[Row]], Path[Row] | None],
+        input_row: InputRow[Row],
+        known_paths: dict[tuple[str, Path[Row]], Path[Row] | None],
     ) -> Path[Row] | None:
-        # One object for each distinct path: that is what lets equal threads be found by identity.
+        # One object for each distinct path, so that equal threads are found by identity.
         name = self._names[number]
         if name is None:
             return None
-        if (name, path) not in longer:
-            holds = self.holds(name, arrived.row, path)
-            longer[name, path] = path.take(name, arrived.index, arrived.row) if holds else None
-        return longer[name, path]
+        if (name, path) not in known_paths:
+            holds = self.holds(name, input_row.row, path)
+            known_paths[name, path] = path.take(name, input_row.index, input_row.row) if holds else None
+        return known_paths[name, path]
 
-    def _moved(self, threads: Threads[Row], ways: list[Path[Row] | None]) -> Moved[Row]:
-        moved: list[Thread[Row]] = []
+    def _successors(self, threads: Threads[Row], paths: list[Path[Row] | None]) -> Successors[Row]:
+        successors: list[Thread[Row]] = []
         parents: list[int] = []
         visited: defaultdict[Path[Row], _Visited] = defaultdict(set)
-        for place, ((number, _), path) in enumerate(zip(threads, ways, strict=True)):
+        for place, ((number, _), path) in enumerate(zip(threads, paths, strict=True)):
             if path is not None:
                 reached = list(_until(self.done, self._reach(number + 1, visited[path])))
-                moved += [(there, path) for there in reached]
+                successors += [(there, path) for there in reached]
                 parents += [place] * len(reached)
                 if reached and reached[-1] == self.done:
                     break
-        if len(moved) > THREAD_LIMIT:
-            raise BudgetError(f"one start of the pattern has {len(moved)} ways open; the limit is {THREAD_LIMIT}")
-        return tuple(moved), tuple(parents)
+        if len(successors) > THREAD_LIMIT:
+            raise BudgetError(f"one start of the pattern has {len(successors)} paths open; the limit is {THREAD_LIMIT}")
+        return tuple(successors), tuple(parents)
 
     def _reach(self, number: int, visited: _Visited, at_start: bool = False, at_end: bool = False) -> Iterator[int]:
         """The instructions that wait (for a row or for the end) or are done, reached without taking a row.
 
-        Beside the instruction, what matters is which iterations began since the last row: these are empty so far.
+        A state is an instruction and the iterations that began since the last row, which are still empty.
         """
         pending = [(number, _NOTHING_OPEN)]
         while pending:
-            number, opened = pending.pop()
+            number, open_iterations = pending.pop()
             line = self.code[number]
             waits = isinstance(line, MatchSymbol | Done) or (isinstance(line, AnchorEnd) and not at_end)
-            state = (number, _NOTHING_OPEN if waits else opened)
+            state = (number, _NOTHING_OPEN if waits else open_iterations)
             if state not in visited:
                 visited.add(state)
                 if waits:
                     yield number
                 else:
-                    pending += _onward(line, number, opened, at_start)
+                    pending += _next_instructions(line, number, open_iterations, at_start)
 
 
-def _onward(line: Instruction, number: int, opened: frozenset[int], at_start: bool) -> list[tuple[int, frozenset[int]]]:
-    """Where to go on without taking a row, the most preferred place last."""
+def _next_instructions(
+    line: Instruction, number: int, open_iterations: frozenset[int], at_start: bool
+) -> list[tuple[int, frozenset[int]]]:
+    """The instructions that follow without taking a row, the most preferred one last."""
     match line:
         case Jump(target):
-            return [(target, opened)]
+            return [(target, open_iterations)]
         case Split(first, second):
-            return [(second, opened), (first, opened)]
+            return [(second, open_iterations), (first, open_iterations)]
         case IterationStart():
-            return [(number + 1, opened | {number})]
+            return [(number + 1, open_iterations | {number})]
         case IterationEnd(start, leave):
-            return [(leave, opened - {start}) if start in opened else (number + 1, opened)]
+            return [(leave, open_iterations - {start}) if start in open_iterations else (number + 1, open_iterations)]
         case AnchorStart() if not at_start:
             return []
-    return [(number + 1, opened)]
+    return [(number + 1, open_iterations)]
 
 
 def _until(last: int, numbers: Iterator[int]) -> Iterator[int]:
-    # What comes after a match in preference order can never be preferred to it.
+    # Instructions after a match in the order of preference can never be preferred to it.
     for number in numbers:
         yield number
         if number == last:

@@ -1,4 +1,4 @@
-"""The rows a thread has taken, as a linked list that grows at its end and is shared by all that came the same way."""
+"""The rows that a thread has taken, as a linked list that grows at its end; threads share the common beginning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class Path(Generic[Row]):
-    """What a condition may look back at: the rows bound so far, without the row it is asked about.
+    """The rows that a match has bound so far, for conditions; without the row being tested.
 
     Two paths of one matcher are the same object if and only if they bind the same rows to the same symbols.
 
@@ -33,27 +33,27 @@ class Path(Generic[Row]):
         self._folds: dict[str, Any] = {}
 
     def take(self, symbol: str, index: int, row: Row) -> Path[Row]:
-        """This path and one row more."""
+        """The path with one more row."""
         longer: Path[Row] = Path()
         longer.before, longer.symbol, longer.index, longer.length = self, symbol, index, self.length + 1
         longer._last = row
         return longer
 
     def steps(self) -> Iterator[tuple[str, int, Row]]:
-        """Symbol, index and row, the newest first."""
+        """The symbol, index and row of each row, the newest first."""
         path = self
         while path.before is not None:
             yield path.symbol, path.index, path._last
             path = path.before
 
     def rows(self, *symbols: str) -> list[Row]:
-        """The rows bound to one of the symbols (to any, when none is given), the oldest first."""
+        """The rows bound to one of the symbols (without arguments: all rows), the oldest first."""
         found = [row for symbol, _, row in self.steps() if not symbols or symbol in symbols]
         found.reverse()
         return found
 
     def last(self, *symbols: str, back: int = 0) -> Row | None:
-        """LAST(v, back): the newest row of `rows`, or one so many before it; None when there is none."""
+        """LAST(v, back): the row of `rows` that is `back` rows before the newest one, or None."""
         for symbol, _, row in self.steps():
             if not symbols or symbol in symbols:
                 if back == 0:
@@ -62,15 +62,15 @@ class Path(Generic[Row]):
         return None
 
     def first(self, *symbols: str, ahead: int = 0) -> Row | None:
-        """FIRST(v, ahead): the oldest row of `rows`, or one so many after it; None when there is none."""
+        """FIRST(v, ahead): the row of `rows` that is `ahead` rows after the oldest one, or None."""
         rows = self.rows(*symbols)
         return rows[ahead] if ahead < len(rows) else None
 
     def fold(self, name: str, start: Value, step: Callable[[Value, str, Row], Value]) -> Value:
-        """The value that `step(value, symbol, row)` builds up from `start` over the rows, oldest first: an aggregate.
+        """An aggregate over the rows, oldest first: starts with `start`, and applies `step(value, symbol, row)` per row.
 
-        It is kept under `name` with the path, so paths that grow from this one go on from it: a running aggregate
-        costs one step a row. Equal names must mean equal `start` and `step`.
+        The value is stored with the path under `name`, and longer paths continue from it: a running aggregate costs one
+        step per row. Equal names must mean equal `start` and `step`.
 
         >>> Path().take("A", 0, 5).take("B", 1, 7).fold("sum", 0, lambda value, symbol, row: value + row)
         12

@@ -1,4 +1,4 @@
-"""What each instruction leads to without taking a row: the ground on which the vectorised engines build their tables."""
+"""The instructions that each instruction leads to without taking a row (its closure), from which automata are built."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from nfa.program import MatchSymbol, Program
 from nfa.threads.machine import Machine
 
 SYMBOL_LIMIT = 64
-"""The most symbols: a letter has one bit for each."""
+"""The most symbols of a pattern: a symbol set has one bit for each."""
 
 
-class Closures:
-    """The places where a program waits, in preference order and up to Done, as tuples of instruction numbers.
+class Transitions:
+    """The instructions at which a program waits, in preference order and up to Done, as tuples of their numbers.
 
     >>> from nfa import compile_program, parse_pattern
-    >>> closures = Closures(compile_program(parse_pattern("A B*")))
-    >>> closures.begin(at_start=True), closures.after(0), closures.symbols
+    >>> transitions = Transitions(compile_program(parse_pattern("A B*")))
+    >>> transitions.begin(at_start=True), transitions.after(0), transitions.symbols
     ((0,), (2, 4), ('A', 'B'))
     """
 
@@ -34,22 +34,23 @@ class Closures:
 
     @cached_property
     def bits(self) -> dict[int, int]:
-        """For each instruction that takes a row, the bit of its symbol in a letter."""
+        """For each instruction that takes a row, the bit of its symbol in a symbol set."""
         bit = {name: 1 << number for number, name in enumerate(self.symbols)}
         return {number: bit[line.name] for number, line in enumerate(self.code) if isinstance(line, MatchSymbol)}
 
     def begin(self, at_start: bool) -> tuple[int, ...]:
-        """Where a match that begins here waits; `at_start` tells whether the partition begins here too."""
+        """Where a match waits for its first row; `at_start`: that row is the first of its partition."""
         return tuple(number for number, _ in self.machine.begin(0 if at_start else 1))
 
     def after(self, number: int) -> tuple[int, ...]:
-        """Where the program waits when this instruction has taken a row."""
+        """Where the program waits after this instruction has taken a row."""
         if number not in self._after:
             self._after[number] = self.machine.waiting(number + 1)
         return self._after[number]
 
     def ends(self, number: int) -> bool:
-        """Whether a thread that waits here is a match when the partition ends."""
+        """Whether a thread that waits at this instruction is a match if the partition ends."""
+
         if number not in self._ends:
             self._ends[number] = number not in self.bits and self.machine.passes_end(number)
         return self._ends[number]

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
-from nfa.temporal.instance import Bound, State, made
+from nfa.temporal.instance import Bound, State, create_instance
 from nfa.temporal.operators import EitherState, EveryState
 from nfa.temporal.repeats import DistinctState, RepeatState
 from nfa.temporal.timers import WithinState
@@ -26,7 +26,7 @@ def leaking() -> Iterator[None]:
 
 
 def _repeat(repeat: RepeatState) -> None:
-    part = made(repeat.watch, repeat, repeat.node.part)
+    part = create_instance(repeat.matcher, repeat, repeat.node.part)
     part.start(repeat.begin)
     repeat.part = part
 
@@ -34,26 +34,26 @@ def _repeat(repeat: RepeatState) -> None:
 def _repeat_false(repeat: RepeatState, state: State) -> None:
     state.quit()
     if state in (repeat.part, repeat.until):
-        repeat.above.false(repeat)
+        repeat.parent.false(repeat)
 
 
 def _either_true(either: EitherState, bound: Bound, state: State, ended: bool) -> None:
     if ended:
         either.running = [None if state is part else part for part in either.running]
         either.quit()
-    either.above.true(bound, either, ended)
+    either.parent.true(bound, either, ended)
 
 
 def _either_false(either: EitherState, state: State) -> None:
     either.running = [None if state is part else part for part in either.running]
     if not any(either.running):
         either.alive = False
-        either.above.false(either)
+        either.parent.false(either)
 
 
 def _within_false(within: WithinState, state: State) -> None:
     within.part.alive = False
-    within.above.false(within)
+    within.parent.false(within)
 
 
 def _within_quit(within: WithinState) -> None:
@@ -65,7 +65,7 @@ def _within_quit(within: WithinState) -> None:
 def _within_fire(within: WithinState) -> None:
     within.part.quit()
     within.alive = False
-    within.above.false(within)
+    within.parent.false(within)
 
 
 def _every_false(every: EveryState, state: State) -> None:

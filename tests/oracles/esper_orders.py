@@ -8,19 +8,19 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from nfa.temporal.machine import Watch
+from nfa.temporal.machine import TemporalMatcher
 
 TRIES = 96
 """So many orders are tried."""
 
-Rank = Callable[[Watch, Any], tuple[Any, ...]]
+Rank = Callable[[TemporalMatcher, Any], tuple[Any, ...]]
 
 PLAIN: list[Rank] = [
-    Watch.rank,
-    lambda watch, state: (state.at,),
-    lambda watch, state: (state.number, state.at),
-    lambda watch, state: (-state.number, state.at),
-    lambda watch, state: (-state.at,),
+    TemporalMatcher.rank,
+    lambda matcher, state: (state.at,),
+    lambda matcher, state: (state.number, state.at),
+    lambda matcher, state: (-state.number, state.at),
+    lambda matcher, state: (-state.at,),
 ]
 """As the bridge has it; by age, by the place in the text, the other way round."""
 
@@ -63,20 +63,20 @@ class _Orders:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """The machine keeps to them."""
-        feed = Watch.feed
+        feed = TemporalMatcher.feed
 
-        def counted(watch: Watch, event: Any, numbers: Iterable[int], now: int) -> Any:
+        def counted(matcher: TemporalMatcher, event: Any, numbers: Iterable[int], now: int) -> Any:
             self.times.append(now)
-            return feed(watch, event, numbers, now)
+            return feed(matcher, event, numbers, now)
 
-        rank = mock.patch.object(Watch, "rank", lambda watch, state: self._rank(watch, state))
-        with rank, mock.patch.object(Watch, "feed", counted):
+        rank = mock.patch.object(TemporalMatcher, "rank", lambda matcher, state: self._rank(matcher, state))
+        with rank, mock.patch.object(TemporalMatcher, "feed", counted):
             yield
 
-    def _rank(self, watch: Watch, state: Any) -> tuple[Any, ...]:
+    def _rank(self, matcher: TemporalMatcher, state: Any) -> tuple[Any, ...]:
         number = self._number(len(self.times) - 1)
         if number < len(PLAIN):
-            return PLAIN[number](watch, state)
+            return PLAIN[number](matcher, state)
         if number % 2:
             return Random(f"{number}/{state.number}").random(), state.at
         return (Random(f"{number}/{state.at}").random(),)

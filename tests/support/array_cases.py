@@ -1,4 +1,4 @@
-"""What the tests of the vectorised engines share: rows as letters, and what `find_all` gives for them."""
+"""What the tests of the vectorised engines share: rows as symbol sets, and what `find_all` gives for them."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def random_tree(rng: random.Random, size: int, excluded: bool = False):
 
 
 def random_rows(rng: random.Random, tree, longest: int = 12):
-    """Letters and ends of some partitions."""
+    """Symbol sets and ends of some partitions."""
     count = len(symbols(tree))
     lengths = [rng.choice([0, 1, 2, rng.randrange(longest + 1)]) for _ in range(rng.randint(1, 4))]
     some = rng.random() < 0.5
-    letters = [
+    symbol_sets = [
         rng.randrange(1 << count) if some or not count else 1 << rng.randrange(count) for _ in range(sum(lengths))
     ]
     dtype = rng.choice([np.uint8, np.uint16, np.uint32, np.uint64])
-    return np.array(letters, dtype), np.cumsum(lengths, dtype=np.int64)
+    return np.array(symbol_sets, dtype), np.cumsum(lengths, dtype=np.int64)
 
 
 def random_times(rng: random.Random, ends):
@@ -69,7 +69,7 @@ def random_times(rng: random.Random, ends):
     return np.array(times, np.int64)
 
 
-def expected(tree, letters, ends, skip, times=None, within=None):
+def expected(tree, symbol_sets, ends, skip, times=None, within=None):
     """Start, symbols and exclusions of every match of `find_all`, or the text of its error."""
     names = {name: 1 << number for number, name in enumerate(symbols(tree))}
     options = {} if within is None else {"within": within, "time": lambda row: int(times[row])}
@@ -78,7 +78,7 @@ def expected(tree, letters, ends, skip, times=None, within=None):
         return find_all(
             tree,
             range(first, end),
-            lambda symbol, row, path: bool(int(letters[row]) & names[symbol]),
+            lambda symbol, row, path: bool(int(symbol_sets[row]) & names[symbol]),
             skip=skip,
             **options,
         )
@@ -86,15 +86,15 @@ def expected(tree, letters, ends, skip, times=None, within=None):
     return of_partitions(ends, of_partition)
 
 
-def expected_from_first(tree, letters_at, ends, skip):
-    """The same where letters depend on the start: one `find_all` for each start, from the row before on."""
+def expected_from_first(tree, symbol_sets_at, ends, skip):
+    """The same where symbol sets depend on the start: one `find_all` for each start, from the row before on."""
     names = {name: 1 << number for number, name in enumerate(symbols(tree))}
 
     def of_start(first, start, end):
         rows = range(max(first, start - 1), end)
 
         def holds(symbol, row, path):
-            return row >= start and bool(int(letters_at(start, row)) & names[symbol])
+            return row >= start and bool(int(symbol_sets_at(start, row)) & names[symbol])
 
         matches = find_all(tree, rows, holds, skip=to_next_row)
         return next((match for match in matches if rows[match.start] == start), None)

@@ -10,7 +10,7 @@ from typing import NoReturn
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl.cursor import period, whole
 from nfa.temporal.calendar import Crontab, Dates
-from nfa.temporal.tree import After, At
+from nfa.temporal.tree import At, TimerInterval
 
 _FIELDS = (
     ("minutes", 0, 59),
@@ -29,12 +29,12 @@ _ISO = re.compile(
 _UNITS = {"W": 604_800_000, "D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1000}
 
 
-def timer(cursor: Cursor, name: str, position: int) -> After | At:
+def timer(cursor: Cursor, name: str, position: int) -> TimerInterval | At:
     """What stands in the parentheses of a timer.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> timer(EplCursor("(30 sec)"), "interval", 0)
-    After(time=30000)
+    TimerInterval(time=30000)
     """
     cursor.expect("(")
     found = _READERS[name](cursor, position)
@@ -42,8 +42,8 @@ def timer(cursor: Cursor, name: str, position: int) -> After | At:
     return found
 
 
-def _interval(cursor: Cursor, position: int) -> After:
-    return After(period(cursor))
+def _interval(cursor: Cursor, position: int) -> TimerInterval:
+    return TimerInterval(period(cursor))
 
 
 # timer:at -------------------------------------------------------------------------------------------------------------
@@ -195,4 +195,8 @@ def _refuse_iso(cursor: Cursor, text: str, position: int) -> NoReturn:
     cursor.fail(f"{text!r} is no time of ISO 8601, such as R3/2026-05-01T10:00:00Z/PT5M", position)
 
 
-_READERS: dict[str, Callable[[Cursor, int], After | At]] = {"interval": _interval, "at": _at, "schedule": _schedule}
+_READERS: dict[str, Callable[[Cursor, int], TimerInterval | At]] = {
+    "interval": _interval,
+    "at": _at,
+    "schedule": _schedule,
+}

@@ -66,14 +66,14 @@ class _NumbaPrinter(PythonPrinter):
 
 
 def _lines(place: int, condition: Condition, clause: RowPattern, reads: list[exp.Expr]) -> Iterator[str]:
-    """What takes the bit of a symbol from `letter` where its condition does not hold."""
+    """What takes the bit of a symbol from `symbol_set` where its condition does not hold."""
     if condition.rest is None:
         return
     holds = print_expression(condition.rest.expression, _NumbaPrinter()).true
-    yield f"if letter & {1 << place}:"
+    yield f"if symbol_set & {1 << place}:"
     for number, atom in enumerate(condition.rest.atoms):
         yield f"    _v{number} = {_value(atom, clause, reads)}"
-    yield f"    if not {holds}: letter &= ~{1 << place}"
+    yield f"    if not {holds}: symbol_set &= ~{1 << place}"
 
 
 def _value(atom: object, clause: RowPattern, reads: list[exp.Expr]) -> str:

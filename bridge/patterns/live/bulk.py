@@ -25,7 +25,7 @@ from bridge.patterns.output import shown
 from bridge.patterns.planner import over_rows, run
 from bridge.patterns.rows import SortedRows, arrow_columns
 from bridge.patterns.task import Task
-from nfa.arrays.matches import Found, selected
+from nfa.arrays.matches import Matches, select
 from nfa.program import AnchorEnd, AnchorStart
 from windows.databases import Database
 from windows.sql import column
@@ -67,7 +67,7 @@ class Bulk:
         decisions = searches.decisions_of(found)
         decided = np.flatnonzero((decisions.how != AT_THE_END) | (last is not None))
         if len(decided):
-            self._write(task, partitions, selected(found, decided), decisions.of(decided), last or 0)
+            self._write(task, partitions, select(found, decided), decisions.of(decided), last or 0)
         return self._advance(database, partitions, keys, searches.open, found.starts[decided])
 
     def _task(self, rows: RetainedColumns, partitions: Partitions, symbol_sets: Ints) -> Task:
@@ -75,10 +75,10 @@ class Bulk:
         task = Task(rows, clause, self.task.conditions, self.task.program)
         rows.know(column("ts"), pa.array(partitions.ts))
         # A row that is only there for PREV can be no symbol.
-        rows.know(task.letter, pa.array(np.where(partitions.behind, 0, symbol_sets)))
+        rows.know(task.symbol_set, pa.array(np.where(partitions.behind, 0, symbol_sets)))
         return task
 
-    def _write(self, task: Task, partitions: Partitions, found: Found, decisions: Decisions, last: int) -> None:
+    def _write(self, task: Task, partitions: Partitions, found: Matches, decisions: Decisions, last: int) -> None:
         """Appends the results of decided matches, in the order in which they were decided."""
         members = Members(found, self.task.program, partitions.ends)
         numbers = match_numbers(found.starts, partitions.ends)
@@ -114,7 +114,7 @@ class Bulk:
         return int((partitions.ends - needed).sum())
 
 
-def _turns(partitions: Partitions, found: Found, decisions: Decisions, last: int) -> tuple[Ints, Ints]:
+def _turns(partitions: Partitions, found: Matches, decisions: Decisions, last: int) -> tuple[Ints, Ints]:
     """The place of each match in the order of all decisions, and the `seq` of the row that decided it: 0 for time alone.
 
     What no row decides comes in the order of the matches' first rows.

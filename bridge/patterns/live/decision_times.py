@@ -14,11 +14,11 @@ import numpy as np
 
 from bridge.patterns.arrays import Bools, Ints
 from bridge.patterns.conditions import Condition, Grade, asks_match_number
-from bridge.patterns.strategies.starts import letters_at, limits
+from bridge.patterns.strategies.starts import limits, symbol_sets_at
 from bridge.patterns.task import Task
 from bridge.query.row_pattern import PerMatch, RowPattern
-from nfa.arrays.many_starts import Lanes
-from nfa.arrays.matches import Found, partitions
+from nfa.arrays.many_starts import StartSearch
+from nfa.arrays.matches import Matches, partitions
 from nfa.errors import ExhaustedError
 from nfa.pattern import length_bounds
 from nfa.skip import to_next_row
@@ -55,7 +55,7 @@ class Searches(NamedTuple):
     decisions: Decisions
     leads: Bools
 
-    def decisions_of(self, found: Found) -> Decisions:
+    def decisions_of(self, found: Matches) -> Decisions:
         """The decisions of the matches that they found."""
         return self.decisions.of(np.searchsorted(self.starts, found.starts))
 
@@ -77,7 +77,7 @@ def has_decision_times(clause: RowPattern, conditions: Sequence[Condition]) -> b
     return known_skip and grade is not Grade.RUN and not asks_match_number(conditions)
 
 
-def decision_times(task: Task, found: Found, times: Ints, now: int) -> Searches:
+def decision_times(task: Task, found: Matches, times: Ints, now: int) -> Searches:
     """The searches that found the matches, over rows with these `times` (ms), where time passed up to `now`.
 
     Raises:
@@ -99,7 +99,7 @@ class _SearchRun:
         self.firsts, self.partition_ends = partitions(self.task.ends)
         self.count = int(self.partition_ends[-1]) if len(self.partition_ends) else 0
 
-    def starts(self, found: Found) -> Ints:
+    def starts(self, found: Matches) -> Ints:
         """The rows at which a search began: all but those within a match."""
         if self.task.skip is to_next_row:
             return np.arange(self.count)
@@ -111,10 +111,10 @@ class _SearchRun:
 
     def search(self, starts: Ints) -> tuple[Ints, Bools]:
         """How many rows each search looked at, and whether no later row mattered to it."""
-        lanes = Lanes(self.task.program, letters_at(self.task), self.task.ends, limits(self.task))
+        search = StartSearch(self.task.program, symbol_sets_at(self.task), self.task.ends, limits(self.task))
         several, looked, at = [], 0, 0
         while at < len(starts):
-            found = lanes.searched(starts[at : at + SEARCHES_AT_ONCE])
+            found = search.visits(starts[at : at + SEARCHES_AT_ONCE])
             several.append(found)
             at += len(found[0])
             looked += int(found[0].sum())

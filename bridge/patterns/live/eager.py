@@ -22,7 +22,7 @@ from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, progra
 from bridge.patterns.live.results import MatchReport, MatchRows
 from bridge.patterns.live.rows import ColumnTypes, LiveTask, Row
 from bridge.patterns.live.statements import EagerStatements
-from nfa.threads.eager import Batch
+from nfa.threads.eager import BatchMatcher
 from windows.databases import Database
 from windows.sql import column
 
@@ -134,11 +134,11 @@ class EagerMachine(LiveMachine):
         for row in self._in_window(database.fetch(self.statements.retained), now):
             key = self.task.key(row)
             if key not in state.partitions:
-                state.partitions[key] = EagerPartition(Batch(state.steps, self.reporting.choice))
+                state.partitions[key] = EagerPartition(BatchMatcher(state.steps, self.reporting.selection))
             partition = state.partitions[key]
             partition.rows.append(state.rows.add(row))
             partition.machine.feed(partition.rows[-1], now)
-        matches = state.of_batches(Batch.looked_at)
+        matches = state.of_batches(BatchMatcher.current_matches)
         ends = [state.rows.row_id_of[match.path.rows()[-1]] for match in matches]
         return self._table(
             database, state, [state.report(match, ts, seq) for (ts, seq, _), match in zip(ends, matches, strict=True)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from bridge.patterns.live.eager_state import EagerPartition, EagerState
 from bridge.patterns.live.rows import BEGINNING, Row, RowId
-from nfa.threads.eager import Interval, Start, Way
+from nfa.threads.eager import EagerThread, IntervalMatcher, Start
 from nfa.threads.path import Path
 from windows.databases import Database
 
@@ -44,9 +44,9 @@ class EagerCheckpoint:
 
     def _add_threads(self, state: EagerState, place: int, partition: EagerPartition, start: Start[int]) -> None:
         machine = partition.machine
-        held = machine.held.get(start.index, {}) if isinstance(machine, Interval) else {}
-        for rank, thread in enumerate(start.ways):
-            number = held.get(thread.path, 0) if state.steps.is_complete(thread) else 0
+        pending = machine.pending.get(start.index, {}) if isinstance(machine, IntervalMatcher) else {}
+        for rank, thread in enumerate(start.threads):
+            number = pending.get(thread.path, 0) if state.steps.is_complete(thread) else 0
             for step, (symbol, _, _) in enumerate(list(thread.path.steps())[::-1]):
                 self.threads.append((place, start.index, rank, thread.at, number, step, state.codes[symbol]))
 
@@ -116,9 +116,9 @@ class EagerCheckpoint:
                 if key not in known:
                     known[key] = path.take(symbol_of[line[6]], index + step, partition.row(index + step))
                 path = known[key]
-            machine.starts[-1].ways.append(Way(steps[0][3], path))
-            if steps[0][4] and isinstance(machine, Interval):
-                machine.held.setdefault(index, {})[path] = steps[0][4]
+            machine.starts[-1].threads.append(EagerThread(steps[0][3], path))
+            if steps[0][4] and isinstance(machine, IntervalMatcher):
+                machine.pending.setdefault(index, {})[path] = steps[0][4]
                 machine.number = max(machine.number, steps[0][4])
         for key, partition in state.partitions.items():
             state.await_deadline(key, partition)

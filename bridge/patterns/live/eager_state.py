@@ -17,13 +17,13 @@ from bridge.patterns.live.results import MatchReport
 from bridge.patterns.live.rows import BEGINNING, Key, LiveTask, Partition, RetainedRows, Row, RowId
 from bridge.patterns.strategies.machine import Asked
 from nfa.program import MatchSymbol
-from nfa.threads.eager import Batch, Choice, Complete, Eager, Interval, Steps
+from nfa.threads.eager import BatchMatcher, CompleteMatch, EagerMatcher, IntervalMatcher, MatchSelection, Steps
 from windows.databases import Database
 from windows.extent import Extent
 from windows.extents import Rows
 
 
-class Deletion(NamedTuple):
+class RowDeletion(NamedTuple):
     """The event `at` deletes a row of the window."""
 
     at: RowId
@@ -34,7 +34,7 @@ class Deletion(NamedTuple):
 class Reporting:
     """When and which matches of a clause are reported, and the window whose rows they hold."""
 
-    choice: Choice
+    selection: MatchSelection
     window: Extent | None
     interval: int | None
     or_terminated: bool
@@ -43,7 +43,7 @@ class Reporting:
     def of(cls, node: query.EagerMatch) -> Reporting:
         below = node.input.input if isinstance(node.input, query.WindowWithDeletions) else node.input
         window = below.extent if isinstance(below, query.Window) else None
-        return cls(Choice(node.after, node.all_matches), window, node.interval, node.or_terminated)
+        return cls(MatchSelection(node.after, node.all_matches), window, node.interval, node.or_terminated)
 
     @property
     def shrinking_window(self) -> Extent | None:
@@ -57,7 +57,7 @@ class Reporting:
 
 
 @dataclasses.dataclass
-class EagerPartition(Partition[Eager[int]]):
+class EagerPartition(Partition[EagerMatcher[int]]):
     """A partition of an EagerMachine, with the deadline of it that is in the queue."""
 
     awaited: int | None = None
@@ -93,7 +93,7 @@ class EagerState(MachineState[MatchReport]):
         """The rows deleted since the last checkpoint."""
         self.keys: dict[RowId, Key] = {}
         self.taken: dict[Key, dict[RowId, None]] = {}
-        """By partition the rows of the window that some thread took, the oldest first; of both, where rows are deleted."""
+        """By partition the rows of the window that some thread took_row, the oldest first; of both, where rows are deleted."""
         self._touched: dict[Key, None] = {}
         self._discarded: list[int] = []
         lines = enumerate(task.program.instructions)
@@ -110,14 +110,14 @@ class EagerState(MachineState[MatchReport]):
             found = self.partitions[key] = EagerPartition(self._machine())
         return found
 
-    def _machine(self) -> Eager[int]:
+    def _machine(self) -> EagerMatcher[int]:
         reporting = self.reporting
         if reporting.batch is not None:
-            return Batch(self.steps, reporting.choice)
+            return BatchMatcher(self.steps, reporting.selection)
         if reporting.interval is None:
-            return Eager(self.steps, reporting.choice)
+            return EagerMatcher(self.steps, reporting.selection)
         time = self.rows.time_of.__getitem__
-        return Interval(self.steps, reporting.choice, reporting.interval, time, reporting.or_terminated)
+        return IntervalMatcher(self.steps, reporting.selection, reporting.interval, time, reporting.or_terminated)
 
     # Rows in, reports out -------------------------------------------------------------------------------------------------
 
@@ -128,9 +128,9 @@ class EagerState(MachineState[MatchReport]):
                 yield from self._feed(row)
             return
         row_id = self.task.row_id
-        gone = sorted(Deletion((line[0], line[1], -1), (line[2], line[3], line[4])) for line in deletions)
-        for item in heapq.merge(rows, gone, key=lambda one: one.at if isinstance(one, Deletion) else row_id(one)):
-            if isinstance(item, Deletion):
+        gone = sorted(RowDeletion((line[0], line[1], -1), (line[2], line[3], line[4])) for line in deletions)
+        for item in heapq.merge(rows, gone, key=lambda one: one.at if isinstance(one, RowDeletion) else row_id(one)):
+            if isinstance(item, RowDeletion):
                 self._delete(item)
             else:
                 yield from self._feed(item)
@@ -148,7 +148,7 @@ class EagerState(MachineState[MatchReport]):
         self._enter(partition, row_id)
         matches = partition.machine.feed(number, ts)
         if self.tracks_deletions:
-            self.enter(row_id, key, partition.machine.took)
+            self.enter(row_id, key, partition.machine.took_row)
         for match in matches:
             yield self.report(match, ts, seq)
         self.await_deadline(key, partition)
@@ -156,7 +156,7 @@ class EagerState(MachineState[MatchReport]):
         if batch is not None and self.rows.count % batch == 0:
             yield from self._end_batch(ts, seq)
 
-    def report(self, match: Complete, ts: int, seq: int) -> MatchReport:
+    def report(self, match: CompleteMatch, ts: int, seq: int) -> MatchReport:
         steps = list(match.path.steps())[::-1]
         return MatchReport(
             ts, seq, (), [number for _, _, number in steps], [self.codes[symbol] for symbol, _, _ in steps]
@@ -177,27 +177,27 @@ class EagerState(MachineState[MatchReport]):
         """Ends the open matches of a partition that hold a row older than the window."""
         if self.content and self.reporting.batch is None:
             oldest = self.content[0]
-            partition.machine.lose(lambda row: self.rows.row_id_of[row] < oldest)
+            partition.machine.expire(lambda row: self.rows.row_id_of[row] < oldest)
 
     def _end_batch(self, ts: int, seq: int) -> Iterator[MatchReport]:
         """The matches of a full batch; the next one begins without them."""
-        yield from (self.report(match, ts, seq) for match in self.of_batches(Batch.ended))
+        yield from (self.report(match, ts, seq) for match in self.of_batches(BatchMatcher.finish))
         self._touched |= dict.fromkeys(self.partitions)
         for partition in self.partitions.values():
             partition.machine.starts.clear()
 
-    def of_batches(self, matches: Callable[[Batch[int]], list[Complete]]) -> list[Complete]:
+    def of_batches(self, matches: Callable[[BatchMatcher[int]], list[CompleteMatch]]) -> list[CompleteMatch]:
         """The matches of all partitions' batches, in the order in which their first match was complete."""
         first = []
         for partition in self.partitions.values():
             machine = partition.machine
-            if isinstance(machine, Batch) and (index := machine.complete_at) is not None:
+            if isinstance(machine, BatchMatcher) and (index := machine.complete_at) is not None:
                 first.append((partition.row(index), machine))
         return [match for _, machine in sorted(first, key=lambda pair: pair[0]) for match in matches(machine)]
 
     def await_deadline(self, key: Key, partition: EagerPartition) -> None:
         """Queues the time at which the next match of a partition is due."""
-        deadline = partition.machine.deadline if isinstance(partition.machine, Interval) else None
+        deadline = partition.machine.deadline if isinstance(partition.machine, IntervalMatcher) else None
         if deadline is not None and deadline != partition.awaited:
             partition.awaited = deadline
             self.deadlines.add(deadline, key)
@@ -212,13 +212,13 @@ class EagerState(MachineState[MatchReport]):
             keys[self.deadlines.pop()] = None
         found = sorted(filter(None, (self._due(key, deadline) for key in keys)), key=lambda several: several[0].first)
         matches = [match for several in found for match in several]
-        if self.reporting.choice.all_matches:
+        if self.reporting.selection.all_matches:
             matches.sort(key=lambda match: match.first)
         yield from (self.report(match, deadline, 0) for match in matches)
 
-    def _due(self, key: Key, deadline: int) -> list[Complete]:
+    def _due(self, key: Key, deadline: int) -> list[CompleteMatch]:
         partition = self.partitions.get(key)
-        if partition is None or not isinstance(partition.machine, Interval):
+        if partition is None or not isinstance(partition.machine, IntervalMatcher):
             return []
         found = partition.machine.due(deadline)
         partition.awaited = None
@@ -229,12 +229,12 @@ class EagerState(MachineState[MatchReport]):
     # Deletions (M18 to M21) -----------------------------------------------------------------------------------------------
 
     def enter(self, row_id: RowId, key: Key, is_taken: bool) -> None:
-        """Notes a row of the window, and whether some thread took it."""
+        """Notes a row of the window, and whether some thread took_row it."""
         self.keys[row_id] = key
         if is_taken:
             self.taken.setdefault(key, {})[row_id] = None
 
-    def _delete(self, deletion: Deletion) -> None:
+    def _delete(self, deletion: RowDeletion) -> None:
         """The oldest row that was taken ends the matches that hold it; another one makes its partition begin anew."""
         row_id = deletion.row
         if row_id in self.deleted or row_id not in self.keys:
@@ -252,7 +252,7 @@ class EagerState(MachineState[MatchReport]):
         elif partition is not None:
             row_ids = [self.rows.row_id_of[number] for number in partition.rows]
             if row_id in row_ids:
-                partition.machine.lose_row(partition.base + row_ids.index(row_id))
+                partition.machine.delete_row(partition.base + row_ids.index(row_id))
                 self._touched[key] = None
 
     def _retake(self, key: Key, until: RowId) -> None:
@@ -265,7 +265,7 @@ class EagerState(MachineState[MatchReport]):
             row_id = self.task.row_id(row)
             if self.task.key(row) == key and row_id < until and row_id not in self.deleted:
                 partition.rows.append(self.rows.add(row))
-        partition.machine.retake(partition.rows)
+        partition.machine.refeed(partition.rows)
         self._touched[key] = None
 
     # Memory -------------------------------------------------------------------------------------------------------------

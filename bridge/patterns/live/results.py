@@ -14,7 +14,7 @@ from bridge.patterns.live.rows import ColumnTypes, Key, LiveTask, RetainedRows
 from bridge.patterns.members import Members
 from bridge.patterns.output import Columns, Shown, shown
 from bridge.query.row_pattern import PerMatch
-from nfa.arrays.matches import found_of
+from nfa.arrays.matches import matches_of
 from windows.databases import Database
 from windows.times import NEVER
 
@@ -76,7 +76,9 @@ class MatchRows:
     def _members(self) -> Members:
         matches = [(first, one) for first, one in zip(self._firsts, self.reports, strict=True) if one.codes is not None]
         codes = [one.codes or [] for _, one in matches]
-        found = found_of([first for first, _ in matches], [*map(len, codes)], [code for some in codes for code in some])
+        found = matches_of(
+            [first for first, _ in matches], [*map(len, codes)], [code for some in codes for code in some]
+        )
         members = Members(found, self.task.program, self.ends)
         members.numbers = np.array([one.number for _, one in matches], np.int64)  # of the partition, not of this push
         return members

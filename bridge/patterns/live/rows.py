@@ -83,7 +83,7 @@ class RetainedRows:
     def __init__(self, task: LiveTask, database: Database) -> None:
         self.task, self.database = task, database
         self.clause, self.conditions, self.program = task.clause, task.conditions, task.program
-        self.letter_of: dict[int, int] = {}
+        self.symbol_set_of: dict[int, int] = {}
         self.time_of: dict[int, int] = {}
         self.row_id_of: dict[int, RowId] = {}
         self.values: dict[exp.Expr, dict[int, Any]] = {expression: {} for expression in task.expressions}
@@ -91,7 +91,7 @@ class RetainedRows:
         """The number of rows added so far; the next row gets it as its number."""
 
     def __len__(self) -> int:
-        return len(self.letter_of)
+        return len(self.symbol_set_of)
 
     @property
     def skip(self) -> modes.Skip:
@@ -113,14 +113,14 @@ class RetainedRows:
         first = self.task.key_width
         row_id = self.row_id_of[number] = self.task.row_id(row)
         self.time_of[number] = row_id[0]
-        self.letter_of[number] = row[first + 3]
+        self.symbol_set_of[number] = row[first + 3]
         for known, value in zip(self.values.values(), row[first + 4 :], strict=False):
             known[number] = value
         return number
 
     def drop(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            del self.letter_of[number], self.time_of[number], self.row_id_of[number]
+            del self.symbol_set_of[number], self.time_of[number], self.row_id_of[number]
             for known in self.values.values():
                 del known[number]
 

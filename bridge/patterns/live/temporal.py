@@ -19,9 +19,9 @@ from bridge.patterns.live.statements import TemporalTables
 from bridge.patterns.strategies.machine import computed
 from bridge.patterns.values import Value, Valued
 from bridge.query.epl_patterns import EventColumns
-from nfa.temporal.by_key import Watches
+from nfa.temporal.by_key import KeyedMatchers
 from nfa.temporal.instance import Bound
-from nfa.temporal.machine import Watch
+from nfa.temporal.machine import TemporalMatcher
 from windows.databases import Database
 
 
@@ -108,8 +108,8 @@ class EventReader:
 class TemporalState(MachineState[BoundEvents]):
     """The instances of a pattern, by key where events have keys, and the newest event."""
 
-    def __init__(self, inputs: Sequence[EventInput], watch: Watch | Watches) -> None:
-        self.inputs, self.watch = inputs, watch
+    def __init__(self, inputs: Sequence[EventInput], matcher: TemporalMatcher | KeyedMatchers) -> None:
+        self.inputs, self.matcher = inputs, matcher
         self.newest = BEGINNING
 
     def feed(self, event: Event) -> Iterator[BoundEvents]:
@@ -118,14 +118,14 @@ class TemporalState(MachineState[BoundEvents]):
         kinds = self.inputs[event.source].kinds
         can_be = [kind for bit, kind in enumerate(kinds) if event.symbol_set >> bit & 1]
         self.newest = event.row_id
-        for bound in self.watch.feed(event, can_be, ts):
+        for bound in self.matcher.feed(event, can_be, ts):
             yield BoundEvents(ts, seq, bound)
 
     def next_deadline(self) -> int | None:
-        return self.watch.deadline
+        return self.matcher.deadline
 
     def due(self, deadline: int) -> Iterator[BoundEvents]:
-        return (BoundEvents(deadline, 0, bound) for bound in self.watch.fire())
+        return (BoundEvents(deadline, 0, bound) for bound in self.matcher.fire())
 
 
 @dataclasses.dataclass
@@ -153,7 +153,7 @@ class TemporalMachine(LiveMachine):
         if lines:
             self._load(database, lines, {(event.source, event.row_id): event for event in retained})
         else:
-            state.watch.start(now)
+            state.matcher.start(now)
             self.checkpoint(database)
         new = {(event.source, event.row_id) for event in self._arrived(database)}
         since = [e for e in retained if e.row_id > state.newest and (e.source, e.row_id) not in new]
@@ -162,15 +162,15 @@ class TemporalMachine(LiveMachine):
             collections.deque(state.feed(event), maxlen=0)
         collections.deque(state.elapse(now), maxlen=0)
 
-    def _new_watch(self) -> Watch | Watches:
+    def _new_watch(self) -> TemporalMatcher | KeyedMatchers:
         """The machine of the pattern; one per key, where the events have keys."""
         holds, values = self._holds(), [self._reader.function(value) for value in self.values]
 
-        def new_watch() -> Watch:
-            return Watch(self.node.pattern, holds, lambda number, bound: values[number](bound))
+        def new_watch() -> TemporalMatcher:
+            return TemporalMatcher(self.node.pattern, holds, lambda number, bound: values[number](bound))
 
         count = max((one.keys for one in self.inputs), default=0)
-        return Watches(new_watch, lambda event: event.values[-count:]) if count else new_watch()
+        return KeyedMatchers(new_watch, lambda event: event.values[-count:]) if count else new_watch()
 
     def _holds(self) -> Callable[[int, Event, Bound], bool]:
         """Whether an event is of a kind after others, by the conditions that name these."""
@@ -190,7 +190,7 @@ class TemporalMachine(LiveMachine):
         """Replaces the last checkpoint."""
         held: dict[tuple[int, RowId], int] = {}
         lines: list[tuple[int, int]] = []
-        _flatten(self._state.watch.dump(), lines, held)
+        _flatten(self._state.matcher.dump(), lines, held)
         events = [(source, at, *row_id) for (source, row_id), at in held.items()]
         for name, rows in (
             (self.tables.events, [*events, (-1, 0, *self._state.newest)]),
@@ -204,7 +204,7 @@ class TemporalMachine(LiveMachine):
         held = database.fetch(f"SELECT * FROM {self.tables.events}")
         events = {at: retained[source, (ts, seq, place)] for source, at, ts, seq, place in held if source >= 0}
         (self._state.newest,) = [(ts, seq, place) for source, _, ts, seq, place in held if source == -1]
-        self._state.watch.load(_unflattened(iter(lines), events))
+        self._state.matcher.load(_unflattened(iter(lines), events))
 
     # A push -------------------------------------------------------------------------------------------------------------
 

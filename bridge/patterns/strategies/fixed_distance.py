@@ -20,7 +20,7 @@ from bridge.patterns.strategies.registers_code import Slot, Slots
 from bridge.patterns.task import MOST_SYMBOLS, Task
 from bridge.patterns.values import CURRENT, Atom, Label, Value, Valued, shift_of, shifted
 from bridge.query.row_pattern import RowPattern
-from nfa.arrays.matches import Found
+from nfa.arrays.matches import Matches
 from nfa.match import Match
 from nfa.program import (
     AnchorEnd,
@@ -80,9 +80,9 @@ class Written:
         derived.skip = _renaming(task)
         return derived
 
-    def original(self, found: Found) -> Found:
+    def original(self, found: Matches) -> Matches:
         """The matches with the codes of the pattern itself."""
-        return Found(found.starts, found.lengths, np.array(self.origin, np.int32)[found.codes])
+        return Matches(found.starts, found.lengths, np.array(self.origin, np.int32)[found.codes])
 
 
 def written(task: Task) -> Written | None:

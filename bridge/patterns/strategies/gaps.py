@@ -19,14 +19,14 @@ from bridge.patterns.conditions import Condition, distance
 from bridge.patterns.evaluate.vector import Column, columns_of
 from bridge.patterns.strategies.prefilter import KeptRows
 from bridge.patterns.strategies.starts import Holds, holds_at
-from bridge.patterns.task import Task, letter
+from bridge.patterns.task import Task, symbol_set
 from bridge.patterns.values import CURRENT, Value
 from nfa.arrays.deadlines import deadlines_of
-from nfa.arrays.matches import Codes, Found, partitions
+from nfa.arrays.matches import Codes, Matches, partitions
 from nfa.arrays.skip_chain import chain, check_result
 from nfa.errors import BudgetError
 from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols
-from nfa.threads.transitions import Closures
+from nfa.threads.transitions import Transitions
 from windows.sql import column, conjuncts
 
 PAIRS_AT_ONCE = 1 << 20
@@ -113,7 +113,7 @@ def _reads_first(condition: Condition, task: Task) -> bool:
     return all(isinstance(a, Value) and (a.place == CURRENT or distance(a.place, task.clause) == 0) for a in atoms)
 
 
-def find(task: Task) -> Found:
+def find(task: Task) -> Matches:
     """The matches; BudgetError where the pattern is no such one."""
     if not fits(task):
         raise BudgetError("the pattern has no gaps between single rows, or a condition reads another symbol's row")
@@ -130,21 +130,21 @@ def candidates(task: Task, found: tuple[Step, ...]) -> tuple[Task, Ints]:
     asked = [conditions[name] for name in dict.fromkeys(step.symbol for step in found)]
     values = [atom.row for c in asked if c.rest for atom in c.rest.atoms if isinstance(atom, Value)]
     times = [item.this for item in task.clause.order_by[:1]] if task.clause.within is not None else []
-    wanted = list(dict.fromkeys([letter(task.conditions), *values, *times]))
+    wanted = list(dict.fromkeys([symbol_set(task.conditions), *values, *times]))
     columns = [column(f"_w{place}") for place in range(len(wanted))]
-    numbers, letters, *arrays = task.rows.where(_is_any(task, asked, columns[0]), wanted, columns)
+    numbers, symbol_sets, *arrays = task.rows.where(_is_any(task, asked, columns[0]), wanted, columns)
     kept = np.asarray(numbers).astype(np.int64)
     fewer = dataclasses.replace(task, rows=KeptRows(task.rows, kept, dict(zip(wanted[1:], arrays, strict=True))))
-    fewer.letters = np.asarray(letters).astype(np.uint64)
+    fewer.symbol_sets = np.asarray(symbol_sets).astype(np.uint64)
     return fewer, kept
 
 
-def _is_any(task: Task, asked: list[Condition], letter_: exp.Expr) -> exp.Expr:
-    """Whether a letter has one of these symbols."""
+def _is_any(task: Task, asked: list[Condition], symbol_set_column: exp.Expr) -> exp.Expr:
+    """Whether a symbol_set has one of these symbols."""
     if any(condition.row is None for condition in asked):
         return exp.true()
     always = sum(1 << place for place, condition in enumerate(task.conditions) if condition.row is None)
-    return exp.GT(this=letter_, expression=exp.Literal.number(always))
+    return exp.GT(this=symbol_set_column, expression=exp.Literal.number(always))
 
 
 class Gaps:
@@ -155,7 +155,7 @@ class Gaps:
 
     def __init__(self, task: Task) -> None:
         self.steps = steps(task.clause.pattern) or ()
-        self.closures = Closures(task.program)
+        self.transitions = Transitions(task.program)
         self.firsts, _ = partitions(task.ends)
         self.task, self.numbers = candidates(task, self.steps)
         self.within = self.task.within
@@ -245,7 +245,7 @@ class Gaps:
 
 def _rows_of(task: Task, bit: int) -> Ints:
     """The rows that can be a symbol by what is about them alone."""
-    return np.flatnonzero(task.letters & task.letters.dtype.type(1 << bit))
+    return np.flatnonzero(task.symbol_sets & task.symbol_sets.dtype.type(1 << bit))
 
 
 def _asked(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, latest: bool) -> Ints:
@@ -302,7 +302,7 @@ def keyed(condition: Condition, rows: Ints, task: Task) -> Keyed | None:
     for mine, first in _pairs(condition):
         columns = columns_of(task.rows.columns([mine.row, first.row]))
         if columns is not None and all(column.values.dtype == np.int64 for column in columns):
-            return Keyed(rows, columns[0], columns[1], len(task.letters))
+            return Keyed(rows, columns[0], columns[1], len(task.symbol_sets))
     return None
 
 

@@ -16,7 +16,7 @@ from bridge.patterns.conditions import asks_match_number
 from bridge.patterns.strategies.registers_code import Asked, Reading, Register, Slot, Total, Unknown, before
 from bridge.patterns.task import Task
 from nfa.program import MatchSymbol
-from nfa.threads.transitions import Closures
+from nfa.threads.transitions import Transitions
 
 MOST_CHOICES = 400
 """How many choices all places may have together."""
@@ -41,16 +41,16 @@ class Place:
 class Generator:
     """Writes `search(start)`, which gives the start where it gave up or the number of rows."""
 
-    def __init__(self, closures: Closures, task: Task) -> None:
-        self.closures, self.reading, self.within = closures, Reading(task.clause), task.clause.within is not None
+    def __init__(self, transitions: Transitions, task: Task) -> None:
+        self.transitions, self.reading, self.within = transitions, Reading(task.clause), task.clause.within is not None
         self.onward = _ONWARD.get(task.clause.skip.to, "start = onward(start, best)")
         self.numbered, conditions, reading = asks_match_number(task.conditions), task.conditions, self.reading
         self.asked = {c.symbol: reading.condition(c) for c in conditions}
         self.places: dict[Waiting, Place] = {}
         self.choices = 0
-        self.begun = [self.place(closures.begin(at_start)) for at_start in (False, True)]
-        for number in closures.bits:
-            self.place(closures.after(number))
+        self.begun = [self.place(transitions.begin(at_start)) for at_start in (False, True)]
+        for number in transitions.bits:
+            self.place(transitions.after(number))
         self.live = self._live()
         saved = [r for place in self.places.values() for r in self.left(place.takers[1:]) if not isinstance(r, str)]
         self.saved = sorted(set(saved), key=reading.name)
@@ -60,22 +60,22 @@ class Generator:
         self.width = self.choices + len(self.runs)
 
     def symbol(self, number: int) -> str:
-        line = self.closures.code[number]
+        line = self.transitions.code[number]
         assert isinstance(line, MatchSymbol)
         return line.name
 
     def place(self, waiting: Waiting) -> Place:
         if waiting not in self.places:
-            takers = tuple(n for n in waiting if n in self.closures.bits)
-            ends = any(map(self.closures.ends, waiting))
-            self.places[waiting] = Place(self.choices, takers, waiting[-1:] == (self.closures.done,), ends)
+            takers = tuple(n for n in waiting if n in self.transitions.bits)
+            ends = any(map(self.transitions.ends, waiting))
+            self.places[waiting] = Place(self.choices, takers, waiting[-1:] == (self.transitions.done,), ends)
             self.choices += max(len(takers), 1)
         if self.choices > MOST_CHOICES:
             raise Unknown
         return self.places[waiting]
 
     def after(self, number: int) -> Place:
-        return self.places[self.closures.after(number)]
+        return self.places[self.transitions.after(number)]
 
     def asks(self, number: int) -> Asked:
         return self.asked[self.symbol(number)]
@@ -84,7 +84,7 @@ class Generator:
 
     def _live(self) -> dict[int, frozenset[Register]]:
         """For each instruction that takes a row the registers that can matter before it does."""
-        found: dict[int, frozenset[Register]] = {number: frozenset() for number in self.closures.bits}
+        found: dict[int, frozenset[Register]] = {number: frozenset() for number in self.transitions.bits}
         changed = True
         while changed:
             old, found = found, {number: self._before(number, found) for number in found}
@@ -106,7 +106,7 @@ class Generator:
         """The function; with `memo` it remembers where the search has been in vain."""
         body = list(self._body(memo))
         # Locals are faster than globals.
-        used = ["code", *self.reading.columns.values(), *(f"ok{number}" for number in self.closures.bits)]
+        used = ["code", *self.reading.columns.values(), *(f"ok{number}" for number in self.transitions.bits)]
         used += [f"saved_{name}" for name in sorted(self.saved_names)]
         head = f"def search(start, budget, *, {', '.join(f'{name}={name}' for name in used)}):"
         return "\n".join([head, "    first = end = spent = 0", "    number = 1", *body, ""])
@@ -155,7 +155,7 @@ class Generator:
 
     def key(self, place: Place) -> list[str]:
         """What, beside the row, tells ways apart that come to a place."""
-        symbols = {self.symbol(n) for n in self.closures.bits if self.after(n) is place}
+        symbols = {self.symbol(n) for n in self.transitions.bits if self.after(n) is place}
         implied = {
             r
             for r in self.left(place.takers)

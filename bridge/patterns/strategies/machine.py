@@ -18,7 +18,7 @@ from bridge.patterns.task import Task
 from bridge.patterns.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value, Valued
 from bridge.query.row_pattern import RowPattern, absent_symbols
 from nfa import skip as modes
-from nfa.arrays.matches import Found, found_of
+from nfa.arrays.matches import Matches, matches_of
 from nfa.match import Match
 from nfa.pattern import symbols
 from nfa.program import MatchSymbol, Program
@@ -33,7 +33,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 Ask = Callable[[int, "Path[int]"], bool]
 
 
-def find(task: Task) -> Found:
+def find(task: Task) -> Matches:
     """The matches, by one `Matcher` a partition."""
     starts, lengths, codes = list[int](), list[int](), list[int]()
     number_of = _numbers(task)
@@ -46,7 +46,7 @@ def find(task: Task) -> Found:
             lengths.append(len(match.memberships))
             codes += [number_of[member.symbol, member.excluded] for member in match.memberships]
         first = end
-    return found_of(starts, lengths, codes)
+    return matches_of(starts, lengths, codes)
 
 
 def _matches(matcher: Matcher[int], first: int, end: int) -> list[Match]:
@@ -80,7 +80,7 @@ class Known(Protocol):
     @property
     def database(self) -> Database: ...
     @property
-    def letter_of(self) -> Numbered[int]: ...
+    def symbol_set_of(self) -> Numbered[int]: ...
     @property
     def time_of(self) -> Numbered[int]: ...
     def values_of(self, expression: exp.Expr) -> Numbered[Any]: ...
@@ -92,7 +92,7 @@ class Asked:
 
     def __init__(self, task: Known) -> None:
         self.task = task
-        self.letters = task.letter_of
+        self.symbol_sets = task.symbol_set_of
         self.bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
         self.times = task.time_of if task.clause.within is not None else None
         self.rest = {c.symbol: self._condition(c) for c in task.conditions if c.rest is not None}
@@ -118,7 +118,7 @@ class Asked:
         self._matcher = matcher
 
     def holds(self, symbol: str, row: int, path: Path[int]) -> bool:
-        if not self.letters[row] & self.bits[symbol]:
+        if not self.symbol_sets[row] & self.bits[symbol]:
             return False
         rest = self.rest.get(symbol)
         return rest is None or rest(row, path)

@@ -22,7 +22,7 @@ from bridge.patterns.strategies.starts import Rest
 from bridge.patterns.task import Task
 from bridge.patterns.values import Atom, Fold, Label, Number, Place, Value, Valued, shift_of, shifted
 from bridge.query.row_pattern import PerMatch
-from nfa.arrays.matches import Codes, Found, offsets, partitions
+from nfa.arrays.matches import Codes, Matches, offsets, partitions
 from nfa.arrays.skip_chain import chain, check_result
 from nfa.errors import BudgetError
 from nfa.pattern import (
@@ -40,7 +40,7 @@ from nfa.pattern import (
 )
 from nfa.program import permuted, program_length
 from nfa.skip import past_last_row, to_next_row
-from nfa.threads.transitions import Closures
+from nfa.threads.transitions import Transitions
 from windows.sql import column
 
 MOST_WAYS = 12
@@ -153,7 +153,7 @@ def _reads_values(conditions: Sequence[Condition]) -> bool:
     return all(isinstance(atom, Value) for c in conditions if c.rest for atom in c.rest.atoms)
 
 
-def find(task: Task) -> Found:
+def find(task: Task) -> Matches:
     """The matches; BudgetError where the pattern has no few ways."""
     if not fits(task):
         raise BudgetError("the pattern has no few ways of fixed length, or a condition reads more than values")
@@ -162,7 +162,7 @@ def find(task: Task) -> Found:
     ends, _ = engine.ends(starts, patient=True)
     if task.skip is to_next_row or (task.skip is past_last_row and not (starts[1:] < ends[:-1]).any()):
         check_result(int((ends - starts).sum()))
-        return Found(starts, ends - starts, engine.codes(starts, ends))
+        return Matches(starts, ends - starts, engine.codes(starts, ends))
     return chain(engine, starts, task.skip)
 
 
@@ -171,13 +171,13 @@ class Offsets:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.closures = Closures(task.program)
+        self.transitions = Transitions(task.program)
         self.firsts, _ = partitions(task.ends)
         self.ways = ways(task.clause.pattern) or ()
         self.lengths = np.array([len(way) for way in self.ways])
         self._bits = {name: place for place, name in enumerate(symbols(task.clause.pattern))}
         self._rests = {c.symbol: Rest(c, task) for c in task.conditions if c.rest is not None}
-        self.way = np.full(len(task.letters), -1, np.int8)
+        self.way = np.full(len(task.symbol_sets), -1, np.int8)
         for number, way in enumerate(self.ways):
             alone = self._alone([name for name, _ in way])
             for first in range(0, len(alone), AT_ONCE):
@@ -197,11 +197,11 @@ class Offsets:
 
     def _alone(self, names: Sequence[str]) -> Ints:
         """Where a way can begin that no way before it matches from, by what is about the rows alone, and in time."""
-        letters, bit = self.task.letters, self.task.letters.dtype.type
-        count = max(len(letters) - len(names) + 1, 0)
+        symbol_sets, bit = self.task.symbol_sets, self.task.symbol_sets.dtype.type
+        count = max(len(symbol_sets) - len(names) + 1, 0)
         can = self.way[:count] < 0
         for distance, name in enumerate(names):
-            can &= (letters[distance : distance + count] & bit(1 << self._bits[name])) != 0
+            can &= (symbol_sets[distance : distance + count] & bit(1 << self._bits[name])) != 0
         return self._in_time(np.flatnonzero(can), len(names))
 
     def _in_time(self, starts: Ints, length: int) -> Ints:

@@ -19,8 +19,8 @@ from bridge.patterns.arrays import Array, Ints, ranges, taken
 from bridge.patterns.rows import SortedRows
 from bridge.patterns.strategies.starts import candidates
 from bridge.patterns.task import Task
-from nfa.arrays.deadlines import deadlines_of, since
-from nfa.arrays.matches import Found
+from nfa.arrays.deadlines import deadlines_of, earliest_starts
+from nfa.arrays.matches import Matches
 from nfa.errors import BudgetError
 from nfa.pattern import Alternation, Anchor, Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols, walk
 
@@ -72,15 +72,15 @@ def pays(task: Task) -> bool:
     return min(_counts_of_marks(task)) * 2 * reach <= count * SHARE
 
 
-def find(task: Task, inner: Callable[[Task], Found]) -> Found:
+def find(task: Task, inner: Callable[[Task], Matches]) -> Matches:
     """The matches that `inner` finds in the rows kept."""
     if not fits(task):
         raise BudgetError("no symbol is in every match, or the pattern asks for an end of the partition")
     kept = kept_rows(task)
     fewer = dataclasses.replace(task, rows=KeptRows(task.rows, kept))
-    fewer.letters = task.letters[kept]
+    fewer.symbol_sets = task.symbol_sets[kept]
     found = inner(fewer)
-    return Found(kept[found.starts], found.lengths, found.codes)
+    return Matches(kept[found.starts], found.lengths, found.codes)
 
 
 def kept_rows(task: Task) -> Ints:
@@ -96,17 +96,17 @@ def kept_rows(task: Task) -> Ints:
 
 def _rows_of_marks(task: Task) -> list[Ints]:
     wanted = _masks(task)
-    found = {mask: np.flatnonzero(task.letters & mask) for mask in set(wanted)}
+    found = {mask: np.flatnonzero(task.symbol_sets & mask) for mask in set(wanted)}
     return [found[mask] for mask in wanted]
 
 
 def _counts_of_marks(task: Task) -> list[int]:
-    return [int(np.count_nonzero(task.letters & mask)) for mask in set(_masks(task))]
+    return [int(np.count_nonzero(task.symbol_sets & mask)) for mask in set(_masks(task))]
 
 
 def _masks(task: Task) -> list[np.unsignedinteger[Any]]:
     bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
-    kind = task.letters.dtype.type
+    kind = task.symbol_sets.dtype.type
     return [kind(sum(bits[name] for name in mark)) for mark in marks(task.clause.pattern)]
 
 
@@ -115,7 +115,7 @@ def _near(task: Task, rows: Ints) -> Ints:
     if task.within is None:
         firsts = np.concatenate([np.zeros(1, np.int64), task.ends])[np.searchsorted(task.ends, rows, "right")]
     else:
-        firsts = since(rows, task.times, task.ends, task.within)
+        firsts = earliest_starts(rows, task.times, task.ends, task.within)
     firsts, lasts = _merged(firsts, rows + 1)
     can = candidates(task)
     if can is None:

@@ -21,12 +21,12 @@ from bridge.patterns.strategies.generate import Generator
 from bridge.patterns.strategies.registers_code import Unknown
 from bridge.patterns.task import Task
 from nfa.arrays.deadlines import deadlines
-from nfa.arrays.matches import Found
-from nfa.arrays.skip_chain import onward
+from nfa.arrays.matches import Matches
+from nfa.arrays.skip_chain import next_start
 from nfa.arrays.two_pass import Scan
 from nfa.errors import BudgetError, ExhaustedError
 from nfa.program import MatchSymbol
-from nfa.threads.transitions import Closures
+from nfa.threads.transitions import Transitions
 
 PATIENCE = 6
 """How often each row may be looked at before what has been in vain is remembered."""
@@ -51,12 +51,12 @@ def generated(task: Task) -> Generator | None:
     if len(task.program.instructions) > LONGEST_PROGRAM:
         return None
     try:
-        return Generator(Closures(task.program), task)
+        return Generator(Transitions(task.program), task)
     except (Unknown, BudgetError):
         return None
 
 
-def find(task: Task) -> Found:
+def find(task: Task) -> Matches:
     """The matches; by the plain machine where values are of types that Python does not compare."""
     generator = generated(task)
     if generator is None:
@@ -85,9 +85,9 @@ class _Search:
         self.count = self.lasts[-1] + 1 if self.lasts else 0
         self.starts, self.lengths, self.codes = list[int](), list[int](), bytearray()
         self.code = bytearray(self.count)
-        self.go_on = onward(task.skip, generator.closures)
+        self.go_on = next_start(task.skip, generator.transitions)
 
-    def found(self) -> Found:
+    def found(self) -> Matches:
         self.texts = {memo: self.generator.source(memo) for memo in (False, True)}
         names = self.names()
         start = self.run(False, names, 0, patience(self.count))
@@ -102,7 +102,7 @@ class _Search:
             )
         starts = np.array(self.starts, np.int64)
         starts -= np.searchsorted(np.array(self.lasts, np.int64), starts, "right")
-        return Found(
+        return Matches(
             starts, np.array(self.lengths, np.int64), np.frombuffer(bytes(self.codes), np.uint8).astype(np.int32)
         )
 
@@ -132,17 +132,17 @@ class _Search:
             **{name: getattr(self, name) for name in ("starts", "lengths", "codes", "code", "count")},
             "pad": self.spread(np.zeros(len(self.where), bool), 1),
             "limits": self.limits() if generator.within else None,
-            "names": [line.name if isinstance(line, MatchSymbol) else None for line in generator.closures.code],
+            "names": [line.name if isinstance(line, MatchSymbol) else None for line in generator.transitions.code],
             "partition": self.partition,
             "onward": self.onward,
         }
 
     def able(self) -> dict[str, bytes]:
         """For each instruction the rows it can take, and those where a match can begin, by what is about rows alone."""
-        scan = Scan(self.task.program, self.task.letters, self.task.ends)
+        scan = Scan(self.task.program, self.task.symbol_sets, self.task.ends)
         begins = np.zeros(len(self.where), bool)
         begins[scan.candidates()] = True
-        takes = {f"ok{number}": self.spread(scan.able(number)) for number in scan.closures.bits}
+        takes = {f"ok{number}": self.spread(scan.able(number)) for number in scan.transitions.bits}
         return {"begins": self.spread(begins), **takes}
 
     def spread(self, flags: Bools, behind: int = 0) -> bytes:

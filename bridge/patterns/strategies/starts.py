@@ -17,9 +17,9 @@ from bridge.patterns.task import Task
 from bridge.patterns.values import CURRENT, Value
 from nfa.arrays import compiled
 from nfa.arrays.deadlines import deadlines
-from nfa.arrays.many_starts import LettersAt, scan_lanes
-from nfa.arrays.matches import Found, Letters
-from nfa.threads.transitions import Closures
+from nfa.arrays.many_starts import SymbolSetsAt, scan_starts
+from nfa.arrays.matches import Matches, SymbolSets
+from nfa.threads.transitions import Transitions
 from windows.sql import table
 
 Seen = dict[Hashable, Column]
@@ -29,28 +29,28 @@ Holds = Callable[[Ints, Ints, Seen], Bools]
 """For some starts and a row of each: whether a condition holds of the row."""
 
 
-def find(task: Task) -> Found:
+def find(task: Task) -> Matches:
     """The matches, found for all starts side by side; of very many rows one start after the other, compiled."""
     found = _compiled(task)
     if found is not None:
         return found
-    return scan_lanes(
-        task.program, letters_at(task), task.ends, task.skip, limits=limits(task), candidates=candidates(task)
+    return scan_starts(
+        task.program, symbol_sets_at(task), task.ends, task.skip, limits=limits(task), candidates=candidates(task)
     )
 
 
-def _compiled(task: Task) -> Found | None:
-    if len(task.letters) < compiled.WORTH_AGAIN or not compiled.can(task.program, task.skip):
+def _compiled(task: Task) -> Matches | None:
+    if len(task.symbol_sets) < compiled.RUN_COMPILED_FROM or not compiled.supports(task.program, task.skip):
         return None
     conditions = compiled_conditions(task)
-    if conditions is None or not compiled.pays(conditions.text, len(task.letters)):
+    if conditions is None or not compiled.is_faster(conditions.text, len(task.symbol_sets)):
         return None
     columns = conditions.columns(task)
     if columns is None:
         return None
     limits = None if task.within is None else compiled.deadlines(task.times, task.ends, task.within)
     return compiled.scan_compiled(
-        task.program, conditions.text, columns, task.letters, task.ends, task.skip, limits=limits
+        task.program, conditions.text, columns, task.symbol_sets, task.ends, task.skip, limits=limits
     )
 
 
@@ -61,25 +61,25 @@ def limits(task: Task) -> Ints | None:
 
 def candidates(task: Task) -> Ints | None:
     """The rows at which a match can begin, by what is about them alone; None: all of them."""
-    closures = Closures(task.program)
-    begun = {*closures.begin(at_start=True), *closures.begin(at_start=False)}
-    if any(number not in closures.bits for number in begun):
+    transitions = Transitions(task.program)
+    begun = {*transitions.begin(at_start=True), *transitions.begin(at_start=False)}
+    if any(number not in transitions.bits for number in begun):
         return None
-    mask = sum({closures.bits[number] for number in begun})
-    return np.flatnonzero(task.letters & task.letters.dtype.type(mask))
+    mask = sum({transitions.bits[number] for number in begun})
+    return np.flatnonzero(task.symbol_sets & task.symbol_sets.dtype.type(mask))
 
 
-def letters_at(task: Task) -> LettersAt:
+def symbol_sets_at(task: Task) -> SymbolSetsAt:
     """For some starts and a row of each: what the row can be in a match from there, among the symbols asked about."""
-    letters = task.letters
+    symbol_sets = task.symbol_sets
     conditions = enumerate(task.conditions)
     rests = [(place, holds_at(c, task), c.row is None) for place, c in conditions if c.rest is not None]
     if not rests:
-        return lambda starts, rows, asked: letters.take(rows)
-    kind = letters.dtype.type
+        return lambda starts, rows, asked: symbol_sets.take(rows)
+    kind = symbol_sets.dtype.type
 
-    def letters_in_match(starts: Ints, rows: Ints, asked: int) -> Letters:
-        found = letters.take(rows)
+    def symbol_sets_in_match(starts: Ints, rows: Ints, asked: int) -> SymbolSets:
+        found = symbol_sets.take(rows)
         seen: Seen = {}
         for place, holds, always in rests:
             if not asked >> place & 1:
@@ -93,7 +93,7 @@ def letters_at(task: Task) -> LettersAt:
             found[failed] &= ~bit
         return found
 
-    return letters_in_match
+    return symbol_sets_in_match
 
 
 def holds_at(condition: Condition, task: Task) -> Holds:

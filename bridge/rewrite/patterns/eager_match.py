@@ -99,7 +99,7 @@ class _EagerMatchPlan:
     triggers: list[Flow]
 
     def __post_init__(self) -> None:
-        from bridge.patterns.task import letter
+        from bridge.patterns.task import symbol_set
 
         self.clause = self.node.pattern
         fields = (*self.below.names, "ts")
@@ -115,7 +115,7 @@ class _EagerMatchPlan:
         fields = (*fields, *self.single)
         self.measures = tuple(read(value, self.clause, fields, None, True, is_aggregate) for value in values)
         self.expressions = self._expressions()
-        self.values = [letter(self.conditions), *self.expressions]
+        self.values = [symbol_set(self.conditions), *self.expressions]
 
     def build(self) -> None:
         self._refuse()

@@ -135,11 +135,11 @@ class _MatchRecognizePlan:
         from bridge.patterns.live.decided import DecidedMachine
         from bridge.patterns.live.rows import LiveTask
         from bridge.patterns.live.statements import DecidedStatements
-        from bridge.patterns.task import letter
+        from bridge.patterns.task import symbol_set
 
         database = self.network.database
         expressions = self._expressions()
-        values = [letter(self.conditions), *expressions]
+        values = [symbol_set(self.conditions), *expressions]
         by = shifts(values)
         behind, ahead = max([0, *(-shift for shift in by)]), max([0, *by])
         self._add_results()

@@ -141,6 +141,6 @@ def test_only_rows_from_the_start_under_way_are_kept():
     for letter in "CCCAABB":
         matcher.feed(letter)
     assert matcher.start == 4
-    assert list(matcher._kept) == [4, 5, 6]
+    assert list(matcher._rows) == [4, 5, 6]
     matcher.feed("A")
-    assert (matcher.start, list(matcher._kept), len(matcher._tracks)) == (7, [7], 1)
+    assert (matcher.start, list(matcher._rows), len(matcher._tracks)) == (7, [7], 1)

@@ -15,7 +15,7 @@ from nfa.arrays import lockstep
 from nfa.arrays import many_starts as lanes
 from nfa.arrays import skip_chain as chain
 from nfa.arrays.deadlines import scan_within
-from nfa.arrays.many_starts import scan_lanes
+from nfa.arrays.many_starts import scan_starts
 from tests.support.array_cases import SKIPS, expected, expected_from_first, random_rows, random_times, random_tree, told
 
 
@@ -29,7 +29,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(lanes, "PIECE", 2)
     monkeypatch.setattr(lanes, "CODES_AT_ONCE", 7)
     monkeypatch.setattr(chain, "STARTS_AT_ONCE", 5)
-    monkeypatch.setattr(chain, "STARTS_AT_FIRST", 2)
+    monkeypatch.setattr(chain, "FIRST_STARTS", 2)
 
 
 def vary(rng, monkeypatch):
@@ -37,7 +37,7 @@ def vary(rng, monkeypatch):
     monkeypatch.setattr(lockstep, "STEP_PRICE", rng.choice([1, 100]))
     monkeypatch.setattr(lanes, "PATIENCE", rng.choice([0, 4, 100]))
     monkeypatch.setattr(lanes, "PATIENCE_ALONE", rng.choice([0, 2, 100]))
-    monkeypatch.setattr(lanes, "CHECKPOINTS", rng.choice([{1, 2, 4}, {3}, set()]))
+    monkeypatch.setattr(lanes, "PATIENCE_CHECKS", rng.choice([{1, 2, 4}, {3}, set()]))
     monkeypatch.setattr(within, "LONG", rng.choice([1, 4, 1000]))
     monkeypatch.setattr(determined, "DIRECT_SYMBOLS", rng.choice([0, 10]))
 
@@ -46,30 +46,30 @@ def check_within(seed, monkeypatch):
     rng = random.Random(seed)
     vary(rng, monkeypatch)
     tree = random_tree(rng, rng.randint(1, 9))
-    letters, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
+    symbol_sets, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
     times, limit, skip = random_times(rng, ends), rng.randrange(12), rng.choice(SKIPS)
-    shown = f"seed {seed}: {tree} over {letters.tolist()} at {times.tolist()} to {ends.tolist()}, {limit}, {skip}"
-    found = told(tree, scan_within, letters, ends, times, limit, skip)
-    assert found == expected(tree, letters, ends, skip, times, limit), shown
+    shown = f"seed {seed}: {tree} over {symbol_sets.tolist()} at {times.tolist()} to {ends.tolist()}, {limit}, {skip}"
+    found = told(tree, scan_within, symbol_sets, ends, times, limit, skip)
+    assert found == expected(tree, symbol_sets, ends, skip, times, limit), shown
 
 
 def check_first_row(seed, monkeypatch):
-    """Letters that nobody can guess from other starts, and of symbols that are not asked about the contrary."""
+    """Symbol sets that cannot be guessed from other starts; the bits of symbols that were not requested are inverted."""
     rng = random.Random(seed)
     vary(rng, monkeypatch)
     tree = random_tree(rng, rng.randint(1, 9))
-    letters, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
+    symbol_sets, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
     skip, scale = rng.choice(SKIPS), rng.randrange(1, 20)
 
-    def letters_at(starts, rows):
-        return letters[(rows + starts * scale) % len(letters)] | letters[starts]
+    def symbol_sets_at(starts, rows):
+        return symbol_sets[(rows + starts * scale) % len(symbol_sets)] | symbol_sets[starts]
 
-    def asked_letters(starts, rows, asked):
-        return letters_at(starts, rows) ^ np.array(~asked & 0xFF).astype(letters.dtype)
+    def padded_symbol_sets(starts, rows, asked):
+        return symbol_sets_at(starts, rows) ^ np.array(~asked & 0xFF).astype(symbol_sets.dtype)
 
-    shown = f"seed {seed}: {tree} over {letters.tolist()} to {ends.tolist()}, {skip}"
-    found = told(tree, scan_lanes, asked_letters, ends, skip)
-    assert found == expected_from_first(tree, letters_at, ends, skip), shown
+    shown = f"seed {seed}: {tree} over {symbol_sets.tolist()} to {ends.tolist()}, {skip}"
+    found = told(tree, scan_starts, padded_symbol_sets, ends, skip)
+    assert found == expected_from_first(tree, symbol_sets_at, ends, skip), shown
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -95,11 +95,11 @@ def any_two(starts, rows):
 def test_long_matches_cost_no_more_than_their_rows(pattern, lengths):
     asked = []
 
-    def letters_at(starts, rows, symbols):
+    def symbol_sets_at(starts, rows, symbols):
         asked.append(len(starts))
         return any_two(starts, rows)
 
-    found = scan_lanes(compile_program(parse_pattern(pattern)), letters_at, np.array([100_000]))
+    found = scan_starts(compile_program(parse_pattern(pattern)), symbol_sets_at, np.array([100_000]))
     assert found.lengths.tolist() == lengths
     assert sum(asked) <= 50 * 100_000
 
@@ -111,7 +111,7 @@ def test_within_many_equal_rows():
 
 
 def test_times_go_back_only_between_partitions():
-    program, letters, times = compile_program(parse_pattern("A")), np.ones(3, np.uint8), np.array([5, 4, 4])
-    assert len(scan_within(program, letters, np.array([1, 3]), times, 9).starts) == 3
+    program, symbol_sets, times = compile_program(parse_pattern("A")), np.ones(3, np.uint8), np.array([5, 4, 4])
+    assert len(scan_within(program, symbol_sets, np.array([1, 3]), times, 9).starts) == 3
     with pytest.raises(ValueError, match="a row of time 4 comes after time 5"):
-        scan_within(program, letters, np.array([3]), times, 9)
+        scan_within(program, symbol_sets, np.array([3]), times, 9)

@@ -26,7 +26,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(lockstep, "STEPS", 1)
     monkeypatch.setattr(scans, "STARTS_AT_ONCE", 3)
     monkeypatch.setattr(chain, "STARTS_AT_ONCE", 5)
-    monkeypatch.setattr(chain, "STARTS_AT_FIRST", 2)
+    monkeypatch.setattr(chain, "FIRST_STARTS", 2)
 
 
 def check(seed, monkeypatch):
@@ -34,10 +34,10 @@ def check(seed, monkeypatch):
     monkeypatch.setattr(lockstep, "ROUNDS", rng.randrange(4))
     monkeypatch.setattr(lockstep, "ALONE_PRICE", rng.choice([0, 60, 1000]))
     tree = random_tree(rng, rng.randint(1, 9))
-    letters, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
+    symbol_sets, ends = random_rows(rng, tree, longest=rng.choice([4, 12, 30]))
     skip, lanes = rng.choice(SKIPS), rng.choice([None, 1, 2, 3, 5, 9])
-    shown = f"seed {seed}: {tree} over {letters.tolist()} to {ends.tolist()}, {skip}, {lanes} lanes"
-    assert told(tree, scan, letters, ends, skip, lanes=lanes) == expected(tree, letters, ends, skip), shown
+    shown = f"seed {seed}: {tree} over {symbol_sets.tolist()} to {ends.tolist()}, {skip}, {lanes} lanes"
+    assert told(tree, scan, symbol_sets, ends, skip, segments=lanes) == expected(tree, symbol_sets, ends, skip), shown
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -73,8 +73,8 @@ def test_many_equal_rows(pattern, matches, length):
 
 
 def test_many_short_partitions():
-    letters = np.tile(np.array([1, 1, 2, 2, 1, 2], np.uint8), 20_000)
-    found = scan(compile_program(parse_pattern("^ A+ B")), letters, np.arange(3, 120_001, 3))
+    symbol_sets = np.tile(np.array([1, 1, 2, 2, 1, 2], np.uint8), 20_000)
+    found = scan(compile_program(parse_pattern("^ A+ B")), symbol_sets, np.arange(3, 120_001, 3))
     assert (len(found.starts), set(found.lengths.tolist())) == (20_000, {3})
 
 

@@ -6,13 +6,13 @@ import time
 from typing import Any
 
 from nfa.temporal.calendar import Crontab, Dates
-from nfa.temporal.machine import Watch
+from nfa.temporal.machine import TemporalMatcher
 from nfa.temporal.tree import At, Distinct, Every, Once, Repeat, Temporal, Then, While
 
 
-def watch(pattern: Temporal) -> Watch:
+def matcher(pattern: Temporal) -> TemporalMatcher:
     """Events are texts; number n is for those that begin with the n-th letter, a value is the last character."""
-    return Watch(pattern, lambda number, event, bound: event[0] == "abc"[number], value)
+    return TemporalMatcher(pattern, lambda number, event, bound: event[0] == "abc"[number], value)
 
 
 def value(number: int, bound: dict[int, Any]) -> Any:
@@ -22,12 +22,12 @@ def value(number: int, bound: dict[int, Any]) -> Any:
 def told(pattern: Temporal, events: str, noted: bool = False) -> list[Any]:
     """What each event makes true; `noted`: the machine is made anew from its notes before each."""
     found = []
-    machine = watch(pattern)
+    machine = matcher(pattern)
     machine.start(0)
     for at, event in enumerate(events.split()):
         if noted:
             lines = machine.dump()
-            machine = watch(pattern)
+            machine = matcher(pattern)
             machine.load(lines)
         found += machine.feed(event, ("abc".index(event[0]),), at)
     return found
@@ -55,7 +55,7 @@ def test_what_is_noted_goes_on() -> None:
 
 
 def test_a_long_repetition_takes_time_in_proportion() -> None:
-    machine = watch(Repeat(Once(0), None, None, Once(1)))
+    machine = matcher(Repeat(Once(0), None, None, Once(1)))
     machine.start(0)
     begun = time.perf_counter()
     for at in range(100_000):
@@ -66,7 +66,7 @@ def test_a_long_repetition_takes_time_in_proportion() -> None:
 
 
 def test_a_calendar_fires_each_time_once() -> None:
-    machine = watch(Every(At(Crontab(seconds=frozenset({0, 30})))))
+    machine = matcher(Every(At(Crontab(seconds=frozenset({0, 30})))))
     machine.start(1)
     fired = []
     while (deadline := machine.deadline) is not None and deadline <= 90_000:
@@ -75,7 +75,7 @@ def test_a_calendar_fires_each_time_once() -> None:
 
 
 def test_dates_that_are_over_end_the_part() -> None:
-    machine = watch(At(Dates(10, 5, 3), repeatedly=True))
+    machine = matcher(At(Dates(10, 5, 3), repeatedly=True))
     machine.start(12)
     fired = []
     while (deadline := machine.deadline) is not None:

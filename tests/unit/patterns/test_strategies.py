@@ -88,13 +88,13 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         texts.append(text)
         return scan(program, text, *asked, **limits)
 
-    compiled.forget()
+    compiled.clear_caches()
     monkeypatch.setattr(compiled, "compile_function", lambda function: function)
-    monkeypatch.setattr(compiled, "WORTH_AGAIN", 0)
-    monkeypatch.setattr(compiled, "pays", lambda text, rows: True)
+    monkeypatch.setattr(compiled, "RUN_COMPILED_FROM", 0)
+    monkeypatch.setattr(compiled, "is_faster", lambda source, rows: True)
     monkeypatch.setattr(compiled, "scan_compiled", noted)
     yield texts
-    compiled.forget()
+    compiled.clear_caches()
 
 
 @pytest.mark.long

@@ -18,7 +18,6 @@ from random import Random
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.generator import Generator
 
 from bridge.query.row_pattern import PAST_LAST_ROW, PerMatch, RowPattern, Skip
 from nfa.pattern import (
@@ -265,17 +264,22 @@ def _order(name: str, desc: bool = False) -> exp.Ordered:
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
-class _Writer(Generator):
-    """sqlglot's own SQL, with RUNNING and FINAL as the words they are."""
-
-    def anonymous_sql(self, expression: exp.Anonymous) -> str:
-        if expression.name in ("RUNNING", "FINAL"):
-            return f"{expression.name} {self.sql(expression.expressions[0])}"
-        return super().anonymous_sql(expression)
+_WORDS = ("RUNNING", "FINAL")
 
 
 def _sql(tree: exp.Expr) -> str:
-    return str(_Writer().generate(tree))
+    """sqlglot's own SQL, with RUNNING and FINAL as the words they are."""
+    if isinstance(tree, exp.Anonymous) and tree.name in _WORDS:
+        return f"{tree.name} {_sql(tree.expressions[0])}"
+    tree, texts = tree.copy(), dict[str, str]()
+    while call := next((call for call in tree.find_all(exp.Anonymous) if call.name in _WORDS), None):
+        mark = f"mark_{len(texts)}_"
+        texts[mark] = _sql(call)
+        call.replace(exp.column(mark))
+    text = tree.sql()
+    for mark, words in texts.items():
+        text = text.replace(mark, words)
+    return text
 
 
 def written(clause: RowPattern) -> str:

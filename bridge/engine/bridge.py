@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ from bridge.engine.definitions import Definitions
 from bridge.engine.event import Event, LateEvent
 from bridge.engine.inspection import Inspection
 from bridge.engine.pushes import Pushes
-from bridge.errors import DatabaseError, SchemaError
+from bridge.errors import DatabaseError, ProcessorError, SchemaError
 from windows.databases import Database, Refused
 
 
@@ -52,6 +53,7 @@ class Bridge(Definitions, Pushes, Inspection):
 
         Raises:
             DatabaseError: The database refuses.
+            ProcessorError: A processor raised that got results which an interruption had left.
 
         >>> import bridge
         >>> cep = bridge.connect()
@@ -70,21 +72,37 @@ class Bridge(Definitions, Pushes, Inspection):
                 return
             self._closed = self._pushes.closed = True
             try:
-                self._catalogue.outbox.deliver()
-                self._catalogue.stores.close()
-                self._runner.close()
-            except Refused as error:
-                raise DatabaseError(str(error)) from None
+                self._pushes.deliver()  # what an interruption has left
             finally:
-                self.database.close()
+                self._end()
         if self._clock is not None:
             self._clock.stop()
+
+    def _end(self) -> None:
+        """Drops the tables and closes the connection; where the connection is lost, the tables stay."""
+        try:
+            self._catalogue.outbox.deliver()
+            self._catalogue.stores.close()
+            self._runner.close()
+        except Refused as error:
+            if self.database.answers():
+                raise DatabaseError(str(error)) from None
+            logging.getLogger("bridge").warning(
+                "the connection was lost: the tables of the bridge stay (%s)", error.reason
+            )
+        finally:
+            self.database.close()
 
     def __enter__(self) -> Bridge:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self.close()
+        except ProcessorError:
+            if kind is None:
+                raise
+            logging.getLogger("bridge").exception("while the bridge was closed after an error")
 
     def _system_clock(self, clock: str | None) -> Any:
         if clock is None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from bridge.errors import BridgeError, Closed
+from bridge.errors import Closed
 
 TICK = 0.1
 """Seconds between two ticks."""
@@ -32,11 +32,11 @@ class SystemClock:
             self._thread.join()
 
     def _run(self) -> None:
-        """Logs an error of an output processor, which must not stop the clock."""
+        """Logs what output processors raise, which must not stop the clock: in this thread sys.exit ends nothing else."""
         while not self._stopped.wait(TICK):
             try:
                 self._tick(self.milliseconds())
             except Closed:
                 return
-            except BridgeError:
+            except BaseException:
                 logging.getLogger("bridge").exception("while time passed by the clock")

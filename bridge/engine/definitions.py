@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -149,7 +150,7 @@ class Definitions(Access):
 
         Raises:
             UnknownName: There is no such query.
-            ProcessorError: `function` is not a function.
+            ProcessorError: `function` is not a function, or is an `async def`.
 
         >>> import bridge
         >>> with bridge.connect() as cep:
@@ -161,8 +162,7 @@ class Definitions(Access):
         1 row
         """
         entry = self._catalogue.query_entry(query)
-        if not callable(function):
-            raise ProcessorError(f"an output processor is a function, not {function!r}", [])
+        _check_processor(function)
         handle = Processor(entry.name, function, batch)
         entry.processors.append(handle)
         self._runner.results.outdate()
@@ -199,6 +199,9 @@ class Definitions(Access):
         Args:
             function: Called as `function(LateEvent(stream, payload, timestamp, watermark, reason))`.
 
+        Raises:
+            ProcessorError: `function` is not a function, or is an `async def`.
+
         >>> import bridge
         >>> with bridge.connect(lateness=5) as cep:
         ...     cep.register_stream("s", "a INTEGER")
@@ -207,6 +210,7 @@ class Definitions(Access):
         {'a': 2} 1 ms before the watermark (lateness 5 ms)
         2
         """
+        _check_processor(function)
         self._pushes.late_processors.append(function)
 
     @locked
@@ -260,6 +264,19 @@ class Definitions(Access):
         for store in self._catalogue.stores.known.values():
             store.wake()
         return self._catalogue.outbox.deliver()
+
+
+def _check_processor(function: Any) -> None:
+    """Raises ProcessorError for what is not a function, and for a coroutine function, which a call would not run."""
+    if not callable(function):
+        raise ProcessorError(f"an output processor is a function, not {function!r}", [])
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+        name = getattr(function, "__name__", "f")
+        raise ProcessorError(
+            f"an output processor is a plain function, and {name!r} is an async def, which nothing would await: "
+            f"lambda event: asyncio.run_coroutine_threadsafe({name}(event), loop) runs it in your loop",
+            [],
+        )
 
 
 def _parsed(definition: objects.Node | Script | str, language: str, known: Catalogue) -> Definition:

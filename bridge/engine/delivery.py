@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 from bridge.engine.catalogue import Processor, QueryEntry
 from bridge.errors import ProcessorError
 from windows.arrow import arrow_type, values_of
 
 
-def deliver(results: Sequence[tuple[QueryEntry, Any]]) -> None:
-    """Calls each processor with its results in order; raises ProcessorError at the end if a processor raised."""
-    takers = [(entry, processor, rows) for entry, rows in results for processor in entry.processors]
-    errors: list[Exception] = []
-    for entry, processor, rows in takers:
+class Delivery(NamedTuple):
+    """The results of a push that one processor still has to get: tuples, or one Arrow table."""
+
+    entry: QueryEntry
+    processor: Processor
+    results: Iterator[Any]
+
+
+def deliveries(results: Sequence[tuple[QueryEntry, Any]]) -> list[Delivery]:
+    """What the processors there are now have to get of these results, in order."""
+    return [
+        Delivery(entry, processor, _results_for(processor, entry, rows))
+        for entry, rows in results
+        for processor in entry.processors
+    ]
+
+
+def deliver(pending: deque[Delivery], errors: list[Exception]) -> None:
+    """Calls each processor with its results, and adds what processors raise to `errors`.
+
+    An interruption (KeyboardInterrupt, SystemExit) ends it at once. What has not been delivered then stays in `pending`.
+    """
+    while pending:
+        entry, processor, results = pending[0]
         function, present = processor.function, entry.processors
         event = _itself if processor.batch else entry.event
-        unchanged = type(rows) is list and not processor.batch and not entry.is_decoded
-        for found in rows if unchanged else _rows_for(processor, entry, rows):
+        for found in results:
             if processor in present:  # another one, or itself, may have removed it since
                 try:
                     function(event(found))
                 except Exception as error:
                     errors.append(error)
-    _raise(errors)
+        pending.popleft()
 
 
 def _itself(table: Any) -> Any:
@@ -61,8 +80,19 @@ def as_arrow(entry: QueryEntry) -> bool:
     return all(arrow_type(field.type) is not None for field in entry.fields)
 
 
-def _rows_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
+def _results_for(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator[Any]:
     """The results, tuples or an Arrow table, as this processor takes them: tuples, or one Arrow table."""
+    if type(rows) is list and not processor.batch and not entry.is_decoded:
+        return iter(rows)
+    return _converted(processor, entry, rows)
+
+
+def _converted(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator[Any]:
+    """A generator: a processor that other results wait for may take its own long after."""
+    yield from _rows_for(processor, entry, rows)
+
+
+def _rows_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
     if processor.batch and not isinstance(rows, list):
         from bridge.engine.rows import arrow_cast
 

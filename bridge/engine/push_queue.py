@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from bridge.engine.delivery import call_all, deliver, failure
+from bridge.engine.delivery import Delivery, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
 from bridge.engine.intake import Batch, Chunk, Sizes
 from bridge.engine.refusal import own_error
@@ -25,7 +25,8 @@ class PushQueue:
         self.late_processors: list[Callable[[LateEvent], Any]] = []
         self.reorder = None if lateness == 0 else _reorder(runner, lateness)
         self.closed = self._finished = False
-        self._undelivered: collections.deque[Results] = collections.deque()
+        self._undelivered: collections.deque[Delivery] = collections.deque()
+        self._raised: list[Exception] = []
         self._delivering = False
 
     @property
@@ -102,7 +103,11 @@ class PushQueue:
 
     def _refuse_going_back(self, ts: int) -> None:
         if ts < self._runner.now:
-            raise OrderError(f"time does not go back: {ts} is before {self._runner.now}, the newest time seen")
+            raise OrderError(
+                f"time does not go back: {ts} is before {self._runner.now}, the newest time seen; "
+                'connect(lateness="5 S") waits that long for late events, and with clock="system" an event that comes '
+                "without a timestamp, from any thread, takes the time of its push"
+            )
 
     def _push_reordered(self, reorder: Reorder, batches: Sequence[Batch], watermark: int) -> None:
         """Puts events into the reorder buffer, and pushes those that the watermark has reached."""
@@ -123,19 +128,23 @@ class PushQueue:
     def _deliver(self, results: Results) -> None:
         """Delivers results. When a processor pushes, its results wait until all have got those before."""
         self._runner.catalogue.outbox.deliver()
-        self._undelivered.append(results)
+        self._undelivered += deliveries(results)
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Delivers the results that processors still have to get, also those that an interruption has left.
+
+        Raises `ProcessorError` at the end if a processor raised.
+        """
         if self._delivering:
             return
-        self._delivering, failed = True, []
+        self._delivering = True
         try:
-            while self._undelivered:
-                try:
-                    deliver(self._undelivered.popleft())
-                except ProcessorError as error:
-                    failed += error.errors
+            deliver(self._undelivered, self._raised)
         finally:
             self._delivering = False
-        if failed:
+        if self._raised:
+            failed, self._raised = self._raised, []
             raise failure(failed) from failed[0]
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from bridge.engine.intake import Batch, Sizes
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
+from bridge.errors import BridgeError
 from bridge.query.nodes import Node
 from bridge.rewrite.network import CLOCK
 from bridge.rewrite.settings import Settings
+from windows.times import BEGINNING
 
 if TYPE_CHECKING:
     from bridge.engine.bridge import Bridge
@@ -77,6 +79,36 @@ class Session:
     def operators(self) -> Sequence[Any]:
         """The operators of all queries, inputs before their readers."""
         return self._runner.network.operators
+
+    @contextlib.contextmanager
+    def receiving_history(self) -> Iterator[None]:
+        """Within it the clock of the bridge stands still; on an error the streams and queries created in it are removed.
+
+        The time of the bridge stays that of the events that were pushed. Raises `BridgeError` for a bridge with a clock that
+        has queries or events already: their time cannot go back to that of a history.
+        """
+        cep = self._cep
+        with cep._lock:
+            if cep._clock is not None:
+                if cep.queries or self.seq:
+                    raise BridgeError(
+                        "a bridge whose time is the clock's takes a history only before its first query and event: replay "
+                        "into it first, or into one without clock="
+                    )
+                self._runner.resume(BEGINNING, 0)
+            before = {*cep.queries, *cep.streams}
+            try:
+                yield
+            except BaseException:
+                self._remove_all_but(before)
+                raise
+
+    def _remove_all_but(self, names: set[str]) -> None:
+        """Removes queries, the newest first, and then streams."""
+        for remove, there in (self._cep.remove_query, self._cep.queries), (self._cep.remove_stream, self._cep.streams):
+            for name in reversed([name for name in there if name not in names]):
+                with contextlib.suppress(BridgeError):
+                    remove(name)
 
     # State -------------------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ def replay(
             raise BridgeError("relations= does not go with into=: create the tables in the database of that bridge")
         else:
             cep = into
+            stack.enter_context(session_of(cep).receiving_history())
         for name, target in (stores or {}).items():
             cep.register_datastore(name, target)
         stack.enter_context(results)

@@ -38,6 +38,12 @@ def go_live(replay: Replay, cep: Bridge) -> None:
         raise BridgeError(
             "history cannot go into a bridge with lateness: its newest events would wait, and be reported twice"
         )
+    with session_of(cep).receiving_history():
+        _continue(replay, cep)
+
+
+def _continue(replay: Replay, cep: Bridge) -> None:
+    """Creates the queries, and pushes the events that they may look back at."""
     history = replay.job.history
     if cep.now is not None and cep.now > history.first:
         raise BridgeError(f"the bridge is already at {cep.now}, but the history begins at {history.first}")

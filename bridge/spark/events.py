@@ -54,8 +54,13 @@ class Events:
 def open_events(
     spark: SparkSession, script: ReplayScript, sources: Mapping[str, Any], options: HistoryOptions
 ) -> list[Events]:
-    """The events of each stream, in the order of the mapping. Only what gives the columns is read."""
-    return [_open(spark, *described) for described in sources_of(script, sources, options)]
+    """The events of each stream, in the order of the mapping. Only what gives the columns is read.
+
+    A declared stream without a source has no events.
+    """
+    given = {name.lower() for name in sources}
+    empty = {name: [] for name in script.declared if name.lower() not in given}
+    return [_open(spark, *described) for described in sources_of(script, {**sources, **empty}, options)]
 
 
 def _open(spark: SparkSession, stream: str, source: Any, schema: Schema | None, options: ReadOptions) -> Events:
@@ -101,9 +106,18 @@ def _frame(spark: SparkSession, stream: str, source: Any, schema: Schema | None,
         return _files(spark, stream, os.fspath(source), schema, options)
     tables = as_arrow(source)
     is_read = tables is None
-    whole = pa.concat_tables(list(tables or open_source(stream, source, schema, options).tables()))
+    if tables is None:
+        opened = open_source(stream, source, schema, options)
+        tables = [*opened.tables()] or [_no_events(opened.schema)]
+    whole = pa.concat_tables(list(tables))
     numbered = whole.append_column("_place", pa.array(range(whole.num_rows), pa.int64()))
     return _Frame(spark.createDataFrame(numbered), F.lit(0), F.col("_place"), is_read)
+
+
+def _no_events(schema: Schema) -> pa.Table:
+    """A table of these columns after `ts`, without rows."""
+    kinds = {attribute.name: arrow_type(attribute.type) or pa.string() for attribute in schema}
+    return pa.schema({"ts": pa.int64(), **kinds}).empty_table()
 
 
 def _files(spark: SparkSession, stream: str, path: str, schema: Schema | None, options: ReadOptions) -> _Frame:

@@ -70,9 +70,7 @@ class Store:
         try:
             yield database
         except Refused as error:
-            with contextlib.suppress(Refused):
-                database.rollback()
-            if self._answers(database):
+            if database.answers():
                 raise
             self.close()
             self._failed()
@@ -102,16 +100,6 @@ class Store:
     def _failed(self) -> None:
         self._again = self._clock() + self._wait
         self._wait = min(2 * self._wait, LONGEST_WAIT)
-
-    @staticmethod
-    def _answers(database: Database) -> bool:
-        try:
-            database.fetch("SELECT 1")
-        except Refused:
-            return False
-        with contextlib.suppress(Refused):
-            database.rollback()
-        return True
 
 
 class Stores:

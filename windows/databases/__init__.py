@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
 from typing import TYPE_CHECKING, Any
 
-from windows.databases.base import Database, Refused
+from windows.databases.base import Database, Refused, without_password
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -57,9 +56,9 @@ def _alchemy(target: Any) -> Database:
     try:
         engine = target if isinstance(target, sa.Engine) else _engine(sa.make_url(target))
     except ImportError as error:
-        raise Refused(f"{error}{_install(error.name)}", _without_password(target)) from None
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
-        raise Refused(_hint(str(target)) or f"{error} ({_READS})", _without_password(target)) from None
+        raise Refused(f"{error}{_install(error.name)}", without_password(target)) from None
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:  # a port that is not a number
+        raise Refused(_hint(str(target)) or f"{error} ({_READS})", without_password(target)) from None
     return _class_of(engine.dialect.name)(engine)
 
 
@@ -103,14 +102,6 @@ def _install(driver: str | None) -> str:
     if extra is None and driver == "MySQLdb":
         return ": write mariadb+pymysql://, and pip install 'cep-bridge[mysql]'"
     return f": pip install 'cep-bridge[{extra}]'" if extra else f" ({_READS})"
-
-
-def _without_password(target: object) -> str:
-    """
-    >>> _without_password("mysql://me:secret@host/x")
-    'mysql://me:***@host/x'
-    """
-    return re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", str(target))
 
 
 def _engine(url: sa.URL) -> sa.Engine:

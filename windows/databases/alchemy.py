@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from windows.databases.base import Convert, Database, Refused, Row, scale_of
+from windows.databases.base import Convert, Database, Refused, Row, scale_of, without_password
 from windows.schema import Attribute, Schema, relation_schema
 from windows.types import is_nested
 from windows.values import json_reader, json_writer
@@ -36,8 +36,8 @@ class Alchemy(Database):
         self._errors: tuple[type[Exception], ...] = (engine.dialect.dbapi.Error, UnicodeError)  # type: ignore[union-attr]
         try:
             self.connection = engine.raw_connection()
-        except (SQLAlchemyError, *self._errors) as error:
-            raise Refused(f"the database {engine.url} cannot be opened: {error}") from None
+        except (SQLAlchemyError, ValueError, *self._errors) as error:  # a path with a NUL
+            raise Refused(f"the database {without_password(engine.url)} cannot be opened: {error}") from None
         self._cursor: Any = self.connection.cursor()
         self._inserts: dict[tuple[str, int], str] = {}
 

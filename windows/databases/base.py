@@ -38,6 +38,18 @@ class Refused(Exception):
         super().__init__(self.reason + (f"\n  in: {sql[:2000]}" if sql else ""))
 
 
+def without_password(target: object) -> str:
+    """A database URL to be shown.
+
+    >>> without_password("mysql://me:secret@host/x")
+    'mysql://me:***@host/x'
+    >>> without_password("postgresql://host/x?user=me&password=secret&sslmode=require")
+    'postgresql://host/x?user=me&password=***&sslmode=require'
+    """
+    shown = re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", str(target))
+    return re.sub(r"(?i)([?&]\w*(?:password|passwd|pwd)=)[^&]*", r"\1***", shown)
+
+
 class Elements(NamedTuple):
     """A list's elements as an item of FROM (`rows`), with the expressions for an element's value and its place."""
 
@@ -187,6 +199,18 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None: ...
+
+    def answers(self) -> bool:
+        """Whether the connection still works. Rolls back the transaction under way."""
+        with contextlib.suppress(Refused):
+            self.rollback()
+        try:
+            self.fetch("SELECT 1")
+        except Refused:
+            return False
+        with contextlib.suppress(Refused):  # of a database that begins one with any statement
+            self.rollback()
+        return True
 
     def acquire_lock(self) -> None:  # noqa: B027
         """Locks the place of the bridge's tables for one bridge until `close`. Raises `Refused` if another holds it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -311,3 +312,34 @@ def test_relations_are_those_of_the_bridge_that_history_goes_into() -> None:
         pytest.raises(bridge.BridgeError, match="create the tables in the database of that bridge"),
     ):
         bridge.replay([], {"q": "SELECT a FROM s[a INTEGER]"}, into=cep, relations={"r": pa.table({"a": [1]})})
+
+
+# Into an open bridge ----------------------------------------------------------------------------------------------------
+
+
+def test_a_history_that_fails_leaves_no_stream_and_no_query_in_the_bridge() -> None:
+    queries = {"q": "SELECT a FROM s[a INTEGER]", "r": "SELECT a FROM q WHERE a > 1"}
+    with bridge.connect() as cep:
+        cep.create_query("mine", "SELECT b FROM t[b INTEGER]")
+        with pytest.raises(bridge.SourceError, match="time does not go back"):
+            bridge.replay({"s": [({"a": 1}, 1), ({"a": 2}, 0)]}, queries, into=cep)
+        assert (list(cep.streams), list(cep.queries)) == (["t"], ["mine"])
+        bridge.replay({"s": [({"a": 1}, 1), ({"a": 2}, 2)]}, queries, into=cep)
+        assert (list(cep.streams), list(cep.queries)) == (["t", "s"], ["mine", "q", "r"])
+
+
+def test_a_history_goes_into_a_bridge_with_a_clock_before_its_first_query() -> None:
+    got: list[int] = []
+    with bridge.connect("sqlite://", clock="system") as cep:
+        while cep.now is None:  # until the clock has ticked
+            time.sleep(0.01)
+        tables = bridge.replay(
+            {"s": [({"a": 1}, 1000)]}, {"q": "SELECT COUNT(*) AS n FROM s[a INTEGER] WINDOW(ROWS 9)"}, into=cep
+        )
+        assert tables["q"].to_pydict() == {"ts": [1000], "n": [1]}
+        cep.add_output_processor("q", lambda event: got.append(event.payload["n"]))
+        cep.push_event("s", [2])
+        assert got == [2]
+        with pytest.raises(bridge.BridgeError, match="only before its first query and event"):
+            bridge.replay({"t": [({"a": 1}, 1000)]}, {"r": "SELECT a FROM t[a INTEGER]"}, into=cep)
+        assert list(cep.queries) == ["q"]

@@ -159,6 +159,22 @@ def _over_jdbc(frame: Any, tmp_path: Path) -> Any:
     return frame.sparkSession.read.jdbc(url, "ticks", column="ts", lowerBound=0, upperBound=3000, numPartitions=4)
 
 
+@pytest.mark.parametrize("source", [{"s": [((1,), 1)]}, {"s": [((1,), 1)], "t": []}, {}])
+def test_a_declared_stream_may_have_no_events(source: dict[str, Any], spark: Any):
+    script = """
+        CREATE STREAM s (a INTEGER);
+        CREATE STREAM t (a INTEGER, v DECIMAL(9, 2), l VARCHAR[]);
+        CREATE QUERY either AS SELECT a FROM s UNION ALL SELECT a FROM t;
+        CREATE QUERY both AS SELECT s.a, t.v FROM s WINDOW(RANGE 1 H) JOIN t WINDOW(RANGE 1 H) ON s.a = t.a;
+    """
+    local = bridge.replay(source, script)
+    found = bridge.replay(source, script, engine="spark", spark=spark)
+    assert {name: frame.toArrow().to_pylist() for name, frame in found.items()} == {
+        name: table.to_pylist() for name, table in local.items()
+    }
+    assert local["either"].num_rows == ("s" in source)
+
+
 def test_every_kind_of_source(spark: Any, history: Any, tmp_path: Path):
     query = {"q": "SELECT k, SUM(a) AS n FROM s WINDOW(PARTITION BY k ROWS 3) GROUP BY k"}
     schemas = {"s": "k BIGINT, a BIGINT"}

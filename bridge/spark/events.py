@@ -59,7 +59,7 @@ def open_events(
     A declared stream without a source has no events.
     """
     given = {name.lower() for name in sources}
-    empty = {name: [] for name in script.declared if name.lower() not in given}
+    empty: dict[str, Any] = {name: [] for name in script.declared if name.lower() not in given}
     return [_open(spark, *described) for described in sources_of(script, {**sources, **empty}, options)]
 
 
@@ -108,8 +108,9 @@ def _frame(spark: SparkSession, stream: str, source: Any, schema: Schema | None,
     is_read = tables is None
     if tables is None:
         opened = open_source(stream, source, schema, options)
-        tables = [*opened.tables()] or [_no_events(opened.schema)]
-    whole = pa.concat_tables(list(tables))
+        whole = pa.concat_tables([*opened.tables()] or [_no_events(opened.schema)])
+    else:
+        whole = pa.concat_tables(list(tables))
     numbered = whole.append_column("_place", pa.array(range(whole.num_rows), pa.int64()))
     return _Frame(spark.createDataFrame(numbered), F.lit(0), F.col("_place"), is_read)
 

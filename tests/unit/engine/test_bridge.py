@@ -468,7 +468,18 @@ def test_a_closed_bridge_says_so(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "nonsense", "nosuchdb://x", "duckdb:////no/such/dir/x.db", "sqlite:////no/such/dir/x.db", None, 5]
+    "url",
+    [
+        "",
+        "nonsense",
+        "nosuchdb://x",
+        "duckdb:////no/such/dir/x.db",
+        "sqlite:////no/such/dir/x.db",
+        "sqlite:///\0",
+        "postgresql+psycopg://me@host:port/x",
+        None,
+        5,
+    ],  # fmt: skip
 )
 def test_a_database_that_cannot_be_opened_is_an_error_of_the_bridge(url: Any) -> None:
     with pytest.raises(bridge.DatabaseError):

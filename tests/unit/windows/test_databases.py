@@ -337,6 +337,9 @@ def test_the_password_is_not_told(scheme: str) -> None:
     with pytest.raises(bridge.DatabaseError) as raised:
         bridge.connect(f"{scheme}://user:hidden@127.0.0.1:1/none")
     assert "hidden" not in str(raised.value)
+    with pytest.raises(bridge.DatabaseError) as raised:
+        bridge.connect(f"{scheme}://127.0.0.1:1/none?user=me&password=hidden")
+    assert "hidden" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ class QueryEntry:
     decoders: tuple[Callable[[Any], Any] | None, ...]
     in_arrow: bool
     """Whether the values in the database's Arrow tables need no decoding."""
+    writes: frozenset[str]
+    """The tables of the bridge's database that it writes, in lower case."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @functools.cached_property

@@ -91,10 +91,10 @@ def create(name: str, definition: Definition, text: str, runner: Runner) -> None
     is_script = isinstance(definition, (Script, MultiFilter))
     script = definition if isinstance(definition, Script) else Script((), (Output(name, definition),))
     known, made = set(catalogue.streams), list[str]()
-    before = [entry.resolved.node for entry in catalogue.queries.values()]
     try:
-        runner.network.written = runner.expected | written([*before, *script.queries.values()], runner.database)
-        _refuse_late_writes(script, before, runner)
+        new = written(script.queries.values(), runner.database)
+        runner.network.written = runner.expected.union(new, *(entry.writes for entry in catalogue.queries.values()))
+        _refuse_late_writes(script, runner)
         with _restored_on_error(runner):
             for stream, schema in script.streams:
                 _declare(stream, schema, runner)
@@ -122,9 +122,12 @@ def _restored_on_error(runner: Runner) -> Iterator[None]:
         yield
 
 
-def _refuse_late_writes(script: Script, before: Sequence[Node], runner: Runner) -> None:
+def _refuse_late_writes(script: Script, runner: Runner) -> None:
     """What was created before must not see at an event what the event itself has written."""
-    late = [node for tree in before for node in objects.walk(tree) if node in runner.network.read_late]
+    if not runner.network.read_late:
+        return
+    before = (node for entry in runner.catalogue.queries.values() for node in objects.walk(entry.resolved.node))
+    late = [node for node in before if node in runner.network.read_late]
     table = met(script.queries.values(), late, runner.database) if late else None
     if table is not None:
         raise QueryError(

@@ -132,7 +132,7 @@ class Plans(abc.ABC):
         self._created += 1
         return QueryEntry(
             name, text, resolved, self.seq, flow, operators, derived, sources, timed, results, self._created, decoders,
-            in_arrow,
+            in_arrow, written([resolved.node], self.database),
         )  # fmt: skip
 
     def remove_query(self, entry: QueryEntry) -> None:

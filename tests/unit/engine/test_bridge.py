@@ -479,8 +479,8 @@ def test_a_closed_bridge_says_so(database: Database) -> None:
         "postgresql+psycopg://me@host:port/x",
         None,
         5,
-    ],  # fmt: skip
-)
+    ],
+)  # fmt: skip
 def test_a_database_that_cannot_be_opened_is_an_error_of_the_bridge(url: Any) -> None:
     with pytest.raises(bridge.DatabaseError):
         bridge.connect(url)

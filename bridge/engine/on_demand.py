@@ -32,7 +32,7 @@ from bridge.query.epl_state import ChangedWindow
 from bridge.query.expressions import syntax_error
 from bridge.query.nodes import Node
 from bridge.query.words import RESERVED
-from bridge.rewrite.aggregates.aggregate import per_jump
+from bridge.rewrite.aggregates.aggregate import having_of, per_jump
 from bridge.rewrite.flow import OUT, Flow, Need, Selection
 from bridge.rewrite.joins.correlate import of_contents
 from bridge.rewrite.network import Network
@@ -348,6 +348,8 @@ def _(node: query.Union, request: _Request, entry: QueryEntry) -> Flow:
 
 @snapshot.register
 def _(node: query.Aggregate, request: _Request, entry: QueryEntry) -> Flow:
+    if node.having is not None:
+        return having_of(node, lambda whole: snapshot(whole, request, entry))
     below = snapshot(node.input, request, entry)
     order = {f"_o_{name}": column for name, column in below.arrivals.columns.items() if name in below.key}
     moment = {"ts": number(request.now), "seq": bigint_zero(), "_expires": number(NEVER)}

@@ -59,15 +59,20 @@ Written = Variants[StatementWriter[exp.Query]]
 
 @rewrite.register
 def _(node: query.Aggregate, network: Network, need: Need) -> Flow:
-    return _filtered(node, network, need) if node.having is not None else _aggregated(node, network, need)
+    if node.having is not None:
+        return having_of(node, lambda whole: network.rewrite(whole, need))
+    return _aggregated(node, network, need)
 
 
-def _filtered(node: query.Aggregate, network: Network, need: Need) -> Flow:
-    """HAVING as a filter above: a hidden result still replaces the previous one of its group (W5)."""
+def having_of(node: query.Aggregate, flow_of: Callable[[query.Aggregate], Flow]) -> Flow:
+    """HAVING as a filter above the flow of the same node without it.
+
+    A result that HAVING leaves out still replaces the previous one of its group (W5).
+    """
     assert node.having is not None
-    shown = exp.alias_(node.having.copy(), "_having", quoted=True)
-    whole = dataclasses.replace(node, having=None, columns=(*node.columns, shown))
-    flow = network.rewrite(whole, need).where(column("_having"))
+    condition = exp.alias_(node.having.copy(), "_having", quoted=True)
+    flow = flow_of(dataclasses.replace(node, having=None, columns=(*node.columns, condition)))
+    flow = flow.where(column("_having"))
     return dataclasses.replace(flow, names=flow.names[:-1])
 
 

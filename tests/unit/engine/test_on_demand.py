@@ -133,3 +133,10 @@ def test_refusals_point_into_the_question(cep: Bridge, marked: str, message: str
     assert message in refused.value.message
     assert "\n" not in refused.value.message
     assert (refused.value.text, refused.value.position) == (before + after, len(before))
+
+
+def test_the_content_of_a_query_leaves_out_what_having_does(cep: Bridge):
+    cep.register_stream("sales", "k VARCHAR, v INTEGER")
+    cep.create_query("big", "SELECT k, SUM(v) AS x FROM sales WINDOW(RANGE 1 H) GROUP BY k HAVING SUM(v) > 10")
+    cep.push_events("sales", [(["a", 5], 10_000), (["b", 1], 10_001), (["a", 100], 10_002)])
+    assert list(cep.query("SELECT k, x FROM big")) == [("a", 105)]

@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 from bridge.errors import QueryError
 from bridge.frontends.sql.pattern_tables import pattern_tables
 from bridge.patterns.explain import clause_explanation, pretty
-from bridge.patterns.output import answer
+from bridge.patterns.output import evaluate_clause
 from bridge.patterns.rows import Input, Source
 from bridge.patterns.trace import why as why_of_row
 from bridge.patterns.why import Why
@@ -39,7 +39,7 @@ def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> It
     """
 
     def whole(given: Input) -> pa.Table:
-        return answer(database, given.source, given.clause, given.fields)
+        return evaluate_clause(database, given.source, given.clause, given.fields)
 
     text, tables = pattern_tables(sql)
     if len(tables) == 1 and re.fullmatch(_WHOLE.format(tables[0].name), text, re.IGNORECASE) is not None:
@@ -80,7 +80,7 @@ def explained(sql: str, database: Database, rendered: Callable[[str], str]) -> s
 
     def empty(given: Input) -> pa.Table:
         none = Source(f"SELECT * FROM ({given.source.text}) AS e WHERE 1 = 0")
-        found = answer(database, none, given.clause, given.fields)
+        found = evaluate_clause(database, none, given.clause, given.fields)
         return found if found.num_columns else pa.table({"none": pa.nulls(0)})
 
     with inputs(sql, database, rendered, empty) as (whole, clauses):
@@ -110,7 +110,7 @@ def why(
     def before(given: Input) -> pa.Table:
         if given.table.name == tables[place].name:
             return pa.table({"none": pa.nulls(0)})
-        return answer(database, given.source, given.clause, given.fields)
+        return evaluate_clause(database, given.source, given.clause, given.fields)
 
     with inputs(sql, database, rendered, before, place + 1) as (_, found), pointing(sql):
         return why_of_row(database, found[-1], row, ts, runs)

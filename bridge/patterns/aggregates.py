@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge.patterns.arrays import Array, Bools, Ints, ranges, taken
 from bridge.patterns.members import ABSENT, Members
 from bridge.patterns.rows import arrow_columns
-from bridge.patterns.values import LABEL, NUMBER, Fold
+from bridge.patterns.values import CLASSIFIER, MATCH_NUMBER, MatchAggregate
 from windows.aggregates import aggregate_of
 from windows.databases import Database
 from windows.nested import is_list
@@ -26,27 +26,29 @@ class Columns(Protocol):
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
 
 
-def folded(fold: Fold, database: Database, rows: Columns, members: Members, match: Ints, member: Ints) -> Array:
+def aggregate_values(
+    match_aggregate: MatchAggregate, database: Database, rows: Columns, members: Members, match: Ints, member: Ints
+) -> Array:
     """An aggregate's value for each row of the answer: of its match, or of what the match had taken by its member."""
-    if _is_count_of_rows(fold.call):
-        return _counts(fold, members, match, member)
-    arguments = fold.columns
+    if _is_count_of_rows(match_aggregate.call):
+        return _counts(match_aggregate, members, match, member)
+    arguments = match_aggregate.columns
     columns = dict(zip(arguments, rows.columns([column(name) for name in arguments]), strict=True))
-    if _counts_all(fold.call, columns):
-        return _counts(fold, members, match, member)
-    inside = members.is_one_of(fold.symbols)
-    if fold.final:
-        values, of_match = _summed(fold.call, members, columns, inside) or _grouped(
-            fold, database, members, columns, inside
+    if _counts_all(match_aggregate.call, columns):
+        return _counts(match_aggregate, members, match, member)
+    inside = members.is_one_of(match_aggregate.symbols)
+    if match_aggregate.final:
+        values, of_match = _summed(match_aggregate.call, members, columns, inside) or _grouped(
+            match_aggregate, database, members, columns, inside
         )
         place = np.full(members.matches + 1, ABSENT)
         place[of_match] = np.arange(len(of_match))
         places = place[match]
     else:
-        running = _so_far if is_list(fold.call) else _running
-        values = running(fold, database, members, columns, inside)
+        running = _so_far if is_list(match_aggregate.call) else _running
+        values = running(match_aggregate, database, members, columns, inside)
         places = member
-    return _counted(fold, taken(values, places), match)
+    return _counted(match_aggregate, taken(values, places), match)
 
 
 def _is_count_of_rows(call: exp.Expr) -> bool:
@@ -59,15 +61,15 @@ def _counts_all(call: exp.Expr, columns: dict[str, Array]) -> bool:
     return plain and call.this.name in columns and columns[call.this.name].null_count == 0
 
 
-def _counts(fold: Fold, members: Members, match: Ints, member: Ints) -> Array:
+def _counts(match_aggregate: MatchAggregate, members: Members, match: Ints, member: Ints) -> Array:
     """COUNT(*) or COUNT(A.*): numbers that are there already."""
     if not members.matches:
         return pa.nulls(len(match), pa.int64())
     known = np.maximum(match, 0)
-    if fold.final:
-        counts = members.count_at_end(fold.symbols)[known]
+    if match_aggregate.final:
+        counts = members.count_at_end(match_aggregate.symbols)[known]
     else:
-        counts = np.where(member < 0, 0, members.count_so_far(fold.symbols, np.maximum(member, 0)))
+        counts = np.where(member < 0, 0, members.count_so_far(match_aggregate.symbols, np.maximum(member, 0)))
     return pa.array(counts, pa.int64(), mask=match == ABSENT)
 
 
@@ -96,9 +98,9 @@ def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside:
     return pa.array(reduced), of_match[first]
 
 
-def _counted(fold: Fold, values: Array, match: Ints) -> Array:
+def _counted(match_aggregate: MatchAggregate, values: Array, match: Ints) -> Array:
     """COUNT over no rows is 0, where there is a match at all."""
-    call = fold.call.this if isinstance(fold.call, exp.Filter) else fold.call
+    call = match_aggregate.call.this if isinstance(match_aggregate.call, exp.Filter) else match_aggregate.call
     aggregate = aggregate_of(call)
     if aggregate is None or aggregate.empty is None:
         return values
@@ -107,28 +109,28 @@ def _counted(fold: Fold, values: Array, match: Ints) -> Array:
     return pc.if_else(pa.array(match == ABSENT), pa.scalar(None, pa.int64()), counts)
 
 
-def _table(members: Members, chosen: Ints, columns: dict[str, Array], fold: Fold) -> pa.Table:
+def _table(members: Members, chosen: Ints, columns: dict[str, Array], match_aggregate: MatchAggregate) -> pa.Table:
     """The members an aggregate is computed over, with the columns it reads."""
     of_match = members.match[chosen]
     named: dict[str, Array] = {"_match": pa.array(of_match), "_member": pa.array(chosen)}
-    if fold.reads_label:
-        named[LABEL] = taken(pa.array(members.names, pa.string()), members.symbols[chosen].astype(np.int64))
-    if fold.reads_number:
-        named[NUMBER] = pa.array(members.numbers[of_match])
+    if match_aggregate.reads_classifier:
+        named[CLASSIFIER] = taken(pa.array(members.names, pa.string()), members.symbols[chosen].astype(np.int64))
+    if match_aggregate.reads_match_number:
+        named[MATCH_NUMBER] = pa.array(members.numbers[of_match])
     rows = members.rows(chosen, of_match)
     return pa.table({**named, **{name: taken(values, rows) for name, values in columns.items()}})
 
 
 def _grouped(
-    fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools
+    match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> tuple[Array, Ints]:
     """The values of the matches that have such rows, and which matches these are."""
-    return _by_match(fold, database, _table(members, np.flatnonzero(inside), columns, fold))
+    return _by_match(match_aggregate, database, _table(members, np.flatnonzero(inside), columns, match_aggregate))
 
 
-def _by_match(fold: Fold, database: Database, given: pa.Table) -> tuple[Array, Ints]:
+def _by_match(match_aggregate: MatchAggregate, database: Database, given: pa.Table) -> tuple[Array, Ints]:
     with database.registered(given) as name:
-        value = exp.alias_(_in_order(fold.call), "_value", quoted=True)
+        value = exp.alias_(_in_order(match_aggregate.call), "_value", quoted=True)
         select = exp.select(column("_match"), value).from_(table(name))
         found = arrow_columns(database, database.render(select.group_by(column("_match"))), 2)
     return found[1], np.asarray(found[0]).astype(np.int64)
@@ -147,24 +149,30 @@ def _in_order(call: exp.Expr) -> exp.Expr:
     return call.transform(ordered)
 
 
-def _so_far(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:
+def _so_far(
+    match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
+) -> Array:
     """A list at each member of what was taken by then: few databases have lists as window functions."""
     every = np.arange(len(members))
     firsts = members.offsets[members.match]
     taken_by, owner = ranges(firsts, every + 1), np.repeat(every, every + 1 - firsts)
     inside = inside[taken_by]
-    given = _table(members, taken_by[inside], columns, fold).set_column(0, "_match", pa.array(owner[inside]))
-    values, of_member = _by_match(fold, database, given)
+    given = _table(members, taken_by[inside], columns, match_aggregate).set_column(0, "_match", pa.array(owner[inside]))
+    values, of_member = _by_match(match_aggregate, database, given)
     place = np.full(len(members), ABSENT)
     place[of_member] = np.arange(len(of_member))
     return taken(values, place)
 
 
-def _running(fold: Fold, database: Database, members: Members, columns: dict[str, Array], inside: Bools) -> Array:
+def _running(
+    match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
+) -> Array:
     """The value at each member over the rows taken by then."""
-    given = _table(members, np.arange(len(members)), columns, fold).append_column("_inside", pa.array(inside))
-    call = fold.call.copy()
-    condition: exp.Expr | None = column("_inside") if fold.symbols is not None else None
+    given = _table(members, np.arange(len(members)), columns, match_aggregate).append_column(
+        "_inside", pa.array(inside)
+    )
+    call = match_aggregate.call.copy()
+    condition: exp.Expr | None = column("_inside") if match_aggregate.symbols is not None else None
     if isinstance(call, exp.Filter):
         own = exp.Paren(this=call.expression.this)
         condition, call = own if condition is None else exp.And(this=condition, expression=own), call.this

@@ -9,7 +9,18 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from bridge.patterns.values import CURRENT, Atom, Fold, Label, Number, Place, Value, Valued, read, shift_of
+from bridge.patterns.values import (
+    CURRENT,
+    Atom,
+    Classifier,
+    MatchAggregate,
+    MatchExpression,
+    MatchNumber,
+    Place,
+    Value,
+    read,
+    shift_of,
+)
 from bridge.query.expression_text import scalar_text
 from bridge.query.row_pattern import RowPattern
 from nfa.pattern import Concatenation, Exclusion, Pattern, Quantified, Symbol, length_bounds, symbols, walk
@@ -30,7 +41,7 @@ class Condition:
 
     symbol: str
     row: exp.Expr | None
-    rest: Valued | None
+    rest: MatchExpression | None
     grade: Grade
 
 
@@ -72,7 +83,7 @@ def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:
     return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped) if wrapped else None
 
 
-def of_row(valued: Valued) -> exp.Expr | None:
+def of_row(valued: MatchExpression) -> exp.Expr | None:
     """The condition as an expression over the row, if it reads nothing else."""
     if not valued.atoms:
         return valued.expression
@@ -80,15 +91,15 @@ def of_row(valued: Valued) -> exp.Expr | None:
     return only.row if isinstance(only, Value) and only.place == CURRENT else None
 
 
-def _grade(rest: Valued, clause: RowPattern) -> Grade:
+def _grade(rest: MatchExpression, clause: RowPattern) -> Grade:
     known = [atom for atom in rest.atoms if isinstance(atom, Value) and distance(atom.place, clause) is not None]
     current = [atom for atom in rest.atoms if isinstance(atom, Value) and atom.place == CURRENT]
     return Grade.START if len(known) + len(current) == len(rest.atoms) else Grade.RUN
 
 
-def asks_match_number(conditions: Sequence[Condition]) -> bool:
+def reads_match_number(conditions: Sequence[Condition]) -> bool:
     """Whether a condition reads MATCH_NUMBER(), so that a start's match depends on those before it."""
-    return any(isinstance(atom, Number) for c in conditions if c.rest for atom in c.rest.atoms)
+    return any(isinstance(atom, MatchNumber) for c in conditions if c.rest for atom in c.rest.atoms)
 
 
 def distance(place: Place, clause: RowPattern) -> int | None:
@@ -192,15 +203,15 @@ def atom_text(atom: Atom) -> str:
 
     >>> from sqlglot import parse_one
     >>> from bridge.patterns.values import Value
-    >>> atom_text(Value(Place(("A",), first=True), parse_one("price"))), atom_text(Number())
+    >>> atom_text(Value(Place(("A",), first=True), parse_one("price"))), atom_text(MatchNumber())
     ('price of the first A', 'MATCH_NUMBER()')
     """
     match atom:
-        case Number():
+        case MatchNumber():
             return "MATCH_NUMBER()"
-        case Fold(call, symbols):
+        case MatchAggregate(call, symbols):
             return f"{text(call)} over the rows so far{'' if symbols is None else ' that are ' + _any(symbols)}"
-        case Label(place, shift):
+        case Classifier(place, shift):
             moved = f", {abs(shift)} row{'s' * (abs(shift) > 1)} {'later' if shift > 0 else 'earlier'}" if shift else ""
             return f"CLASSIFIER() of {place_text(place)}{moved}"
     return f"{text(atom.row)} of {place_text(atom.place)}"

@@ -12,8 +12,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bridge.patterns.conditions import GRADES, Condition, atom_text, text
-from bridge.patterns.output import Prepared, prepared
-from bridge.patterns.planner import against, choose
+from bridge.patterns.output import PreparedClause, prepare
+from bridge.patterns.planner import choose, reasons_against
 from bridge.patterns.rows import Input, SortedRows
 from bridge.patterns.task import Task
 from bridge.patterns.values import Value
@@ -34,7 +34,7 @@ def pretty(sql: str, database: Database) -> str:
 
 def clause_explanation(number: int, given: Input, database: Database) -> Iterator[str]:
     """The lines on one clause, the clauses counted from 1."""
-    asked = prepared(database, given.clause, given.fields)
+    asked = prepare(database, given.clause, given.fields)
     rows = SortedRows(database, given.source, asked.clause, asked.needed, f"_cep_rows_{number}")
     task = asked.task(rows)
     yield from _commented("", f"{number}. MATCH_RECOGNIZE over {' '.join(given.table.input.split())}")
@@ -46,7 +46,7 @@ def clause_explanation(number: int, given: Input, database: Database) -> Iterato
     yield from _read(number, task, database)
 
 
-def _told(clause: RowPattern, asked: Prepared, task: Task) -> Iterator[str]:
+def _told(clause: RowPattern, asked: PreparedClause, task: Task) -> Iterator[str]:
     yield f"input: {', '.join(asked.fields)}"
     yield from ("", "MATCH_RECOGNIZE (", *(f"  {part}" for part in clause_parts(clause)), ")", "", "conditions")
     defined = dict(clause.define)
@@ -54,7 +54,7 @@ def _told(clause: RowPattern, asked: Prepared, task: Task) -> Iterator[str]:
         yield from (f"  {line}" for line in _condition(condition, defined.get(condition.symbol)))
     choice = choose(task)
     yield from ("", f"strategy {choice.strategy}: {choice.reason}")
-    yield from (f"  not {name}: {reason}" for name, reason in against(task))
+    yield from (f"  not {name}: {reason}" for name, reason in reasons_against(task))
     yield from ("", "program", *(f"  {line}" for line in str(task.program).splitlines()))
     yield from ("", "automaton, the preferred way first", *(f"  {line}" for line in _states(task)))
 

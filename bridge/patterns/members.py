@@ -21,20 +21,20 @@ COMPARED = 4
 """So many instructions are compared with in less time than they are looked up."""
 
 _Symbols = TypeVar("_Symbols")
-_Told = TypeVar("_Told")
+_Result = TypeVar("_Result")
 
 
-def _kept(compute: Callable[[Members, _Symbols], _Told]) -> Callable[[Members, _Symbols], _Told]:
+def _cached(compute: Callable[[Members, _Symbols], _Result]) -> Callable[[Members, _Symbols], _Result]:
     """A method that computes once for the same symbols. What it gives is kept by its object, to go with the answer."""
 
     @functools.wraps(compute)
-    def told(members: Members, symbols: _Symbols) -> _Told:
+    def cached_method(members: Members, symbols: _Symbols) -> _Result:
         key = compute.__name__, symbols
-        if key not in members.kept:
-            members.kept[key] = compute(members, symbols)
-        return cast("_Told", members.kept[key])
+        if key not in members.cache:
+            members.cache[key] = compute(members, symbols)
+        return cast("_Result", members.cache[key])
 
-    return told
+    return cached_method
 
 
 class Members:
@@ -44,7 +44,7 @@ class Members:
         self.found = found
         self.offsets = found.offsets
         self.ends = ends
-        self.kept: dict[object, object] = {}
+        self.cache: dict[object, object] = {}
         code = program.instructions
         self.names = sorted({line.name for line in code if isinstance(line, MatchSymbol)})
         numbers = [self.names.index(line.name) if isinstance(line, MatchSymbol) else -1 for line in code]
@@ -129,7 +129,7 @@ class Members:
         inside = (members >= 0) & (moved >= self.offsets[match]) & (moved < self.offsets[match + 1])
         return np.where(inside, moved, ABSENT)
 
-    @_kept
+    @_cached
     def is_one_of(self, symbols: tuple[str, ...] | None) -> Bools:
         """Whether each member is one of the symbols."""
         if symbols is None:
@@ -143,12 +143,12 @@ class Members:
             found |= self.found.codes == code
         return found
 
-    @_kept
+    @_cached
     def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
         """The members that are one of the symbols, and how many of them come before each match."""
         return np.flatnonzero(self.is_one_of(symbols)), self._before(symbols)
 
-    @_kept
+    @_cached
     def _before(self, symbols: tuple[str, ...]) -> Ints:
         """How many members of all matches before each one, and of all, are one of the symbols."""
         before = np.zeros(len(self.offsets), np.int64)
@@ -156,7 +156,7 @@ class Members:
         before[there] = self._count_of(symbols)[self.offsets[there] - 1]
         return before
 
-    @_kept
+    @_cached
     def _count_of(self, symbols: tuple[str, ...]) -> Ints:
         """How many members up to each one, itself included, are one of the symbols; narrow numbers are added faster."""
         kind = np.int32 if len(self) < 2**31 else np.int64

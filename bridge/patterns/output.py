@@ -13,15 +13,15 @@ from sqlglot import exp
 
 from bridge.check.scope import field_of
 from bridge.errors import QueryError
-from bridge.patterns.aggregates import folded
+from bridge.patterns.aggregates import aggregate_values
 from bridge.patterns.arrays import Array, Bools, Ints, taken
 from bridge.patterns.conditions import Condition, at_an_end, conditions
 from bridge.patterns.members import ABSENT, Members
-from bridge.patterns.planner import run, settled
+from bridge.patterns.planner import choose_for_rows, run
 from bridge.patterns.rows import SortedRows, Source, arrow_columns
-from bridge.patterns.strategies import offsets as statement
+from bridge.patterns.strategies import offsets
 from bridge.patterns.task import Task
-from bridge.patterns.values import Atom, Fold, Label, Number, Value, Valued, read
+from bridge.patterns.values import Atom, Classifier, MatchAggregate, MatchExpression, MatchNumber, Value, read
 from bridge.query.row_pattern import PerMatch, RowPattern
 from nfa.arrays.matches import Matches
 from nfa.errors import BudgetError, SkipError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
+class OutputRows:
     """The rows of the answer: of which match (ABSENT: of none), its member (ABSENT: empty or none), its input row."""
 
     match: Ints
@@ -48,23 +48,23 @@ class Shown:
         found: Bools = self.match == ABSENT
         return found
 
-    def taken(self, order: Ints) -> Shown:
+    def taken(self, order: Ints) -> OutputRows:
         """These of the rows, in this order."""
-        return Shown(self.match[order], self.member[order], self.row[order])
+        return OutputRows(self.match[order], self.member[order], self.row[order])
 
 
-def shown(members: Members, per_match: PerMatch, count: int) -> Shown:
+def output_rows(members: Members, per_match: PerMatch, count: int) -> OutputRows:
     """Which rows a clause gives for its matches, over `count` rows of input."""
     found = members.found
     if per_match is PerMatch.ONE_ROW:
         last = np.where(found.lengths > 0, members.offsets[1:] - 1, ABSENT)
-        return Shown(np.arange(members.matches), last, found.starts, each=True)
+        return OutputRows(np.arange(members.matches), last, found.starts, each=True)
     kept = np.flatnonzero(~members.excluded)
-    rows = Shown(members.match[kept], kept, members.rows(kept, members.match[kept]))
+    rows = OutputRows(members.match[kept], kept, members.rows(kept, members.match[kept]))
     if per_match is PerMatch.OMIT_EMPTY:
         return rows
     empty = np.flatnonzero(found.lengths == 0)
-    rows = _together(rows, Shown(empty, np.full(len(empty), ABSENT), found.starts[empty]))
+    rows = _together(rows, OutputRows(empty, np.full(len(empty), ABSENT), found.starts[empty]))
     if per_match is PerMatch.WITH_UNMATCHED:
         free = np.ones(count, bool)
         every = np.arange(len(members))
@@ -72,24 +72,24 @@ def shown(members: Members, per_match: PerMatch, count: int) -> Shown:
         free[found.starts[empty]] = False
         alone = np.flatnonzero(free)
         nothing = np.full(len(alone), ABSENT)
-        rows = _together(rows, Shown(nothing, nothing, alone))
+        rows = _together(rows, OutputRows(nothing, nothing, alone))
     return _in_order(rows, members)
 
 
-def _together(one: Shown, other: Shown) -> Shown:
+def _together(one: OutputRows, other: OutputRows) -> OutputRows:
     pairs = ((one.match, other.match), (one.member, other.member), (one.row, other.row))
     match, member, row = (np.concatenate(pair) for pair in pairs)
-    return Shown(match, member, row)
+    return OutputRows(match, member, row)
 
 
-def _in_order(rows: Shown, members: Members) -> Shown:
+def _in_order(rows: OutputRows, members: Members) -> OutputRows:
     """By the row each match begins with; rows of no match among them; matches by number, rows as they are taken."""
     starts = members.found.starts[rows.match] if members.matches else rows.row
     order = np.lexsort((rows.row, rows.match, np.where(rows.unmatched, rows.row, starts)))
     return rows.taken(order)
 
 
-class Columns(Protocol):
+class MatchInput(Protocol):
     """The rows that matches are of: sorted in the database, or at hand."""
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
@@ -97,15 +97,15 @@ class Columns(Protocol):
 
 
 @dataclasses.dataclass
-class Output:
+class ResultColumns:
     """Computes the columns of an answer."""
 
     database: Database
-    rows: Columns
+    rows: MatchInput
     members: Members
-    shown: Shown
+    output_rows: OutputRows
 
-    def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[Valued]) -> pa.Table:
+    def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[MatchExpression]) -> pa.Table:
         """The answer: partition columns, measures; for all rows also the order columns before and the rest after them."""
         self._clause = clause
         keys = [key.name for key in clause.partition_by]
@@ -120,33 +120,33 @@ class Output:
         arrays = dict(zip(wanted, self.rows.columns(wanted), strict=True))
         values = {atom: self._atom(atom, arrays) for atom in atoms}
         computed = self._measures(measures, values)
-        given = {name: taken(arrays[column(name)], self.shown.row) for name in [*names, *rest]}
-        before = [*(self.rows.key(key, self.shown.row) for key in keys), *(given[name] for name in names)]
+        given = {name: taken(arrays[column(name)], self.output_rows.row) for name in [*names, *rest]}
+        before = [*(self.rows.key(key, self.output_rows.row) for key in keys), *(given[name] for name in names)]
         columns = [*before, *computed, *(given[name] for name in rest)]
         return pa.Table.from_arrays(columns, names=[*keys, *names, *(m.alias for m in clause.measures), *rest])
 
     def _atom(self, atom: Atom, arrays: dict[exp.Expr, Array]) -> Array:
-        shown = self.shown
-        match = np.maximum(shown.match, 0)
-        if isinstance(atom, Number):
+        output_rows = self.output_rows
+        match = np.maximum(output_rows.match, 0)
+        if isinstance(atom, MatchNumber):
             numbers = self.members.numbers[match] if self.members.matches else match
-            return pa.array(numbers, pa.int64(), mask=shown.unmatched | (numbers == 0))  # 0: a partial match
-        if isinstance(atom, Fold):
-            return folded(atom, self.database, self.rows, self.members, shown.match, shown.member)
+            return pa.array(numbers, pa.int64(), mask=output_rows.unmatched | (numbers == 0))  # 0: a partial match
+        if isinstance(atom, MatchAggregate):
+            return aggregate_values(atom, self.database, self.rows, self.members, output_rows.match, output_rows.member)
         found = self._members_at(atom, match)
-        if isinstance(atom, Label):
+        if isinstance(atom, Classifier):
             found = self.members.shifted(found, match, atom.shift) if atom.shift else found
             return self._labels(found)
         return taken(arrays[atom.row], self.members.rows(found, match))
 
-    def _members_at(self, atom: Value | Label, match: Ints) -> Ints:
+    def _members_at(self, atom: Value | Classifier, match: Ints) -> Ints:
         """For each row of the answer the member that an atom is about."""
         if not self.members.matches:
             return np.full(len(match), ABSENT)
         if not atom.place.final:
-            return self.members.so_far(atom.place, self.shown.member)
+            return self.members.so_far(atom.place, self.output_rows.member)
         found = self.members.at_end(at_an_end(atom.place, self._clause))
-        return found if self.shown.each else np.where(self.shown.unmatched, ABSENT, found[match])
+        return found if self.output_rows.each else np.where(self.output_rows.unmatched, ABSENT, found[match])
 
     def _labels(self, found: Ints) -> Array:
         if not len(self.members):
@@ -154,7 +154,7 @@ class Output:
         codes = self.members.symbols[np.maximum(found, 0)].astype(np.int64)
         return taken(pa.array(self.members.names, pa.string()), np.where(found == ABSENT, ABSENT, codes))
 
-    def _measures(self, measures: Sequence[Valued], values: dict[Atom, Array]) -> list[Array]:
+    def _measures(self, measures: Sequence[MatchExpression], values: dict[Atom, Array]) -> list[Array]:
         """What is more than one atom is computed by the database, all of it in one statement."""
         names = {atom: f"_v{place}" for place, atom in enumerate(values)}
         computed = [_renamed(measure, names) for measure in measures if measure.only is None]
@@ -162,17 +162,17 @@ class Output:
         return [values[measure.only] if measure.only is not None else next(found) for measure in measures]
 
     def _asked(self, computed: list[exp.Expr], values: dict[Atom, Array], names: dict[Atom, str]) -> list[Array]:
-        order = pa.array(np.arange(len(self.shown.match)))
+        order = pa.array(np.arange(len(self.output_rows.match)))
         given = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
         with self.database.registered(given) as name:
             named = [exp.alias_(e, f"_m{place}", quoted=True) for place, e in enumerate(computed)]
             select = exp.select(*named).from_(table(name)).order_by(column("_n"))
             arrays = arrow_columns(self.database, self.database.render(select), len(named))
-        nothing = pa.array(self.shown.unmatched)
+        nothing = pa.array(self.output_rows.unmatched)
         return [_without(array, nothing) for array in arrays]
 
 
-def _renamed(measure: Valued, names: dict[Atom, str]) -> exp.Expr:
+def _renamed(measure: MatchExpression, names: dict[Atom, str]) -> exp.Expr:
     mine = {f"_v{place}": names[atom] for place, atom in enumerate(measure.atoms)}
 
     def rename(node: exp.Expr) -> exp.Expr:
@@ -189,13 +189,13 @@ def _without(array: Array, nothing: Array) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Prepared:
+class PreparedClause:
     """A clause whose names are found: its graded conditions, its measures, and the columns of the input it reads."""
 
     clause: RowPattern
     fields: Sequence[str]
     conditions: tuple[Condition, ...]
-    measures: list[Valued]
+    measures: list[MatchExpression]
     needed: list[str]
 
     def task(self, rows: SortedRows) -> Task:
@@ -203,7 +203,7 @@ class Prepared:
         return Task(rows, self.clause, self.conditions, compile_program(self.clause.pattern))
 
 
-def answer(
+def evaluate_clause(
     database: Database, source: Source, clause: RowPattern, fields: Sequence[str], strategy: str | None = None
 ) -> pa.Table:
     """The rows that MATCH_RECOGNIZE gives over a SELECT whose columns are `fields`, in order of the partitions.
@@ -211,27 +211,27 @@ def answer(
     `strategy` forces one of `planner.STRATEGIES`; raises QueryError for a name that is no column, SkipError where AFTER
     MATCH SKIP leads nowhere (rule S3), and BudgetError for an answer beyond a limit.
     """
-    asked = prepared(database, clause, fields)
+    asked = prepare(database, clause, fields)
     with SortedRows(database, source, asked.clause, asked.needed) as rows:
         task = asked.task(rows)
-        strategy = strategy or settled(task).strategy
-        if strategy == "offsets" and (told := statement.answer(task, asked.measures)) is not None:
+        strategy = strategy or choose_for_rows(task).strategy
+        if strategy == "offsets" and (told := offsets.evaluate_clause(task, asked.measures)) is not None:
             return told
         found = matches(task, strategy)
         members = Members(found, task.program, rows.ends)
-        which = shown(members, clause.per_match, len(rows))
-        return Output(database, rows, members, which).table(asked.clause, fields, asked.measures)
+        which = output_rows(members, clause.per_match, len(rows))
+        return ResultColumns(database, rows, members, which).table(asked.clause, fields, asked.measures)
 
 
 def matches(task: Task, strategy: str | None = None) -> Matches:
     """The matches, by the strategy that fits."""
     try:
-        return run(task, strategy or settled(task).strategy)
+        return run(task, strategy or choose_for_rows(task).strategy)
     except (SkipError, BudgetError) as error:
         raise QueryError(str(error)) from error
 
 
-def prepared(database: Database, clause: RowPattern, fields: Sequence[str]) -> Prepared:
+def prepare(database: Database, clause: RowPattern, fields: Sequence[str]) -> PreparedClause:
     """The clause over an input with these columns; raises QueryError for a name that is no column."""
     if clause.timed_out or clause.absent is not None:
         what = "WITH TIMED OUT MATCHES" if clause.timed_out else "NOT in PATTERN"
@@ -243,7 +243,7 @@ def prepared(database: Database, clause: RowPattern, fields: Sequence[str]) -> P
     rows_read = [c.row for c in asked if c.row is not None]
     values_read = [*(c.rest for c in asked if c.rest is not None), *measures]
     needed = _needed(checked, database.insertion_ordered, fields, rows_read, values_read)
-    return Prepared(checked, fields, asked, measures, needed)
+    return PreparedClause(checked, fields, asked, measures, needed)
 
 
 def _columns_known(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
@@ -264,7 +264,7 @@ def _needed(
     keys_apart: bool,
     fields: Sequence[str],
     rows: Sequence[exp.Expr],
-    values: Sequence[Valued],
+    values: Sequence[MatchExpression],
 ) -> list[str]:
     """The columns of the input that anything reads."""
     if clause.per_match is not PerMatch.ONE_ROW:
@@ -273,6 +273,6 @@ def _needed(
     expressions: list[exp.Expr] = [*rows, *keys, *(clause.order_by if clause.within is not None else ())]
     atoms = [atom for valued in values for atom in valued.atoms]
     expressions += [atom.row for atom in atoms if isinstance(atom, Value)]
-    expressions += [atom.call for atom in atoms if isinstance(atom, Fold)]
+    expressions += [atom.call for atom in atoms if isinstance(atom, MatchAggregate)]
     read_names = {found.name for expression in expressions for found in expression.find_all(exp.Column)}
     return [name for name in fields if name in read_names] or list(fields[:1])

@@ -20,7 +20,7 @@ from bridge.patterns.arrays import Array, Ints
 from bridge.query.row_pattern import RowPattern
 from windows.databases import Database
 
-AT_MOST = 1 << 30
+MEMORY_LIMIT = 1 << 30
 """So many bytes of rows are held beside the database at most; it sorts more by itself, on disk if need be."""
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
@@ -31,12 +31,12 @@ PLAIN = frozenset((*INTEGERS, "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP")
 KEYS = frozenset((*INTEGERS, "BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"))
 """Types whose values are the same key in the database and in Arrow: no doubles, as -0.0 is 0.0."""
 
-SAMPLE = 100_000
+SAMPLE_ROWS = 100_000
 """So many rows tell soon that a table lies in no order."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Gathered:
+class PartitionedRows:
     """The columns, partition by partition; each row's number of its partition, from 1 on; of each partition its key, in
     the database's order, and its end."""
 
@@ -46,7 +46,7 @@ class Gathered:
     ends: Ints
 
 
-def columns_of(clause: RowPattern, needed: Sequence[str]) -> list[str] | None:
+def columns_to_read(clause: RowPattern, needed: Sequence[str]) -> list[str] | None:
     """The column to partition by, the one to order by, and what else is needed; None where these are not one each."""
     keys = [key.name for key in clause.partition_by if isinstance(key, exp.Column)]
     times = [
@@ -88,12 +88,14 @@ def in_order(values: Array) -> bool:
     return not values.null_count and bool((numbers[1:] >= numbers[:-1]).all())
 
 
-def gathered(rows: pa.Table, key: str, time: str, needed: Sequence[str], database: Database) -> Gathered | None:
+def partition_rows(
+    rows: pa.Table, key: str, time: str, needed: Sequence[str], database: Database
+) -> PartitionedRows | None:
     """The columns needed by partition, in each of them as they came; None if the rows are not in order of time.
 
     >>> from windows.databases import open_database
     >>> rows = pa.table({"k": ["b", "a", "b"], "ts": [1, 2, 3]})
-    >>> found = gathered(rows, "k", "ts", ["ts"], open_database("duckdb://"))
+    >>> found = partition_rows(rows, "k", "ts", ["ts"], open_database("duckdb://"))
     >>> found.columns["ts"].to_pylist(), found.keys.to_pylist(), found.ends.tolist()
     ([2, 1, 3], ['a', 'b'], [1, 3])
     """
@@ -105,9 +107,9 @@ def gathered(rows: pa.Table, key: str, time: str, needed: Sequence[str], databas
         keys, rank = _ranked(chunks[0].dictionary, rows[key].null_count > 0, database)
         null = len(rank) - 1
         places = pool.map(lambda chunk: rank.take(chunk.indices.fill_null(null).to_numpy()), chunks)
-        part: NDArray[Any] = np.concatenate([*places])
-    counts = np.bincount(part, minlength=len(keys))
-    order = _by(part)
+        partition: NDArray[Any] = np.concatenate([*places])
+    counts = np.bincount(partition, minlength=len(keys))
+    order = _by(partition)
     numbers = np.repeat(np.arange(1, len(counts) + 1, dtype=np.int32), counts)
 
     def by_partition(name: str) -> Array:
@@ -115,7 +117,7 @@ def gathered(rows: pa.Table, key: str, time: str, needed: Sequence[str], databas
 
     with ThreadPoolExecutor() as pool:
         columns = dict(zip(needed, pool.map(by_partition, needed), strict=True))
-    return Gathered(columns, pa.array(numbers), keys, np.cumsum(counts))
+    return PartitionedRows(columns, pa.array(numbers), keys, np.cumsum(counts))
 
 
 def _ranked(values: Array, with_null: bool, database: Database) -> tuple[Array, NDArray[Any]]:
@@ -130,12 +132,12 @@ def _ranked(values: Array, with_null: bool, database: Database) -> tuple[Array, 
     return keys, rank
 
 
-def _by(part: NDArray[Any]) -> Ints:
+def _by(partition: NDArray[Any]) -> Ints:
     """The rows' numbers by partition. numpy sorts small numbers in one go, so by each half of a large one in turn."""
-    order: Ints = np.argsort(part.astype(np.uint16, copy=False), kind="stable")
-    if part.dtype == np.uint16:
+    order: Ints = np.argsort(partition.astype(np.uint16, copy=False), kind="stable")
+    if partition.dtype == np.uint16:
         return order
-    return order[np.argsort((part[order] >> 16).astype(np.uint16), kind="stable")]
+    return order[np.argsort((partition[order] >> 16).astype(np.uint16), kind="stable")]
 
 
 def _taken(values: Array, order: Ints) -> Array:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bridge.errors import QueryError
-from bridge.patterns.conditions import Grade, asks_match_number
-from bridge.patterns.strategies import fixed_distance as behind
-from bridge.patterns.strategies import gaps, machine, offsets, prefilter, registers, starts
+from bridge.patterns.conditions import Grade, reads_match_number
+from bridge.patterns.strategies import fixed_distance, gaps, machine, offsets, prefilter, registers, starts
 from bridge.patterns.task import Task
 from nfa.arrays.deadlines import scan_within
 from nfa.arrays.matches import Matches
@@ -36,10 +35,10 @@ def choose(task: Task) -> Choice:
 
 def choices(task: Task) -> Iterator[Choice]:
     """Every strategy that can answer whatever the rows are, the fastest first."""
-    return (Choice(name, reason) for name, reason in REASONS.items() if can(task, name))
+    return (Choice(name, reason) for name, reason in REASONS.items() if can_answer(task, name))
 
 
-def settled(task: Task) -> Choice:
+def choose_for_rows(task: Task) -> Choice:
     """The same with a look at the rows, which are sorted by now."""
     choice = choose(task)
     if choice.strategy not in _DIRECT and prefilter.pays(task):
@@ -52,32 +51,32 @@ def over_rows(task: Task) -> Choice:
     return next(choice for choice in choices(task) if choice.strategy not in _DIRECT)
 
 
-def can(task: Task, strategy: str) -> bool:
+def can_answer(task: Task, strategy: str) -> bool:
     """Whether a strategy can answer."""
     if strategy == "machine":
         return True
-    able = {"offsets": offsets.pays, "gaps": gaps.fits, "registers": registers.can}.get(strategy)
+    able = {"offsets": offsets.pays, "gaps": gaps.fits, "registers": registers.supports}.get(strategy)
     if able is not None:
         return able(task)
-    if asks_match_number(task.conditions):
+    if reads_match_number(task.conditions):
         return False
     grade = max((condition.grade for condition in task.conditions), default=Grade.ROW)
     if strategy == "behind":
-        return grade is Grade.RUN and behind.written(task) is not None
+        return grade is Grade.RUN and fixed_distance.expand(task) is not None
     return grade <= (Grade.ROW if strategy == "symbols" else Grade.START)
 
 
-def against(task: Task) -> list[Choice]:
+def reasons_against(task: Task) -> list[Choice]:
     """The strategies that were not chosen, and what speaks against each."""
     chosen = choose(task).strategy
     wide = [c.symbol for c in task.conditions if c.grade is Grade.RUN]
     near = [c.symbol for c in task.conditions if c.grade is not Grade.ROW]
     direct = chosen in _DIRECT
     reasons = {
-        "symbols": f"it knows of each row what it can be by itself, which is not all that {_asks(near)}"
+        "symbols": f"it knows of each row what it can be by itself, which is not all that {_reads(near)}"
         if near
         else "it would find the same, by an automaton over all rows",
-        "starts": f"it knows each start's first rows, which are not all that {_asks(wide)}"
+        "starts": f"it knows each start's first rows, which are not all that {_reads(wide)}"
         if wide
         else "it would find the same, row by row of each start"
         if direct
@@ -89,7 +88,7 @@ def against(task: Task) -> list[Choice]:
     return [Choice(name, reason) for name, reason in reasons.items() if name != chosen]
 
 
-def _asks(symbols: Sequence[str]) -> str:
+def _reads(symbols: Sequence[str]) -> str:
     return f"{', '.join(symbols)} ask{'s' if len(symbols) == 1 else ''} for"
 
 
@@ -111,7 +110,7 @@ def _after(task: Task, strategy: str) -> str:
     """Which strategy takes over."""
     if strategy in (*_DIRECT, "prefilter"):
         return over_rows(task).strategy
-    return "registers" if strategy != "registers" and registers.can(task) else "machine"
+    return "registers" if strategy != "registers" and registers.supports(task) else "machine"
 
 
 def _prefilter(task: Task) -> Matches:
@@ -126,11 +125,11 @@ def _symbols(task: Task) -> Matches:
 
 def _behind(task: Task) -> Matches:
     """The pattern written out, by the strategy for what its conditions then read."""
-    written = behind.written(task)
-    if written is None:
+    expanded = fixed_distance.expand(task)
+    if expanded is None:
         raise QueryError("the conditions read rows that are no known number of rows behind")
-    find = _symbols if written.grade is Grade.ROW else starts.find
-    return written.original(find(written.task(task)))
+    find = _symbols if expanded.grade is Grade.ROW else starts.find
+    return expanded.original(find(expanded.task(task)))
 
 
 REASONS = {

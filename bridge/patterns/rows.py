@@ -14,17 +14,17 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.patterns.arrays import Array, Ints, taken
 from bridge.patterns.partitions import (
-    AT_MOST,
     KEYS,
+    MEMORY_LIMIT,
     PLAIN,
-    SAMPLE,
-    Gathered,
-    columns_of,
-    gathered,
+    SAMPLE_ROWS,
+    PartitionedRows,
+    columns_to_read,
     in_order,
     is_collated,
+    partition_rows,
 )
-from bridge.patterns.values import beside, shift_of
+from bridge.patterns.values import lag_or_lead, shift_of
 from bridge.query.row_pattern import PatternTable, RowPattern
 from windows.databases import Database
 from windows.sql import aliased_table, column, column_of, lexicographically_before, over, table
@@ -66,7 +66,7 @@ class SortedRows:
         self._known: dict[exp.Expr, Array] = {}
         self.keys = f"{self.name}_keys" if clause.partition_by and database.insertion_ordered else None
         self.in_place = False
-        self._gathered: Gathered | None = None
+        self._partitioned: PartitionedRows | None = None
         self._clause, self._needed = clause, needed
 
     def _is_in_order(self, clause: RowPattern) -> bool:
@@ -101,38 +101,38 @@ class SortedRows:
     def __enter__(self) -> SortedRows:
         if self.source.plain and self.database.insertion_ordered:
             self.in_place = not self.partitioned and self._is_in_order(self._clause)
-            self._gathered = self._gather() if self.partitioned else None
-        if self._gathered is not None:
-            self._lend(self._gathered)
+            self._partitioned = self._read_partitioned() if self.partitioned else None
+        if self._partitioned is not None:
+            self._register(self._partitioned)
             return self
         for statement in [] if self.in_place else self.statements():
             self.database.execute(statement)
         self.ends = self._ends()
         return self
 
-    def _lend(self, rows: Gathered) -> None:
+    def _register(self, rows: PartitionedRows) -> None:
         columns = {name: rows.columns[name] for name in self._needed}
         self.database.register_arrow(self.name, pa.table({**columns, PARTITION: rows.partitions}))
         self._known.update({column(name): values for name, values in columns.items()})
         self.ends = rows.ends
 
     def __exit__(self, *_: object) -> None:
-        if self._gathered is not None:
+        if self._partitioned is not None:
             self.database.unregister_arrow(self.name)
             return
         for name in (None if self.in_place else self.name, self.keys):
             if name:
                 self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE")))
 
-    def _gather(self) -> Gathered | None:
+    def _read_partitioned(self) -> PartitionedRows | None:
         """The rows by partition, if the table lies in the order wanted, and all of it is plain and not too large."""
-        wanted = columns_of(self._clause, self._needed)
+        wanted = columns_to_read(self._clause, self._needed)
         if wanted is None or not self._is_small(wanted):
             return None
         key, time, *_ = wanted
-        if not in_order(self._read([time], SAMPLE)[time]):
+        if not in_order(self._read([time], SAMPLE_ROWS)[time]):
             return None
-        return gathered(self._read(wanted), key, time, self._needed, self.database)
+        return partition_rows(self._read(wanted), key, time, self._needed, self.database)
 
     def _is_small(self, names: Sequence[str]) -> bool:
         """Whether these columns, the first of them a key, are of plain types, and few bytes, but not nothing."""
@@ -143,7 +143,7 @@ class SortedRows:
         if found[0] == "VARCHAR" and any(self._first(exp.select(is_collated(column(names[0]))))):
             return False
         (rows,) = self._first(exp.select(exp.Count(this=exp.Star())))
-        return bool(rows * 8 * len(names) <= AT_MOST)
+        return bool(rows * 8 * len(names) <= MEMORY_LIMIT)
 
     def _first(self, select: exp.Select) -> Sequence[Any]:
         rows = self.database.fetch(self.source.rendered(self.database, select.from_(table(SOURCE)).limit(1)))
@@ -176,8 +176,8 @@ class SortedRows:
     def key(self, name: str, rows: Ints) -> Array:
         """The partitioning column's value for each of these rows."""
         partition = np.searchsorted(self.ends, rows, side="right")
-        if self._gathered is not None:
-            return taken(self._gathered.keys, partition)
+        if self._partitioned is not None:
+            return taken(self._partitioned.keys, partition)
         if not self.keys:
             firsts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
             return taken(self.columns([column(name)])[0], firsts[partition])
@@ -234,11 +234,11 @@ class SortedRows:
         if by == 0:
             return exp.Paren(this=row)
         if not self.database.insertion_ordered:
-            return over(beside(row, by), [column(PARTITION)] if self.partitioned else [], [column(ORDER)])
-        there = over(beside(row, by), [], [])
+            return over(lag_or_lead(row, by), [column(PARTITION)] if self.partitioned else [], [column(ORDER)])
+        there = over(lag_or_lead(row, by), [], [])
         if not self.partitioned:
             return there
-        same = exp.EQ(this=over(beside(column(PARTITION), by), [], []), expression=column(PARTITION))
+        same = exp.EQ(this=over(lag_or_lead(column(PARTITION), by), [], []), expression=column(PARTITION))
         return exp.Case().when(same, there)
 
 

@@ -12,11 +12,11 @@ from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
 from bridge.patterns.members import Members
-from bridge.patterns.output import Prepared, matches, prepared
+from bridge.patterns.output import PreparedClause, matches, prepare
 from bridge.patterns.rows import ROWS, Input, SortedRows, Source, source_item
-from bridge.patterns.strategies.machine import Asked, Numbered
+from bridge.patterns.strategies.machine import ByRow, PathConditions
 from bridge.patterns.task import Task
-from bridge.patterns.why import InMatch, Questions, Run, Skipped, Step, Why
+from bridge.patterns.why import ConjunctTests, InMatch, Run, Skipped, Step, Why
 from bridge.query.row_pattern import skip_text
 from nfa.arrays.matches import Matches
 from nfa.arrays.skip_chain import next_start
@@ -34,7 +34,7 @@ BUDGET = 50_000
 
 def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs: int) -> Why:
     """Tells of one row of a clause's input; QueryError unless exactly one row has these values."""
-    asked = prepared(database, given.clause, given.fields)
+    asked = prepare(database, given.clause, given.fields)
     wanted = _wanted(asked, row, ts)
     condition = functools.reduce(lambda left, right: exp.And(this=left, expression=right), starmap(_equal, wanted))
     count = _count(database, given.source, condition)
@@ -47,12 +47,12 @@ def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs:
         (hits,) = rows.columns([exp.Case().when(condition, exp.Literal.number(1)).else_(exp.Literal.number(0))])
         place = int(np.flatnonzero(np.asarray(hits) == 1)[0])
         try:
-            return _Told(asked, asked.task(rows), place).why(runs)
+            return _RowExplanation(asked, asked.task(rows), place).why(runs)
         except BudgetError as error:
             raise QueryError(str(error)) from None
 
 
-def _wanted(asked: Prepared, row: Mapping[str, Any], ts: Any) -> list[tuple[str, Any]]:
+def _wanted(asked: PreparedClause, row: Mapping[str, Any], ts: Any) -> list[tuple[str, Any]]:
     """The columns, by their own names, and their values; `ts` is the first that the clause orders by."""
     named = {_field(asked.fields, name): value for name, value in row.items()}
     if ts is not None:
@@ -90,7 +90,7 @@ def _count(database: Database, source: Source, condition: exp.Expr) -> int:
     return found
 
 
-def _partition(database: Database, source: Source, asked: Prepared, condition: exp.Expr) -> Source:
+def _partition(database: Database, source: Source, asked: PreparedClause, condition: exp.Expr) -> Source:
     """The rows of the partition that has the row."""
     keys = [key.name for key in asked.clause.partition_by]
     if not keys:
@@ -103,16 +103,16 @@ def _partition(database: Database, source: Source, asked: Prepared, condition: e
     return Source(source.rendered(database, select))
 
 
-class _Numbered(Asked):
+class _CachedConditions(PathConditions):
     """The plain machine's answers, for a match whose number is told; what was read is kept."""
 
     number = 1
 
-    def _values(self, row: exp.Expr) -> Numbered[Any]:
+    def _values(self, row: exp.Expr) -> ByRow[Any]:
         return self.column(row)
 
     @functools.cache  # noqa: B019 - lives as long as one answer
-    def column(self, row: exp.Expr) -> Numbered[Any]:
+    def column(self, row: exp.Expr) -> ByRow[Any]:
         """An expression's value in each row."""
         return super()._values(row)
 
@@ -121,14 +121,14 @@ class _Numbered(Asked):
         return self.number
 
 
-class _Told:
+class _RowExplanation:
     """The pieces of one answer. Rows count from 0 here, and from 1 in what is told."""
 
-    def __init__(self, asked: Prepared, task: Task, place: int) -> None:
+    def __init__(self, asked: PreparedClause, task: Task, place: int) -> None:
         self.asked, self.task, self.place = asked, task, place
         self.count = int(task.ends[-1])
-        self.answers = _Numbered(task)
-        self.questions = Questions(asked, task, self.answers)
+        self.answers = _CachedConditions(task)
+        self.tests = ConjunctTests(asked, task, self.answers)
         self.found: Matches = matches(task)
         self.members = Members(self.found, task.program, task.ends)
         self.transitions = Transitions(task.program)
@@ -142,7 +142,7 @@ class _Told:
             {key.name: row[key.name] for key in self.asked.clause.partition_by},
             self.place + 1,
             self.count,
-            tuple(self.questions.alone(condition, self.place) for condition in self.task.conditions),
+            tuple(self.tests.test_alone(condition, self.place) for condition in self.task.conditions),
             told,
             others,
             tuple(self._told_skipped(skipped))[-runs:],
@@ -242,7 +242,7 @@ class _Told:
         steps = tuple(
             Step(
                 thread.symbols,
-                None if thread.awaited is None else self.questions.asked_of(thread.awaited, thread.path, self.place),
+                None if thread.awaited is None else self.tests.test(thread.awaited, thread.path, self.place),
                 thread.fate,
                 thread.next_symbols,
                 thread.is_match,

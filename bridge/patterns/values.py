@@ -52,7 +52,7 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True)
-class Label:
+class Classifier:
     """CLASSIFIER(): the symbol of the row at a place, or of the row that many rows after it."""
 
     place: Place
@@ -60,7 +60,7 @@ class Label:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fold:
+class MatchAggregate:
     """An aggregate over the rows of a match that are one of `symbols`; its columns are those of the input."""
 
     call: exp.Expr
@@ -70,17 +70,17 @@ class Fold:
     @property
     def columns(self) -> list[str]:
         """The columns of the input that it reads."""
-        return [name for name in self._read if name not in (LABEL, NUMBER)]
+        return [name for name in self._read if name not in (CLASSIFIER, MATCH_NUMBER)]
 
     @property
-    def reads_label(self) -> bool:
+    def reads_classifier(self) -> bool:
         """Whether it reads CLASSIFIER()."""
-        return LABEL in self._read
+        return CLASSIFIER in self._read
 
     @property
-    def reads_number(self) -> bool:
+    def reads_match_number(self) -> bool:
         """Whether it reads MATCH_NUMBER()."""
-        return NUMBER in self._read
+        return MATCH_NUMBER in self._read
 
     @property
     def running(self) -> tuple[Aggregate, exp.Expr | None] | None:
@@ -88,7 +88,7 @@ class Fold:
         aggregate = aggregate_of(self.call)
         if aggregate is None or aggregate.running is None or isinstance(self.call.this, exp.Distinct):
             return None
-        if self.reads_label or self.reads_number:
+        if self.reads_classifier or self.reads_match_number:
             return None
         argument = first_argument(self.call)
         return aggregate, None if isinstance(argument, exp.Star) else argument
@@ -99,18 +99,18 @@ class Fold:
 
 
 @dataclasses.dataclass(frozen=True)
-class Number:
+class MatchNumber:
     """MATCH_NUMBER()."""
 
 
-Atom: TypeAlias = Value | Label | Fold | Number
+Atom: TypeAlias = Value | Classifier | MatchAggregate | MatchNumber
 
-LABEL, NUMBER = "_classifier", "_match_number"
+CLASSIFIER, MATCH_NUMBER = "_classifier", "_match_number"
 """The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Valued:
+class MatchExpression:
     """An expression over the columns `_v0`, `_v1` …, and the atoms that these stand for."""
 
     expression: exp.Expr
@@ -129,7 +129,7 @@ def read(
     symbol: str | None = None,
     final: bool = False,
     is_aggregate: Callable[[str], bool] = lambda name: False,
-) -> Valued:
+) -> MatchExpression:
     """What an expression reads: in DEFINE of `symbol`, or (None) in MEASURES, `final` where one row a match is given.
 
     `fields` are the input's columns; names are found ignoring case. Raises QueryError for an unknown one.
@@ -137,7 +137,7 @@ def read(
     reader = _Reader(clause, fields, symbol, final, is_aggregate)
     tree = reader.tree(expression, final)
     atoms: dict[Atom, str] = {}
-    return Valued(_named(tree, atoms), tuple(atoms))
+    return MatchExpression(_named(tree, atoms), tuple(atoms))
 
 
 def _leaf(atom: Atom) -> exp.Expr:
@@ -189,8 +189,8 @@ class _Reader:
             return self.tree(node.expressions[0], self.is_final(node))
         if isinstance(node, exp.Anonymous) and (found := self.function(node, final)):
             return _leaf(found)
-        if self.is_fold(node):
-            return _leaf(self.fold(node, final))
+        if self.is_aggregate_call(node):
+            return _leaf(self.match_aggregate(node, final))
         copy = node.copy()
         for key, value in node.args.items():
             if isinstance(value, list):
@@ -217,9 +217,9 @@ class _Reader:
                     return self.navigation(inner, final, shift)
                 return self.at(self.canonical(self.place_of(inner, final)), inner, shift)
             case "CLASSIFIER":
-                return Label(self.canonical(self.of_label(node, final)))
+                return Classifier(self.canonical(self.of_classifier(node, final)))
             case "MATCH_NUMBER":
-                return Number()
+                return MatchNumber()
         return None
 
     def navigation(self, node: exp.Anonymous, final: bool, shift: int) -> Atom:
@@ -235,7 +235,7 @@ class _Reader:
                     "CLASSIFIER() stands alone in a navigation: write it outside, around one navigation each",
                     position=place_in_text(expression),
                 )
-            return Label(place, shift)
+            return Classifier(place, shift)
         row = self.row(expression)
         return Value(place, shifted(row, shift) if shift else row)
 
@@ -245,10 +245,10 @@ class _Reader:
             if isinstance(node, exp.Column):
                 return self.place(node, final)
             if isinstance(node, exp.Anonymous) and node.name == "CLASSIFIER":
-                return self.of_label(node, final)
+                return self.of_classifier(node, final)
         raise QueryError("a navigation names a column of the row it goes to", position=place_in_text(expression))
 
-    def of_label(self, node: exp.Anonymous, final: bool) -> Place:
+    def of_classifier(self, node: exp.Anonymous, final: bool) -> Place:
         variable = node.expressions[0].name if node.expressions else None
         return Place(self.symbols(variable), final=final)
 
@@ -276,11 +276,11 @@ class _Reader:
 
         return expression.transform(plain)
 
-    def is_fold(self, node: exp.Expr) -> bool:
+    def is_aggregate_call(self, node: exp.Expr) -> bool:
         call = node.this if isinstance(node, (exp.Filter, exp.WithinGroup)) or is_list(node) else node
         return isinstance(call, exp.AggFunc) or (isinstance(call, exp.Anonymous) and self.is_aggregate(call.name))
 
-    def fold(self, node: exp.Expr, final: bool) -> Fold:
+    def match_aggregate(self, node: exp.Expr, final: bool) -> MatchAggregate:
         columns = [found for found in node.find_all(exp.Column) if not _is_label_argument(found)]
         labels = [f for f in node.find_all(exp.Anonymous) if f.name == "CLASSIFIER" and f.expressions]
         variables = {found.table or None for found in columns} | {f.expressions[0].name for f in labels}
@@ -288,12 +288,12 @@ class _Reader:
 
         def inside(part: exp.Expr) -> exp.Expr:
             if isinstance(part, exp.Anonymous) and part.name in ("CLASSIFIER", "MATCH_NUMBER"):
-                return column(LABEL if part.name == "CLASSIFIER" else NUMBER)
+                return column(CLASSIFIER if part.name == "CLASSIFIER" else MATCH_NUMBER)
             if isinstance(part, exp.Column):
                 return exp.Star() if isinstance(part.this, exp.Star) else column(field_of(part, self.fields))
             return part
 
-        return Fold(node.transform(inside), self.symbols(variable), final and self.symbol is None)
+        return MatchAggregate(node.transform(inside), self.symbols(variable), final and self.symbol is None)
 
     def hoisted(self, node: exp.Expr) -> exp.Expr:
         """One value where a strict expression has values of one place only; of the row at hand, any expression."""
@@ -334,7 +334,7 @@ def _offset(node: exp.Anonymous, default: int) -> int:
     return int(node.expressions[1].name) if len(node.expressions) > 1 else default
 
 
-def beside(row: exp.Expr, by: int) -> exp.Expr:
+def lag_or_lead(row: exp.Expr, by: int) -> exp.Expr:
     """LAG or LEAD: the same so many rows after a row, for a window to be put around."""
     kind = exp.Lag if by < 0 else exp.Lead
     return kind(this=row.copy(), offset=number(abs(by)))

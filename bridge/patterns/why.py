@@ -11,10 +11,10 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.patterns.conditions import Condition, of_row
-from bridge.patterns.output import Prepared
-from bridge.patterns.strategies.machine import Asked
+from bridge.patterns.output import PreparedClause
+from bridge.patterns.strategies.machine import PathConditions
 from bridge.patterns.task import Task
-from bridge.patterns.values import Valued, read
+from bridge.patterns.values import MatchExpression, read
 from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS, row_scalar_text
 from nfa.pattern import Symbol
 from nfa.threads.path import Path
@@ -247,15 +247,15 @@ def _value(value: Any) -> str:
 OnPath = Callable[[Path[int]], Any]
 
 
-class Questions:
+class ConjunctTests:
     """Asks one row at a time; the answers are those of the plain machine."""
 
-    def __init__(self, asked: Prepared, task: Task, answers: Asked) -> None:
+    def __init__(self, asked: PreparedClause, task: Task, answers: PathConditions) -> None:
         self.asked, self.answers = asked, answers
         self.conditions = dict(asked.clause.define)
         self.is_aggregate = task.rows.database.is_aggregate
 
-    def alone(self, condition: Condition, row: int) -> Test:
+    def test_alone(self, condition: Condition, row: int) -> Test:
         """The symbol by what is about the row alone; the other conjuncts are its `rest`."""
         symbol = condition.symbol
         own = [part for part in self._parts(symbol) if part[1]]
@@ -264,7 +264,7 @@ class Questions:
         rest = tuple(part for part, is_of_row, _, _ in self._parts(symbol) if not is_of_row)
         return Test(symbol, all(part.value for part in found), found, rest)
 
-    def asked_of(self, symbol: str, path: Path[int], row: int) -> Test:
+    def test(self, symbol: str, path: Path[int], row: int) -> Test:
         """The symbol with its whole condition, after what the path has taken."""
         longer = path.take(symbol, row, row)
         found = tuple(_conjunct(part, value(longer), reads, longer) for part, _, value, reads in self._parts(symbol))
@@ -284,7 +284,7 @@ class Questions:
         ]
         return row_scalar_text(part), of_row(valued) is not None, self.answers.value(valued), reads
 
-    def _read(self, symbol: str, expression: exp.Expr) -> Valued:
+    def _read(self, symbol: str, expression: exp.Expr) -> MatchExpression:
         return read(expression, self.asked.clause, self.asked.fields, symbol, is_aggregate=self.is_aggregate)
 
 

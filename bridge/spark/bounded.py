@@ -20,9 +20,9 @@ from bridge.patterns.conditions import conditions
 from bridge.patterns.live.decision_times import AT_THE_END as IN_THE_END
 from bridge.patterns.live.decision_times import BY_ROW, Searches, decision_times, has_decision_times
 from bridge.patterns.members import Members
-from bridge.patterns.output import Output, matches, prepared, shown
+from bridge.patterns.output import ResultColumns, matches, output_rows, prepare
 from bridge.patterns.rows import SortedRows, Source
-from bridge.patterns.values import Fold, Number, Value, Valued, read, shift_of
+from bridge.patterns.values import MatchAggregate, MatchExpression, MatchNumber, Value, read, shift_of
 from bridge.query.nodes import Node
 from bridge.query.row_pattern import PerMatch, RowPattern
 from bridge.spark.columns import AT_THE_END, BY_TIME, ORDER, PLACE
@@ -87,7 +87,7 @@ class BoundedQuery:
     def _search(self, database: DuckDB, schema: Schema, now: int) -> BoundedResult:
         fields = _fields(schema)
         ordered = dataclasses.replace(self.clause, order_by=tuple(exp.Ordered(this=column(c)) for c in ("ts", PLACE)))
-        clause = prepared(database, ordered, fields)
+        clause = prepare(database, ordered, fields)
         needed = list(dict.fromkeys([*clause.needed, "ts", PLACE]))
         with SortedRows(database, Source(f"SELECT * FROM {TABLE}"), clause.clause, needed) as rows:
             task = clause.task(rows)
@@ -96,9 +96,9 @@ class BoundedQuery:
             searches = decision_times(task, found, times, now)
             decisions = searches.decisions_of(found)
             members = Members(found, task.program, rows.ends)
-            which = shown(members, self.clause.per_match, len(rows))
+            which = output_rows(members, self.clause.per_match, len(rows))
             plain = dataclasses.replace(self.clause, order_by=())
-            table = Output(database, rows, members, which).table(plain, list(schema.names), clause.measures)
+            table = ResultColumns(database, rows, members, which).table(plain, list(schema.names), clause.measures)
             ends = rows.ends
         place = np.where(decisions.how == IN_THE_END, AT_THE_END, BY_TIME)
         by_row = decisions.how == BY_ROW
@@ -146,9 +146,12 @@ def match_number_columns(bounded: BoundedQuery, schema: Schema) -> tuple[str, ..
     read_by = {
         m.alias: valued for m, valued in zip(bounded.clause.measures, _measures(bounded.clause, schema), strict=True)
     }
-    plain = {name for name, valued in read_by.items() if isinstance(valued.only, Number)}
+    plain = {name for name, valued in read_by.items() if isinstance(valued.only, MatchNumber)}
     others = [atom for name, valued in read_by.items() if name not in plain for atom in valued.atoms]
-    if any(isinstance(atom, Number) or (isinstance(atom, Fold) and atom.reads_number) for atom in others):
+    if any(
+        isinstance(atom, MatchNumber) or (isinstance(atom, MatchAggregate) and atom.reads_match_number)
+        for atom in others
+    ):
         return None
     return tuple(name for name, inner in bounded.columns if inner in plain)
 
@@ -168,7 +171,7 @@ def _rows_read(clause: RowPattern, schema: Schema) -> list[exp.Expr]:
     return [*(c.row for c in compiled if c.row is not None), *(atom.row for atom in atoms if isinstance(atom, Value))]
 
 
-def _measures(clause: RowPattern, schema: Schema) -> list[Valued]:
+def _measures(clause: RowPattern, schema: Schema) -> list[MatchExpression]:
     final = clause.per_match is PerMatch.ONE_ROW
     return [read(m.this, clause, _fields(schema), None, final, _is_aggregate) for m in clause.measures]
 

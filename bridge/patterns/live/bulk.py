@@ -21,7 +21,7 @@ from bridge.patterns.live.results import result_table
 from bridge.patterns.live.rows import BEGINNING, LiveTask
 from bridge.patterns.live.statements import DecidedStatements
 from bridge.patterns.members import Members, match_numbers
-from bridge.patterns.output import shown
+from bridge.patterns.output import output_rows
 from bridge.patterns.planner import over_rows, run
 from bridge.patterns.rows import SortedRows, arrow_columns
 from bridge.patterns.task import Task
@@ -83,7 +83,7 @@ class Bulk:
         members = Members(found, self.task.program, partitions.ends)
         numbers = match_numbers(found.starts, partitions.ends)
         members.numbers = numbers + partitions.matches[partitions.number(found.starts)]
-        which = shown(members, self.task.clause.per_match, len(partitions.ts))
+        which = output_rows(members, self.task.clause.per_match, len(partitions.ts))
         turn, seq = _turns(partitions, found, decisions, last)
         which = which.taken(np.argsort(turn[which.match], kind="stable"))
         ts, seq = decisions.time[which.match], seq[which.match]

@@ -21,7 +21,7 @@ from bridge.patterns.live.machine import Deadlines, LiveMachine, MachineState, p
 from bridge.patterns.live.results import MatchReport, MatchRows
 from bridge.patterns.live.rows import BEGINNING, ColumnTypes, Key, LiveTask, Partition, RetainedRows, Row, RowId
 from bridge.patterns.live.statements import DecidedStatements
-from bridge.patterns.strategies.machine import Asked
+from bridge.patterns.strategies.machine import PathConditions
 from bridge.query.row_pattern import PerMatch
 from nfa.errors import BudgetError, ExhaustedError, SkipError
 from nfa.match import Match
@@ -86,7 +86,7 @@ class DecidedState(MachineState[MatchReport]):
     def __init__(self, task: LiveTask, database: Database, ahead: int, forgets_partitions: bool) -> None:
         self.task, self.ahead, self.forgets_partitions = task, ahead, forgets_partitions
         self.rows = RetainedRows(task, database)
-        self.conditions = Asked(self.rows)
+        self.conditions = PathConditions(self.rows)
         self.partitions: dict[Key, DecidedPartition] = {}
         self.deadlines: Deadlines[tuple[int, Key]] = Deadlines()
         self.changed: dict[Key, None] = {}
@@ -133,7 +133,7 @@ class DecidedState(MachineState[MatchReport]):
         partition.rows.append(number)
         partition.last = row_id
         if partition.end > partition.machine.start:
-            self.conditions.ask_for(partition.machine)
+            self.conditions.set_matcher(partition.machine)
             partition.machine.feed(number)
             self._await_deadline(key, partition)
 
@@ -182,7 +182,7 @@ class DecidedState(MachineState[MatchReport]):
             partition.last = row_id
             if partition.unseen:
                 partition.unseen.popleft()
-            self.conditions.ask_for(partition.machine)
+            self.conditions.set_matcher(partition.machine)
             yield from self._reports(key, partition, partition.machine.feed(number), ready[0], ready[1])
             self._await_deadline(key, partition)
             if partition.overdue is not None:
@@ -192,7 +192,7 @@ class DecidedState(MachineState[MatchReport]):
     def finish(self, now: int, seq: int) -> Iterator[MatchReport]:
         """The reports of matches that are open at the end."""
         for key, partition in self.partitions.items():
-            self.conditions.ask_for(partition.machine)
+            self.conditions.set_matcher(partition.machine)
             yield from self._reports(key, partition, partition.machine.finish(), now, seq)
 
     def next_deadline(self) -> int | None:
@@ -216,7 +216,7 @@ class DecidedState(MachineState[MatchReport]):
 
     def _over(self, key: Key, partition: DecidedPartition, deadline: int, when: RowId) -> Iterator[MatchReport]:
         start = partition.machine.start
-        self.conditions.ask_for(partition.machine)
+        self.conditions.set_matcher(partition.machine)
         yield from self._reports(key, partition, partition.machine.advance_time(deadline), when[0], when[1])
         if partition.machine.start != start:
             self._await_deadline(key, partition)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bridge.patterns.arrays import Bools, Ints
-from bridge.patterns.conditions import Condition, Grade, asks_match_number
+from bridge.patterns.conditions import Condition, Grade, reads_match_number
 from bridge.patterns.strategies.starts import limits, symbol_sets_at
 from bridge.patterns.task import Task
 from bridge.query.row_pattern import PerMatch, RowPattern
@@ -74,7 +74,7 @@ def has_decision_times(clause: RowPattern, conditions: Sequence[Condition]) -> b
         return False
     grade = max((condition.grade for condition in conditions), default=Grade.ROW)
     known_skip = clause.skip.to in ("PAST LAST ROW", "TO NEXT ROW")
-    return known_skip and grade is not Grade.RUN and not asks_match_number(conditions)
+    return known_skip and grade is not Grade.RUN and not reads_match_number(conditions)
 
 
 def decision_times(task: Task, found: Matches, times: Ints, now: int) -> Searches:

@@ -14,7 +14,7 @@ Key = tuple[Hashable, ...]
 
 
 @dataclasses.dataclass
-class Apart:
+class DisjointMatches:
     """Of the matches that a push completes those that begin after the one that their partition told of last.
 
     `found` gives of each of them, in their order, partition, number of its first row, number of its last; `known` of

@@ -15,7 +15,7 @@ from bridge import query
 from bridge.patterns.live.machine import Deadlines, MachineState
 from bridge.patterns.live.results import MatchReport
 from bridge.patterns.live.rows import BEGINNING, Key, LiveTask, Partition, RetainedRows, Row, RowId
-from bridge.patterns.strategies.machine import Asked
+from bridge.patterns.strategies.machine import PathConditions
 from nfa.program import MatchSymbol
 from nfa.threads.eager import BatchMatcher, CompleteMatch, EagerMatcher, IntervalMatcher, MatchSelection, Steps
 from windows.databases import Database
@@ -84,7 +84,7 @@ class EagerState(MachineState[MatchReport]):
         self.task, self.reporting, self.tracks_deletions, self._reread = task, reporting, tracks_deletions, reread
         self.rows = RetainedRows(task, database)
         self._window = reporting.shrinking_window
-        self.steps = Steps(task.program, Asked(self.rows).holds)
+        self.steps = Steps(task.program, PathConditions(self.rows).holds)
         self.partitions: dict[Key, EagerPartition] = {}
         self.deadlines: Deadlines[Key] = Deadlines()
         self.content: collections.deque[RowId] = collections.deque()

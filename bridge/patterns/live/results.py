@@ -12,7 +12,7 @@ from sqlglot import exp
 from bridge.patterns.arrays import Array, Ints
 from bridge.patterns.live.rows import ColumnTypes, Key, LiveTask, RetainedRows
 from bridge.patterns.members import Members
-from bridge.patterns.output import Columns, Shown, shown
+from bridge.patterns.output import MatchInput, OutputRows, output_rows
 from bridge.query.row_pattern import PerMatch
 from nfa.arrays.matches import matches_of
 from windows.databases import Database
@@ -42,7 +42,7 @@ def system_columns(ts: Ints | list[int], seq: Ints | list[int]) -> dict[str, Arr
 
 
 def result_table(
-    task: LiveTask, database: Database, rows: Columns, members: Members, which: Shown, ts: Ints, seq: Ints
+    task: LiveTask, database: Database, rows: MatchInput, members: Members, which: OutputRows, ts: Ints, seq: Ints
 ) -> pa.Table:
     """The rows of a clause's result table: those of `which`, reported at `ts` by `seq` each."""
     output = task.output(database, rows, members, which)
@@ -65,7 +65,7 @@ class MatchRows:
         """The reports as rows of the result table."""
         clause = self.task.clause
         members = self._members()
-        which = shown(members, clause.per_match, len(self))
+        which = output_rows(members, clause.per_match, len(self))
         if clause.per_match is PerMatch.WITH_UNMATCHED:
             which = which.taken(np.argsort(which.row, kind="stable"))
         report = self._report_of(which.row)

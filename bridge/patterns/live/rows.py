@@ -13,9 +13,9 @@ from sqlglot import exp
 from bridge.patterns.arrays import Array
 from bridge.patterns.conditions import Condition
 from bridge.patterns.members import Members
-from bridge.patterns.output import Columns, Output, Shown
+from bridge.patterns.output import MatchInput, OutputRows, ResultColumns
 from bridge.patterns.task import skip_of
-from bridge.patterns.values import Valued
+from bridge.patterns.values import MatchExpression
 from bridge.query.row_pattern import RowPattern
 from nfa import skip as modes
 from nfa.program import Program
@@ -47,7 +47,7 @@ class LiveTask:
     clause: RowPattern
     conditions: tuple[Condition, ...]
     program: Program
-    measures: tuple[Valued, ...]
+    measures: tuple[MatchExpression, ...]
     expressions: tuple[exp.Expr, ...]
     fields: tuple[str, ...] = ()
     behind: int = 0
@@ -68,13 +68,13 @@ class LiveTask:
         """The place of an expression's value in a Row."""
         return self.key_width + 4 + self.expressions.index(expression)
 
-    def output(self, database: Database, rows: Columns, members: Members, which: Shown) -> pa.Table:
+    def output(self, database: Database, rows: MatchInput, members: Members, which: OutputRows) -> pa.Table:
         """The columns of the results that the clause itself gives."""
         clause = dataclasses.replace(
             self.clause, order_by=()
         )  # ts orders every stream, and the results have it already
         fields = [name for name in self.fields if name != "ts"]
-        return Output(database, rows, members, which).table(clause, fields, self.measures)
+        return ResultColumns(database, rows, members, which).table(clause, fields, self.measures)
 
 
 class RetainedRows:

@@ -16,8 +16,8 @@ from bridge.patterns.live.machine import CheckpointSchedule, LiveMachine, Machin
 from bridge.patterns.live.results import system_columns
 from bridge.patterns.live.rows import BEGINNING, ColumnTypes, RowId
 from bridge.patterns.live.statements import TemporalTables
-from bridge.patterns.strategies.machine import computed
-from bridge.patterns.values import Value, Valued
+from bridge.patterns.strategies.machine import evaluator
+from bridge.patterns.values import MatchExpression, Value
 from bridge.query.epl_patterns import EventColumns
 from nfa.temporal.by_key import KeyedMatchers
 from nfa.temporal.instance import Bound
@@ -25,7 +25,7 @@ from nfa.temporal.machine import TemporalMatcher
 from windows.databases import Database
 
 
-class Event(NamedTuple):
+class PatternEvent(NamedTuple):
     """An event: the number of its input, its row id, the bits of what it can be, and its values."""
 
     source: int
@@ -57,19 +57,19 @@ class EventInput:
     keys: int = 0
 
 
-Pick: TypeAlias = "Callable[[Bound], Event | None]"
+Pick: TypeAlias = "Callable[[Bound], PatternEvent | None]"
 
 
 def picker(kind: int, index: int | None) -> Pick:
     """A function from bound events to the one of a kind; of several to that at an index (None: the last)."""
 
-    def pick(bound: Bound) -> Event | None:
+    def pick(bound: Bound) -> PatternEvent | None:
         found: Any = bound.get(kind)
         if not isinstance(found, list):
-            return cast("Event | None", found)
+            return cast("PatternEvent | None", found)
         if index is None:
-            return cast("Event", found[-1])
-        return cast("Event", found[index]) if index < len(found) else None
+            return cast("PatternEvent", found[-1])
+        return cast("PatternEvent", found[index]) if index < len(found) else None
 
     return pick
 
@@ -84,10 +84,10 @@ class EventReader:
         """The input whose events can be of a kind."""
         return next(one for one in self.inputs if kind in one.kinds)
 
-    def function(self, valued: Valued) -> Callable[[Bound], Any]:
+    def function(self, valued: MatchExpression) -> Callable[[Bound], Any]:
         """The value of an expression over bound events."""
         readers = [self._reader(atom) for atom in valued.atoms if isinstance(atom, Value)]
-        return computed(valued.expression, readers, self.database)
+        return evaluator(valued.expression, readers, self.database)
 
     def _reader(self, atom: Value) -> Callable[[Bound], Any]:
         assert atom.place.symbols is not None
@@ -112,7 +112,7 @@ class TemporalState(MachineState[BoundEvents]):
         self.inputs, self.matcher = inputs, matcher
         self.newest = BEGINNING
 
-    def feed(self, event: Event) -> Iterator[BoundEvents]:
+    def feed(self, event: PatternEvent) -> Iterator[BoundEvents]:
         ts, seq, _ = event.row_id
         yield from self.elapse(ts)
         kinds = self.inputs[event.source].kinds
@@ -134,8 +134,8 @@ class TemporalMachine(LiveMachine):
 
     node: query.TemporalMatch
     inputs: tuple[EventInput, ...]
-    rests: tuple[Valued | None, ...]
-    values: tuple[Valued, ...]
+    rests: tuple[MatchExpression | None, ...]
+    values: tuple[MatchExpression, ...]
     tables: TemporalTables
     wholes: dict[int, exp.Expr]
     """Of events whose whole is a column of the result, the part that is the whole."""
@@ -172,11 +172,11 @@ class TemporalMachine(LiveMachine):
         count = max((one.keys for one in self.inputs), default=0)
         return KeyedMatchers(new_watch, lambda event: event.values[-count:]) if count else new_watch()
 
-    def _holds(self) -> Callable[[int, Event, Bound], bool]:
+    def _holds(self) -> Callable[[int, PatternEvent, Bound], bool]:
         """Whether an event is of a kind after others, by the conditions that name these."""
         conditions = [None if rest is None else self._reader.function(rest) for rest in self.rests]
 
-        def holds(kind: int, event: Event, bound: Bound) -> bool:
+        def holds(kind: int, event: PatternEvent, bound: Bound) -> bool:
             condition = conditions[kind]
             return condition is None or bool(condition({**bound, kind: event}))
 
@@ -200,7 +200,9 @@ class TemporalMachine(LiveMachine):
             database.insert(name, len(rows[0]), rows)
         self._schedule.written(len(lines))
 
-    def _load(self, database: Database, lines: list[tuple[Any, ...]], retained: dict[tuple[int, RowId], Event]) -> None:
+    def _load(
+        self, database: Database, lines: list[tuple[Any, ...]], retained: dict[tuple[int, RowId], PatternEvent]
+    ) -> None:
         held = database.fetch(f"SELECT * FROM {self.tables.events}")
         events = {at: retained[source, (ts, seq, place)] for source, at, ts, seq, place in held if source >= 0}
         (self._state.newest,) = [(ts, seq, place) for source, _, ts, seq, place in held if source == -1]
@@ -214,13 +216,13 @@ class TemporalMachine(LiveMachine):
         self._schedule.rows += len(arrived)
         return self._results(database, reports) if reports else None
 
-    def _arrived(self, database: Database) -> list[Event]:
+    def _arrived(self, database: Database) -> list[PatternEvent]:
         return self._events(database, [one.arrived for one in self.inputs])
 
-    def _events(self, database: Database, selects: list[str]) -> list[Event]:
+    def _events(self, database: Database, selects: list[str]) -> list[PatternEvent]:
         """The events of all inputs, in order."""
         several = [
-            [Event(source, (row[0], row[1], row[2]), row[3], tuple(row[4:])) for row in database.fetch(select)]
+            [PatternEvent(source, (row[0], row[1], row[2]), row[3], tuple(row[4:])) for row in database.fetch(select)]
             for source, select in enumerate(selects)
         ]
         return list(heapq.merge(*several, key=lambda event: event.row_id))
@@ -234,24 +236,30 @@ class TemporalMachine(LiveMachine):
     def _results(self, database: Database, reports: list[BoundEvents]) -> pa.Table:
         system = system_columns([report.ts for report in reports], [report.seq for report in reports])
         columns: dict[str, list[Any]] = {}
-        for told in self.node.event_columns:
-            columns |= self._columns(database, told, reports)
+        for columns_of_event in self.node.event_columns:
+            columns |= self._columns(database, columns_of_event, reports)
         places = range(len(system), len(system) + len(columns))
         arrays = [self._types.array(values, place) for place, values in zip(places, columns.values(), strict=True)]
         return pa.Table.from_arrays([*system.values(), *arrays], names=[*system, *columns])
 
-    def _columns(self, database: Database, told: EventColumns, reports: list[BoundEvents]) -> dict[str, list[Any]]:
+    def _columns(
+        self, database: Database, columns_of_event: EventColumns, reports: list[BoundEvents]
+    ) -> dict[str, list[Any]]:
         """The columns of one kind of event: how many there are, the whole event, or its columns."""
-        if told.is_count:
-            several = [report.events.get(told.number) for report in reports]
-            return {told.prefix: [None if one is None else len(one) for one in several]}
-        if told.is_whole:
-            return {told.prefix: [self._whole(database, told.number, report.events) for report in reports]}
-        pick = picker(told.number, told.at)
+        if columns_of_event.is_count:
+            several = [report.events.get(columns_of_event.number) for report in reports]
+            return {columns_of_event.prefix: [None if one is None else len(one) for one in several]}
+        if columns_of_event.is_whole:
+            return {
+                columns_of_event.prefix: [
+                    self._whole(database, columns_of_event.number, report.events) for report in reports
+                ]
+            }
+        pick = picker(columns_of_event.number, columns_of_event.at)
         found = [pick(report.events) for report in reports]
         return {
-            f"{told.prefix}_{name}": [None if one is None else one.values[at] for one in found]
-            for at, name in enumerate(self._reader.input_of(told.number).names)
+            f"{columns_of_event.prefix}_{name}": [None if one is None else one.values[at] for one in found]
+            for at, name in enumerate(self._reader.input_of(columns_of_event.number).names)
         }
 
     def _whole(self, database: Database, kind: int, bound: Bound) -> Any:
@@ -266,7 +274,7 @@ class TemporalMachine(LiveMachine):
 
 def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, RowId], int]) -> None:
     """Nested lists as lines: a number (0), a list with its length (1), an event by its number in `held` (2)."""
-    if isinstance(item, Event):
+    if isinstance(item, PatternEvent):
         lines.append((2, held.setdefault((item.source, item.row_id), len(held))))
     elif isinstance(item, list):
         lines.append((1, len(item)))
@@ -276,7 +284,7 @@ def _flatten(item: Any, lines: list[tuple[int, int]], held: dict[tuple[int, RowI
         lines.append((0, item))
 
 
-def _unflattened(lines: Iterator[tuple[Any, ...]], events: dict[int, Event]) -> Any:
+def _unflattened(lines: Iterator[tuple[Any, ...]], events: dict[int, PatternEvent]) -> Any:
     """What `_flatten` wrote."""
     kind, value = next(lines)
     if kind == 1:

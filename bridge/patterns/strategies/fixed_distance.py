@@ -15,10 +15,10 @@ import numpy as np
 from sqlglot import exp
 
 from bridge.patterns.conditions import Condition, Grade, conjoined
-from bridge.patterns.strategies import registers_code as tracked
+from bridge.patterns.strategies import registers_code as registers_code
 from bridge.patterns.strategies.registers_code import Slot, Slots
 from bridge.patterns.task import MOST_SYMBOLS, Task
-from bridge.patterns.values import CURRENT, Atom, Label, Value, Valued, shift_of, shifted
+from bridge.patterns.values import CURRENT, Atom, Classifier, MatchExpression, Value, shift_of, shifted
 from bridge.query.row_pattern import RowPattern
 from nfa.arrays.matches import Matches
 from nfa.match import Match
@@ -44,17 +44,17 @@ MOST_NODES = 2_000
 """How often instructions are written at most."""
 
 
-class Row(NamedTuple):
+class KnownRow(NamedTuple):
     """A remembered row: how far behind the next one it is, and its symbol; each only where something asks for it."""
 
     behind: int = 0
     symbol: str = ""
 
 
-Known: TypeAlias = tuple[tuple[Slot, Row | None], ...]
+Known: TypeAlias = tuple[tuple[Slot, KnownRow | None], ...]
 """The rows of the slots that matter at an instruction; None: there is none."""
 
-Rows: TypeAlias = dict[Slot, Row | None]
+Rows: TypeAlias = dict[Slot, KnownRow | None]
 
 NO_ITERATIONS: frozenset[int] = frozenset()
 
@@ -63,7 +63,7 @@ Node: TypeAlias = tuple[int, Known, frozenset[int]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Written:
+class ExpandedPattern:
     """The pattern written out: its program and conditions, and for each instruction the one it was made of."""
 
     program: Program
@@ -85,24 +85,24 @@ class Written:
         return Matches(found.starts, found.lengths, np.array(self.origin, np.int32)[found.codes])
 
 
-def written(task: Task) -> Written | None:
+def expand(task: Task) -> ExpandedPattern | None:
     """The pattern written out, unless something is read at no known distance."""
     atoms = [atom for c in task.conditions if c.rest is not None for atom in c.rest.atoms]
     if not all(_known(atom, task.clause) for atom in atoms):
         return None
     try:
-        return _Writer(task).written()
-    except _Unknown:
+        return _Expander(task).expand()
+    except _NotExpandable:
         return None
 
 
-class _Unknown(Exception):
+class _NotExpandable(Exception):
     """A row that is no bounded distance behind, or too many of them."""
 
 
 def _known(atom: Atom, clause: RowPattern) -> bool:
-    if isinstance(atom, Label):
-        label = tracked.plain(atom)
+    if isinstance(atom, Classifier):
+        label = registers_code.plain(atom)
         return not label.shift and label.place.offset >= 0
     return isinstance(atom, Value)
 
@@ -128,25 +128,25 @@ def _own(name: str) -> str:
     return name.partition("\0")[0]
 
 
-class _Writer:
+class _Expander:
     """Writes the program node by node: an instruction together with what is known there."""
 
     def __init__(self, task: Task) -> None:
         self.clause, self.code = task.clause, task.program.instructions
         self.condition = {c.symbol: c for c in task.conditions}
-        self.read = tracked.reads(task.conditions, task.clause)
-        self.live = tracked.live(self.code, self.read)
+        self.read = registers_code.reads(task.conditions, task.clause)
+        self.live = registers_code.live(self.code, self.read)
         self.slots: Slots = frozenset().union(*self.read.values(), *self.live)
         atoms = [atom for c in task.conditions if c.rest is not None for atom in c.rest.atoms]
         self.far = self._families(atoms, Value)
-        self.labelled = self._families(atoms, Label)
-        self.made: dict[tuple[str, tuple[Row | None, ...]], Condition] = {}
+        self.labelled = self._families(atoms, Classifier)
+        self.expanded: dict[tuple[str, tuple[KnownRow | None, ...]], Condition] = {}
 
     def _families(self, atoms: Sequence[Atom], kind: type) -> set[tuple[object, bool]]:
-        slots = [tracked.slot_of(atom, self.clause) for atom in atoms if isinstance(atom, kind)]
+        slots = [registers_code.slot_of(atom, self.clause) for atom in atoms if isinstance(atom, kind)]
         return {(slot.symbols, slot.first) for slot in slots if slot is not None}
 
-    def written(self) -> Written:
+    def expand(self) -> ExpandedPattern:
         nodes = self.nodes()
         # Two places for each: the instruction, and the jump to what comes after it.
         place = {node: 2 * number for number, node in enumerate(nodes)}
@@ -154,7 +154,7 @@ class _Writer:
         for node, after in nodes.items():
             lines += self.lines(node, [place[there] for there in after])
         origin = [number for number, _, _ in nodes for _ in range(2)][: len(lines)]
-        return Written(Program(tuple(lines)), tuple(self.made.values()), tuple(origin))
+        return ExpandedPattern(Program(tuple(lines)), tuple(self.expanded.values()), tuple(origin))
 
     def lines(self, node: Node, after: list[int]) -> list[Instruction]:
         number, known, _ = node
@@ -165,7 +165,7 @@ class _Writer:
             case Split():
                 return [Split(*after), Jump(after[0])]
             case MatchSymbol(name, excluded):
-                return [MatchSymbol(self.asked(name, dict(known)).symbol, excluded), Jump(after[0])]
+                return [MatchSymbol(self.condition_for(name, dict(known)).symbol, excluded), Jump(after[0])]
             case AnchorStart() | AnchorEnd():
                 return [line, Jump(after[0])]
         return [Jump(after[0]), Jump(after[0])]
@@ -180,8 +180,8 @@ class _Writer:
             if node not in found and node != done:
                 found[node] = self.following(node)
                 pending += reversed(found[node])
-            if len(found) > MOST_NODES or len(self.made) > MOST_SYMBOLS:
-                raise _Unknown
+            if len(found) > MOST_NODES or len(self.expanded) > MOST_SYMBOLS:
+                raise _NotExpandable
         return {**found, done: ()}
 
     def following(self, node: Node) -> tuple[Node, ...]:
@@ -189,19 +189,19 @@ class _Writer:
         rows = dict(known)
         match line := self.code[number]:
             case MatchSymbol(name):
-                self.asked(name, rows)
+                self.condition_for(name, rows)
                 return (self.node(number + 1, self.rows(name, rows, by=1), NO_ITERATIONS),)
             case IterationStart():
                 return (self.node(number + 1, rows, empty | {number}),)
             case IterationEnd(start, leave):
                 return (self.node(leave if start in empty else number + 1, rows, empty - {start}),)
-        return tuple(self.node(there, rows, empty) for there in tracked.onward(line, number))
+        return tuple(self.node(there, rows, empty) for there in registers_code.onward(line, number))
 
     def node(self, number: int, rows: Rows, empty: frozenset[int]) -> Node:
         """The instruction with what matters there of what is known."""
         known = tuple((slot, rows.get(slot)) for slot in sorted(self.live[number], key=repr))
         if any(row is not None and row.behind > FARTHEST for _, row in known):
-            raise _Unknown
+            raise _NotExpandable
         waits = isinstance(self.code[number], MatchSymbol | AnchorEnd | Done)
         return number, known, NO_ITERATIONS if waits else empty
 
@@ -209,23 +209,23 @@ class _Writer:
         """What is known with one row more, as seen from that row (0) or from the next one (1)."""
         return {slot: self.row(slot, symbol, rows, by) for slot in self.slots}
 
-    def row(self, slot: Slot, symbol: str, rows: Rows, by: int) -> Row | None:
+    def row(self, slot: Slot, symbol: str, rows: Rows, by: int) -> KnownRow | None:
         family = (slot.symbols, slot.first)
         by = by if family in self.far else 0
         source = slot if slot.first or not slot.takes(symbol) else slot.nearer
         if slot.takes(symbol) and _is_new(slot, rows):
-            return Row(by, symbol if family in self.labelled else "")
+            return KnownRow(by, symbol if family in self.labelled else "")
         row = None if source is None else rows.get(source)
-        return None if row is None else Row(row.behind + by, row.symbol)
+        return None if row is None else KnownRow(row.behind + by, row.symbol)
 
-    def asked(self, symbol: str, rows: Rows) -> Condition:
+    def condition_for(self, symbol: str, rows: Rows) -> Condition:
         """The condition of a symbol where these rows are known, under a name of its own."""
         seen = self.rows(symbol, rows, by=0)
         key = symbol, tuple(seen[slot] for slot in sorted(self.read[symbol], key=repr))
-        if key not in self.made:
-            name = _named(symbol, len(self.made))
-            self.made[key] = _Condition(self.condition[symbol], self.clause, seen).made(name)
-        return self.made[key]
+        if key not in self.expanded:
+            name = _named(symbol, len(self.expanded))
+            self.expanded[key] = _ConditionExpander(self.condition[symbol], self.clause, seen).expanded(name)
+        return self.expanded[key]
 
 
 def _is_new(slot: Slot, rows: Rows) -> bool:
@@ -236,14 +236,14 @@ def _is_new(slot: Slot, rows: Rows) -> bool:
 
 
 @dataclasses.dataclass
-class _Condition:
+class _ConditionExpander:
     """A condition where it is known how far behind the rows are that it reads."""
 
     condition: Condition
     clause: RowPattern
     seen: Rows
 
-    def made(self, name: str) -> Condition:
+    def expanded(self, name: str) -> Condition:
         rest = self.condition.rest
         if rest is None:
             return dataclasses.replace(self.condition, symbol=name)
@@ -260,11 +260,11 @@ class _Condition:
 
     def atom(self, atom: Atom) -> Atom:
         """The atom as a value of the row at hand, if it is not at a known distance from the first."""
-        slot = tracked.slot_of(atom, self.clause)
+        slot = registers_code.slot_of(atom, self.clause)
         if slot is None:
             return atom
         row = self.seen[slot]
-        if isinstance(atom, Label):
+        if isinstance(atom, Classifier):
             return Value(CURRENT, exp.cast(exp.null(), "TEXT") if row is None else exp.Literal.string(row.symbol))
         assert isinstance(atom, Value)
         if row is None:
@@ -290,14 +290,14 @@ def _over_row(part: exp.Expr, atoms: Mapping[str, Atom]) -> exp.Expr:
     return part.transform(row)
 
 
-def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> Valued:
+def _valued(expression: exp.Expr, atoms: Mapping[str, Atom]) -> MatchExpression:
     """The expression over only those atoms that it reads."""
     read = list(dict.fromkeys(atoms[name] for name in _names(expression)))
 
     def named(node: exp.Expr) -> exp.Expr:
         return column(f"_v{read.index(atoms[node.name])}") if isinstance(node, exp.Column) else node
 
-    return Valued(expression.transform(named), tuple(read))
+    return MatchExpression(expression.transform(named), tuple(read))
 
 
 def _behind(row: exp.Expr, by: int) -> exp.Expr:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from bridge.patterns.arrays import Ints, ranges
 from bridge.patterns.conditions import Condition, distance
 from bridge.patterns.evaluate.vector import Column, columns_of
-from bridge.patterns.strategies.prefilter import KeptRows
+from bridge.patterns.strategies.prefilter import RowSubset
 from bridge.patterns.strategies.starts import Holds, holds_at
 from bridge.patterns.task import Task, symbol_set
 from bridge.patterns.values import CURRENT, Value
@@ -37,17 +37,17 @@ WIDEST = 1 << 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class GapStep:
     """A symbol and the gap before it: at least `least` rows that are any rows. The first symbol has no gap."""
 
     symbol: str
     excluded: bool = False
-    gap: Step | None = None
+    gap: GapStep | None = None
     least: int = 0
     greedy: bool = True
 
 
-def steps(pattern: Pattern) -> tuple[Step, ...] | None:
+def steps(pattern: Pattern) -> tuple[GapStep, ...] | None:
     """The symbols of a pattern that has gaps between them and nowhere else.
 
     >>> from nfa import parse_pattern
@@ -85,14 +85,14 @@ def _is_gap(part: Pattern) -> bool:
     return isinstance(inner, Symbol)
 
 
-def _step(symbol: Symbol, excluded: bool, before: tuple[Pattern, bool] | None) -> Step:
+def _step(symbol: Symbol, excluded: bool, before: tuple[Pattern, bool] | None) -> GapStep:
     if before is None:
-        return Step(symbol.name, excluded)
+        return GapStep(symbol.name, excluded)
     quantified, hidden = before
     assert isinstance(quantified, Quantified)
     ((inner, inside),) = _flat(quantified.part, hidden)
     assert isinstance(inner, Symbol)
-    return Step(symbol.name, excluded, Step(inner.name, inside), quantified.least, quantified.greedy)
+    return GapStep(symbol.name, excluded, GapStep(inner.name, inside), quantified.least, quantified.greedy)
 
 
 def fits(task: Task) -> bool:
@@ -117,11 +117,11 @@ def find(task: Task) -> Matches:
     """The matches; BudgetError where the pattern is no such one."""
     if not fits(task):
         raise BudgetError("the pattern has no gaps between single rows, or a condition reads another symbol's row")
-    gaps = Gaps(task)
+    gaps = GapSearch(task)
     return chain(gaps, gaps.numbers[gaps.rows[0]], task.skip)
 
 
-def candidates(task: Task, found: tuple[Step, ...]) -> tuple[Task, Ints]:
+def candidates(task: Task, found: tuple[GapStep, ...]) -> tuple[Task, Ints]:
     """The rows that can be a symbol by what is about them alone: as a task over them only, and their numbers.
 
     All that the search reads of them comes in one statement.
@@ -134,7 +134,7 @@ def candidates(task: Task, found: tuple[Step, ...]) -> tuple[Task, Ints]:
     columns = [column(f"_w{place}") for place in range(len(wanted))]
     numbers, symbol_sets, *arrays = task.rows.where(_is_any(task, asked, columns[0]), wanted, columns)
     kept = np.asarray(numbers).astype(np.int64)
-    fewer = dataclasses.replace(task, rows=KeptRows(task.rows, kept, dict(zip(wanted[1:], arrays, strict=True))))
+    fewer = dataclasses.replace(task, rows=RowSubset(task.rows, kept, dict(zip(wanted[1:], arrays, strict=True))))
     fewer.symbol_sets = np.asarray(symbol_sets).astype(np.uint64)
     return fewer, kept
 
@@ -147,7 +147,7 @@ def _is_any(task: Task, asked: list[Condition], symbol_set_column: exp.Expr) -> 
     return exp.GT(this=symbol_set_column, expression=exp.Literal.number(always))
 
 
-class Gaps:
+class GapSearch:
     """The engine (`nfa.arrays.skip_chain.Engine`): the rows taken from any start.
 
     It counts the candidates, not all rows; `numbers` are the rows' own.
@@ -166,8 +166,8 @@ class Gaps:
         rests = {name: holds_at(conditions[name], self.task) for name in wanted if conditions[name].rest}
         self.rows = [rows[step.symbol] for step in self.steps]
         self.rests = [rests.get(step.symbol) for step in self.steps]
-        by_key = {name: keyed(conditions[name], rows[name], self.task) for name in wanted}
-        self.keyed = [by_key[step.symbol] for step in self.steps]
+        by_key = {name: key_index(conditions[name], rows[name], self.task) for name in wanted}
+        self.key_index = [by_key[step.symbol] for step in self.steps]
         self._known = [(np.zeros(0, np.int64), np.zeros((len(self.steps), 0), np.int64))]
 
     def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
@@ -219,13 +219,13 @@ class Gaps:
 
     def _picked(self, place: int, starts: Ints, low: Ints, high: Ints, latest: bool) -> Ints:
         """The latest or the first row from `low` to before `high` that the symbol can be; -1 if there is none."""
-        rows, rest, by_key = self.rows[place], self.rests[place], self.keyed[place]
+        rows, rest, by_key = self.rows[place], self.rests[place], self.key_index[place]
         if by_key is not None:
             rows, (least, most) = by_key.rows, by_key.bounds(starts, low, high)
         else:
             least, most = np.searchsorted(rows, low, "left"), np.searchsorted(rows, high, "left")
         if rest is not None:
-            return _asked(rest, starts, rows, least, most, latest)
+            return _search_rows(rest, starts, rows, least, most, latest)
         chosen = most - 1 if latest else least
         return np.where(least < most, rows.take(chosen, mode="clip"), -1) if len(rows) else np.full(len(low), -1)
 
@@ -248,7 +248,7 @@ def _rows_of(task: Task, bit: int) -> Ints:
     return np.flatnonzero(task.symbol_sets & task.symbol_sets.dtype.type(1 << bit))
 
 
-def _asked(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, latest: bool) -> Ints:
+def _search_rows(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, latest: bool) -> Ints:
     """The latest or first of the rows at places from `least` to before `most` of which the condition holds.
 
     More and more rows are asked about at once for the starts that have found none.
@@ -273,7 +273,7 @@ def _asked(rest: Holds, starts: Ints, rows: Ints, least: Ints, most: Ints, lates
 # Rows of a symbol by a whole number that has to equal one of the match's first row, as in `C.user = A.user`
 
 
-class Keyed:
+class KeyIndex:
     """Candidates in the order of their keys, those of one key in their own order; those without a key left out."""
 
     def __init__(self, rows: Ints, mine: Column, first: Column, count: int) -> None:
@@ -297,12 +297,12 @@ class Keyed:
         return least, np.where(there, most, least)
 
 
-def keyed(condition: Condition, rows: Ints, task: Task) -> Keyed | None:
+def key_index(condition: Condition, rows: Ints, task: Task) -> KeyIndex | None:
     """The symbol's rows by such a number; None if its condition asks for none."""
     for mine, first in _pairs(condition):
         columns = columns_of(task.rows.columns([mine.row, first.row]))
         if columns is not None and all(column.values.dtype == np.int64 for column in columns):
-            return Keyed(rows, columns[0], columns[1], len(task.symbol_sets))
+            return KeyIndex(rows, columns[0], columns[1], len(task.symbol_sets))
     return None
 
 

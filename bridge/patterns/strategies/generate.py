@@ -12,8 +12,16 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 
-from bridge.patterns.conditions import asks_match_number
-from bridge.patterns.strategies.registers_code import Asked, Reading, Register, Slot, Total, Unknown, before
+from bridge.patterns.conditions import reads_match_number
+from bridge.patterns.strategies.registers_code import (
+    ConditionCode,
+    Register,
+    RegisterCode,
+    RunningTotal,
+    Slot,
+    UnknownExpression,
+    before,
+)
 from bridge.patterns.task import Task
 from nfa.program import MatchSymbol
 from nfa.threads.transitions import Transitions
@@ -29,7 +37,7 @@ _ONWARD = {"PAST LAST ROW": "start = best if best > start else start + 1", "TO N
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class SearchState:
     """Instructions that wait, in preference order; `number` is the first choice's, the others follow."""
 
     number: int
@@ -42,18 +50,26 @@ class Generator:
     """Writes `search(start)`, which gives the start where it gave up or the number of rows."""
 
     def __init__(self, transitions: Transitions, task: Task) -> None:
-        self.transitions, self.reading, self.within = transitions, Reading(task.clause), task.clause.within is not None
+        self.transitions, self.register_code, self.within = (
+            transitions,
+            RegisterCode(task.clause),
+            task.clause.within is not None,
+        )
         self.onward = _ONWARD.get(task.clause.skip.to, "start = onward(start, best)")
-        self.numbered, conditions, reading = asks_match_number(task.conditions), task.conditions, self.reading
-        self.asked = {c.symbol: reading.condition(c) for c in conditions}
-        self.places: dict[Waiting, Place] = {}
+        self.numbered, conditions, register_code = (
+            reads_match_number(task.conditions),
+            task.conditions,
+            self.register_code,
+        )
+        self.asked = {c.symbol: register_code.condition(c) for c in conditions}
+        self.places: dict[Waiting, SearchState] = {}
         self.choices = 0
         self.begun = [self.place(transitions.begin(at_start)) for at_start in (False, True)]
         for number in transitions.bits:
             self.place(transitions.after(number))
         self.live = self._live()
         saved = [r for place in self.places.values() for r in self.left(place.takers[1:]) if not isinstance(r, str)]
-        self.saved = sorted(set(saved), key=reading.name)
+        self.saved = sorted(set(saved), key=register_code.name)
         self.runs = {
             place: self.choices + n for n, place in enumerate(p for p in self.places.values() if self.is_run(p))
         }
@@ -64,20 +80,20 @@ class Generator:
         assert isinstance(line, MatchSymbol)
         return line.name
 
-    def place(self, waiting: Waiting) -> Place:
+    def place(self, waiting: Waiting) -> SearchState:
         if waiting not in self.places:
             takers = tuple(n for n in waiting if n in self.transitions.bits)
             ends = any(map(self.transitions.ends, waiting))
-            self.places[waiting] = Place(self.choices, takers, waiting[-1:] == (self.transitions.done,), ends)
+            self.places[waiting] = SearchState(self.choices, takers, waiting[-1:] == (self.transitions.done,), ends)
             self.choices += max(len(takers), 1)
         if self.choices > MOST_CHOICES:
-            raise Unknown
+            raise UnknownExpression
         return self.places[waiting]
 
-    def after(self, number: int) -> Place:
+    def after(self, number: int) -> SearchState:
         return self.places[self.transitions.after(number)]
 
-    def asks(self, number: int) -> Asked:
+    def asks(self, number: int) -> ConditionCode:
         return self.asked[self.symbol(number)]
 
     # Registers that matter --------------------------------------------------------------------------------------------
@@ -106,7 +122,7 @@ class Generator:
         """The function; with `memo` it remembers where the search has been in vain."""
         body = list(self._body(memo))
         # Locals are faster than globals.
-        used = ["code", *self.reading.columns.values(), *(f"ok{number}" for number in self.transitions.bits)]
+        used = ["code", *self.register_code.columns.values(), *(f"ok{number}" for number in self.transitions.bits)]
         used += [f"saved_{name}" for name in sorted(self.saved_names)]
         head = f"def search(start, budget, *, {', '.join(f'{name}={name}' for name in used)}):"
         return "\n".join([head, "    first = end = spent = 0", "    number = 1", *body, ""])
@@ -119,7 +135,7 @@ class Generator:
         yield "        row, best, stack = start, -1, []"
         yield "        spent -= row"
         yield "        limit = limits[start]" if self.within else "        pass"
-        empty = [line for r in self.saved_everywhere() for line in self.reading.empty(r)]
+        empty = [line for r in self.saved_everywhere() for line in self.register_code.empty(r)]
         yield from _indented(empty, 2)
         inner, outer = (self.begun[at_start].number for at_start in (True, False))
         yield f"        p = {inner} if start == first else {outer}"
@@ -130,16 +146,16 @@ class Generator:
 
     def saved_everywhere(self) -> list[Register]:
         every = frozenset().union(*self.live.values())
-        return sorted((r for r in every if not isinstance(r, str)), key=self.reading.name)
+        return sorted((r for r in every if not isinstance(r, str)), key=self.register_code.name)
 
-    def dispatch(self, places: Sequence[Place], memo: bool) -> list[str]:
+    def dispatch(self, places: Sequence[SearchState], memo: bool) -> list[str]:
         if len(places) == 1:
             return self.block(places[0], memo)
         half = len(places) // 2
         lines = [f"if p < {places[half].number}:", *_indented(self.dispatch(places[:half], memo), 1)]
         return [*lines, "else:", *_indented(self.dispatch(places[half:], memo), 1)]
 
-    def block(self, place: Place, memo: bool) -> list[str]:
+    def block(self, place: SearchState, memo: bool) -> list[str]:
         lines: list[str] = []
         if memo:
             lines += [f"if p == {place.number}:", *_indented(self.remembered(place), 1)]
@@ -153,7 +169,7 @@ class Generator:
             lines += tried if at == len(place.takers) - 1 else [asked, *_indented(tried, 1)]
         return ["while True:", *_indented([*lines, f"p = {FAIL}", "break"], 1)]
 
-    def key(self, place: Place) -> list[str]:
+    def key(self, place: SearchState) -> list[str]:
         """What, beside the row, tells ways apart that come to a place."""
         symbols = {self.symbol(n) for n in self.transitions.bits if self.after(n) is place}
         implied = {
@@ -161,9 +177,9 @@ class Generator:
             for r in self.left(place.takers)
             if isinstance(r, Slot) and _is_newest(r) and place not in self.begun and all(map(r.takes, symbols))
         }
-        return self.reading.key(sorted(self.left(place.takers) - implied, key=self.reading.name))
+        return self.register_code.key(sorted(self.left(place.takers) - implied, key=self.register_code.name))
 
-    def remembered(self, place: Place) -> list[str]:
+    def remembered(self, place: SearchState) -> list[str]:
         """Fail where the search has been, else note that it has."""
         names = self.key(place)
         key = names[0] if len(names) == 1 else f"({', '.join(names)})"
@@ -179,13 +195,13 @@ class Generator:
             f"else: known.add({key})",
         ]
 
-    def tried(self, place: Place, at: int, memo: bool) -> list[str]:
+    def tried(self, place: SearchState, at: int, memo: bool) -> list[str]:
         """Take the row by one instruction if it can be taken, and leave the others for later."""
         number = place.takers[at]
         asked, after = self.asks(number), self.after(number)
         taken = [
             *self.kept(place, at),
-            *self.reading.updates(self.symbol(number), self.wanted(after), self.known(asked)),
+            *self.register_code.updates(self.symbol(number), self.wanted(after), self.known(asked)),
             f"code[row] = {number}",
             "row += 1",
             *([f"p = {after.number}"] if after.number != place.number or len(place.takers) > 1 else []),
@@ -198,13 +214,13 @@ class Generator:
         limited = "row < limit and " if self.within else ""
         return [f"if {limited}ok{number}[row]:", *_indented([*noted, *asked.lines, *lines], 1)]
 
-    def wanted(self, place: Place) -> list[Register]:
-        return sorted(self.left(place.takers), key=self.reading.name)
+    def wanted(self, place: SearchState) -> list[Register]:
+        return sorted(self.left(place.takers), key=self.register_code.name)
 
-    def known(self, asked: Asked) -> frozenset[Register]:
-        return frozenset(r for r in asked.reads if isinstance(r, Total))
+    def known(self, asked: ConditionCode) -> frozenset[Register]:
+        return frozenset(r for r in asked.reads if isinstance(r, RunningTotal))
 
-    def kept(self, place: Place, at: int) -> list[str]:
+    def kept(self, place: SearchState, at: int) -> list[str]:
         """The choices that are left, on the stack."""
         rest = place.takers[at + 1 :]
         if not rest:
@@ -214,11 +230,11 @@ class Generator:
         return [f"if {able}:", *_indented(keep, 1)] if len(rest) <= 3 else keep
 
     def saves(self, rest: Waiting) -> list[str]:
-        names = [name for r in self.left(rest) if not isinstance(r, str) for name in self.reading.locals(r)]
+        names = [name for r in self.left(rest) if not isinstance(r, str) for name in self.register_code.locals(r)]
         return [f"saved_{name}[row] = {name}" for name in sorted(names)]
 
     def restores(self) -> list[str]:
-        return [f"{name} = saved_{name}[row]" for r in self.saved for name in self.reading.locals(r)]
+        return [f"{name} = saved_{name}[row]" for r in self.saved for name in self.register_code.locals(r)]
 
     def decided(self, memo: bool) -> list[str]:
         """Note the match of the start, if it has one, and go on to the next start."""
@@ -250,19 +266,19 @@ class Generator:
 
     # Rows of one instruction ------------------------------------------------------------------------------------------
 
-    def is_run(self, place: Place) -> bool:
+    def is_run(self, place: SearchState) -> bool:
         """Whether the first choice comes back to its place for as many rows as can be the symbol, whatever came before."""
         if not place.takers or self.after(place.takers[0]) is not place or self.asks(place.takers[0]).holds:
             return False
         return all(_is_newest(r) for r in self.touched(place))
 
-    def touched(self, place: Place) -> list[Register]:
+    def touched(self, place: SearchState) -> list[Register]:
         """The registers that matter and are renewed by each row of the run."""
         symbol = self.symbol(place.takers[0])
-        wanted = [r for r in self.left(place.takers) if isinstance(r, (Slot, Total))]
+        wanted = [r for r in self.left(place.takers) if isinstance(r, (Slot, RunningTotal))]
         return [r for r in wanted if r.takes(symbol)]
 
-    def run(self, place: Place, memo: bool) -> list[str]:
+    def run(self, place: SearchState, memo: bool) -> list[str]:
         number, rest = place.takers[0], place.takers[1:]
         limits = [f"ok{number}.find(0, row)", *(["limit"] if self.within else [])]
         seen = f"seen{place.number}"
@@ -274,14 +290,14 @@ class Generator:
             *([f"{seen}[row:last] = b'\\1' * (last - row)"] if memo else []),
             f"code[row:last] = b'\\x{number:02x}' * (last - row)",
             "row = last",
-            *(f"{self.reading.name(r)} = row - 1" for r in self.touched(place)),
+            *(f"{self.register_code.name(r)} = row - 1" for r in self.touched(place)),
             f"p = {place.number}",
             "continue",
         ]
 
-    def resumed(self, place: Place) -> list[str]:
+    def resumed(self, place: SearchState) -> list[str]:
         """Back to the last row of a run at which another choice may hold; its first row has the registers kept."""
-        touched = [self.reading.name(r) for r in self.touched(place)]
+        touched = [self.register_code.name(r) for r in self.touched(place)]
         saved = sorted(self.saved_names)
         return [
             "low = stack.pop()",
@@ -306,7 +322,7 @@ class Generator:
 
     @functools.cached_property
     def saved_names(self) -> set[str]:
-        return {name for r in self.saved for name in self.reading.locals(r)}
+        return {name for r in self.saved for name in self.register_code.locals(r)}
 
 
 def _is_newest(register: Register) -> bool:

@@ -15,7 +15,17 @@ from bridge.patterns.conditions import Condition
 from bridge.patterns.evaluate.python import scalar
 from bridge.patterns.rows import arrow_columns
 from bridge.patterns.task import Task
-from bridge.patterns.values import LABEL, NUMBER, Atom, Fold, Label, Number, Place, Value, Valued
+from bridge.patterns.values import (
+    CLASSIFIER,
+    MATCH_NUMBER,
+    Atom,
+    Classifier,
+    MatchAggregate,
+    MatchExpression,
+    MatchNumber,
+    Place,
+    Value,
+)
 from bridge.query.row_pattern import RowPattern, absent_symbols
 from nfa import skip as modes
 from nfa.arrays.matches import Matches, matches_of
@@ -30,17 +40,17 @@ from windows.sql import table
 T = TypeVar("T")
 _T_co = TypeVar("_T_co", covariant=True)
 
-Ask = Callable[[int, "Path[int]"], bool]
+PathPredicate = Callable[[int, "Path[int]"], bool]
 
 
 def find(task: Task) -> Matches:
     """The matches, by one `Matcher` a partition."""
     starts, lengths, codes = list[int](), list[int](), list[int]()
     number_of = _numbers(task)
-    asked = Asked(task)
+    conditions = PathConditions(task)
     first = 0
     for end in map(int, task.ends):
-        matcher = asked.matcher()
+        matcher = conditions.matcher()
         for match in _matches(matcher, first, end):
             starts.append(match.start + first)
             lengths.append(len(match.memberships))
@@ -60,13 +70,13 @@ def _numbers(task: Task) -> dict[tuple[str, bool], int]:
     return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
 
 
-class Numbered(Protocol[_T_co]):
+class ByRow(Protocol[_T_co]):
     """Something for each row, by its number: a list, or a mapping where rows come and go."""
 
     def __getitem__(self, number: int, /) -> _T_co: ...
 
 
-class Known(Protocol):
+class MachineInput(Protocol):
     """What the machine has to know: a `Task`, or the rows at hand of a stream."""
 
     clause: RowPattern
@@ -80,17 +90,17 @@ class Known(Protocol):
     @property
     def database(self) -> Database: ...
     @property
-    def symbol_set_of(self) -> Numbered[int]: ...
+    def symbol_set_of(self) -> ByRow[int]: ...
     @property
-    def time_of(self) -> Numbered[int]: ...
-    def values_of(self, expression: exp.Expr) -> Numbered[Any]: ...
+    def time_of(self) -> ByRow[int]: ...
+    def values_of(self, expression: exp.Expr) -> ByRow[Any]: ...
     def arrays_of(self, names: Sequence[str]) -> list[Array]: ...
 
 
-class Asked:
+class PathConditions:
     """Answers whether a row, by its number, can be a symbol after a path."""
 
-    def __init__(self, task: Known) -> None:
+    def __init__(self, task: MachineInput) -> None:
         self.task = task
         self.symbol_sets = task.symbol_set_of
         self.bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
@@ -110,10 +120,10 @@ class Asked:
             timed_out=self.task.clause.timed_out,
             absent=absent_symbols(self.task.clause),
         )
-        self.ask_for(matcher)
+        self.set_matcher(matcher)
         return matcher
 
-    def ask_for(self, matcher: Matcher[int]) -> None:
+    def set_matcher(self, matcher: Matcher[int]) -> None:
         """From now on it is this machine that asks: its MATCH_NUMBER() counts."""
         self._matcher = matcher
 
@@ -128,14 +138,14 @@ class Asked:
         """MATCH_NUMBER() of the match under way."""
         return self._matcher.match_number
 
-    def _condition(self, condition: Condition) -> Ask:
+    def _condition(self, condition: Condition) -> PathPredicate:
         assert condition.rest is not None
         value, symbol = self.value(condition.rest), condition.symbol
         return lambda row, path: bool(value(path.take(symbol, row, row)))
 
-    def value(self, valued: Valued) -> Callable[[Path[int]], Any]:
+    def value(self, valued: MatchExpression) -> Callable[[Path[int]], Any]:
         """The value of an expression over a path that has the row at hand already."""
-        return computed(valued.expression, [self._reader(atom) for atom in valued.atoms], self.task.database)
+        return evaluator(valued.expression, [self._reader(atom) for atom in valued.atoms], self.task.database)
 
     def _reader(self, atom: Atom) -> Callable[[Path[int]], Any]:
         if isinstance(atom, Value):
@@ -146,24 +156,24 @@ class Asked:
                 return None if row is None else values[row]
 
             return value
-        if isinstance(atom, Label):
+        if isinstance(atom, Classifier):
             return functools.partial(_label, atom)
-        if isinstance(atom, Number):
+        if isinstance(atom, MatchNumber):
             return lambda path: self.match_number
         return self._fold(atom)
 
-    def _values(self, row: exp.Expr) -> Numbered[Any]:
+    def _values(self, row: exp.Expr) -> ByRow[Any]:
         return self.task.values_of(row)
 
-    def _fold(self, fold: Fold) -> Callable[[Path[int]], Any]:
-        simple = _Simple.of(fold)
+    def _fold(self, match_aggregate: MatchAggregate) -> Callable[[Path[int]], Any]:
+        simple = _RunningAggregate.of(match_aggregate)
         if simple is None:
-            return _Through(fold, self).value
+            return _DatabaseAggregate(match_aggregate, self).value
         values = None if simple.argument is None else self._values(simple.argument)
-        name = f"{fold.call.sql()} {fold.symbols}"
+        name = f"{match_aggregate.call.sql()} {match_aggregate.symbols}"
 
         def step(state: tuple[int, Any], symbol: str, row: int) -> tuple[int, Any]:
-            if fold.symbols is not None and symbol not in fold.symbols:
+            if match_aggregate.symbols is not None and symbol not in match_aggregate.symbols:
                 return state
             value = 1 if values is None else values[row]
             if value is None:
@@ -175,7 +185,7 @@ class Asked:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Simple:
+class _RunningAggregate:
     """COUNT, SUM, AVG, MIN and MAX of plain values, kept up to date row by row."""
 
     argument: exp.Expr | None
@@ -183,10 +193,10 @@ class _Simple:
     result: Callable[[tuple[int, Any]], Any]
 
     @classmethod
-    def of(cls, fold: Fold) -> _Simple | None:
-        if fold.running is None:
+    def of(cls, match_aggregate: MatchAggregate) -> _RunningAggregate | None:
+        if match_aggregate.running is None:
             return None
-        aggregate, argument = fold.running
+        aggregate, argument = match_aggregate.running
         assert aggregate.running is not None
         result = _count if aggregate.function is exp.Count else _mean if aggregate.running.is_mean else _total
         return cls(argument, aggregate.running.join, result)
@@ -204,25 +214,29 @@ def _mean(state: tuple[int, Any]) -> Any:
     return float(state[1]) / state[0] if state[0] else None
 
 
-class _Through:
+class _DatabaseAggregate:
     """Any other aggregate: the database computes it over the rows of the path, each path once."""
 
-    def __init__(self, fold: Fold, asked: Asked) -> None:
-        self.fold, self.asked = fold, asked
-        self.names = fold.columns
-        self.columns = dict(zip(self.names, asked.task.arrays_of(self.names), strict=True))
-        self.database = asked.task.database
+    def __init__(self, match_aggregate: MatchAggregate, conditions: PathConditions) -> None:
+        self.match_aggregate, self.conditions = match_aggregate, conditions
+        self.names = match_aggregate.columns
+        self.columns = dict(zip(self.names, conditions.task.arrays_of(self.names), strict=True))
+        self.database = conditions.task.database
 
     def value(self, path: Path[int]) -> Any:
-        steps = [step for step in path.steps() if self.fold.symbols is None or step[0] in self.fold.symbols]
+        steps = [
+            step
+            for step in path.steps()
+            if self.match_aggregate.symbols is None or step[0] in self.match_aggregate.symbols
+        ]
         steps.reverse()
         rows = pa.array([row for _, _, row in steps], pa.int64())
         named = {name: values.take(rows) for name, values in self.columns.items()}
-        named[LABEL] = pa.array([symbol for symbol, _, _ in steps], pa.string())
-        named[NUMBER] = pa.array([self.asked.match_number] * len(steps), pa.int64())
+        named[CLASSIFIER] = pa.array([symbol for symbol, _, _ in steps], pa.string())
+        named[MATCH_NUMBER] = pa.array([self.conditions.match_number] * len(steps), pa.int64())
         named["_member"] = pa.array(range(len(steps)), pa.int64())
         with self.database.registered(pa.table(named)) as name:
-            select = exp.select(exp.alias_(self.fold.call.copy(), "v")).from_(table(name))
+            select = exp.select(exp.alias_(self.match_aggregate.call.copy(), "v")).from_(table(name))
             return arrow_columns(self.database, self.database.render(select), 1)[0][0].as_py()
 
 
@@ -236,7 +250,7 @@ def _finder(place: Place) -> Callable[[Path[int]], int | None]:
     return lambda path: path.last(*names, back=place.offset)
 
 
-def _label(atom: Label, path: Path[int]) -> str | None:
+def _label(atom: Classifier, path: Path[int]) -> str | None:
     place, names = atom.place, atom.place.symbols
     steps = list(path.steps())
     steps.reverse()
@@ -248,10 +262,10 @@ def _label(atom: Label, path: Path[int]) -> str | None:
     return steps[moved][0] if 0 <= moved < len(steps) else None
 
 
-def computed(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], database: Database) -> Callable[[T], Any]:
+def evaluator(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], database: Database) -> Callable[[T], Any]:
     """The value of an expression over what the readers find of a match: in Python where that means the same."""
     compute = scalar(expression, len(readers))
-    ask = _database_asked(expression, len(readers), database)
+    ask = _database_evaluator(expression, len(readers), database)
 
     def value(match: T) -> Any:
         values = [read(match) for read in readers]
@@ -265,7 +279,7 @@ def computed(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], databa
     return value
 
 
-def _database_asked(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
+def _database_evaluator(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
     """The value of an expression over single values, by the database, remembered."""
 
     @functools.lru_cache(maxsize=100_000)

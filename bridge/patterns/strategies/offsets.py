@@ -18,9 +18,19 @@ from sqlglot import exp
 from bridge.patterns.arrays import Array, Ints, taken
 from bridge.patterns.conditions import Condition, Grade
 from bridge.patterns.members import match_numbers
-from bridge.patterns.strategies.starts import Rest
+from bridge.patterns.strategies.starts import MatchCondition
 from bridge.patterns.task import Task
-from bridge.patterns.values import Atom, Fold, Label, Number, Place, Value, Valued, shift_of, shifted
+from bridge.patterns.values import (
+    Atom,
+    Classifier,
+    MatchAggregate,
+    MatchExpression,
+    MatchNumber,
+    Place,
+    Value,
+    shift_of,
+    shifted,
+)
 from bridge.query.row_pattern import PerMatch
 from nfa.arrays.matches import Codes, Matches, offsets, partitions
 from nfa.arrays.skip_chain import chain, check_result
@@ -43,10 +53,10 @@ from nfa.skip import past_last_row, to_next_row
 from nfa.threads.transitions import Transitions
 from windows.sql import column
 
-MOST_WAYS = 12
+MOST_ALTERNATIVES = 12
 """Ways of one pattern; more are left to the automata."""
 
-FEW_WAYS = 3
+FEW_ALTERNATIVES = 3
 """Up to so many ways it is faster than an automaton."""
 
 MOST_ROWS = 60
@@ -58,16 +68,16 @@ LONGEST_PROGRAM = 1_000
 AT_ONCE = 1 << 20
 """Rows that are asked about together."""
 
-Way: TypeAlias = tuple[tuple[str, bool], ...]
+Alternative: TypeAlias = tuple[tuple[str, bool], ...]
 """The symbols of a match, each with whether it stands in `{- -}`."""
 
 
-def ways(pattern: Pattern) -> tuple[Way, ...] | None:
+def alternatives(pattern: Pattern) -> tuple[Alternative, ...] | None:
     """The ways to match in the order of preference; None for a pattern of more, of longer or of empty ones.
 
     >>> from nfa import parse_pattern
     >>> def told(text):
-    ...     return ["".join(name for name, _ in way) for way in ways(parse_pattern(text)) or ()]
+    ...     return ["".join(name for name, _ in alternative) for alternative in alternatives(parse_pattern(text)) or ()]
     >>> told("A B{1,2}? (C | D)"), told("A B*"), told("(A | B C)?? D")
     (['ABC', 'ABD', 'ABBC', 'ABBD'], [], ['D', 'AD', 'BCD'])
     """
@@ -75,13 +85,13 @@ def ways(pattern: Pattern) -> tuple[Way, ...] | None:
     if nullable(pattern) or most is None or most > MOST_ROWS or program_length(pattern) > LONGEST_PROGRAM:
         return None
     try:
-        found = tuple(itertools.islice(_ways(pattern, False), MOST_WAYS + 1))
+        found = tuple(itertools.islice(_alternatives(pattern, False), MOST_ALTERNATIVES + 1))
     except BudgetError:
         return None
-    return found if len(found) <= MOST_WAYS and sum(map(len, found)) <= MOST_ROWS else None
+    return found if len(found) <= MOST_ALTERNATIVES and sum(map(len, found)) <= MOST_ROWS else None
 
 
-def _ways(pattern: Pattern, excluded: bool) -> Iterator[Way]:
+def _alternatives(pattern: Pattern, excluded: bool) -> Iterator[Alternative]:
     match pattern:
         case Symbol(name):
             yield ((name, excluded),)
@@ -91,33 +101,33 @@ def _ways(pattern: Pattern, excluded: bool) -> Iterator[Way]:
             yield from _in_turn(parts, excluded)
         case Alternation(parts):
             for part in parts:
-                yield from _ways(part, excluded)
+                yield from _alternatives(part, excluded)
         case Permutation():
-            yield from _ways(permuted(pattern), excluded)
+            yield from _alternatives(permuted(pattern), excluded)
         case Exclusion(part):
-            yield from _ways(part, True)
+            yield from _alternatives(part, True)
         case Quantified() if not nullable(pattern.part):
             yield from _repeated(pattern, excluded, 0)
         case _:
             raise BudgetError("an anchor, or a repetition of what can be empty")
 
 
-def _in_turn(parts: Sequence[Pattern], excluded: bool) -> Iterator[Way]:
+def _in_turn(parts: Sequence[Pattern], excluded: bool) -> Iterator[Alternative]:
     if not parts:
         yield ()
         return
-    for first in _ways(parts[0], excluded):
+    for first in _alternatives(parts[0], excluded):
         for rest in _in_turn(parts[1:], excluded):
             yield first + rest
 
 
-def _repeated(pattern: Quantified, excluded: bool, done: int) -> Iterator[Way]:
+def _repeated(pattern: Quantified, excluded: bool, done: int) -> Iterator[Alternative]:
     """Greedy: once more before enough; reluctant: the other way round."""
     enough = done >= pattern.least
     if enough and not pattern.greedy:
         yield ()
     if pattern.most is None or done < pattern.most:
-        for first in _ways(pattern.part, excluded):
+        for first in _alternatives(pattern.part, excluded):
             for rest in _repeated(pattern, excluded, done + 1):
                 yield first + rest
     if enough and pattern.greedy:
@@ -138,7 +148,7 @@ def distance_in(place: Place, names: Sequence[str]) -> int | None:
 
 def fits(task: Task) -> bool:
     """Whether the strategy can answer."""
-    return _reads_values(task.conditions) and ways(task.clause.pattern) is not None
+    return _reads_values(task.conditions) and alternatives(task.clause.pattern) is not None
 
 
 def pays(task: Task) -> bool:
@@ -146,7 +156,7 @@ def pays(task: Task) -> bool:
     if not fits(task):
         return False
     run = any(condition.grade is Grade.RUN for condition in task.conditions)
-    return run or len(ways(task.clause.pattern) or ()) <= FEW_WAYS
+    return run or len(alternatives(task.clause.pattern) or ()) <= FEW_ALTERNATIVES
 
 
 def _reads_values(conditions: Sequence[Condition]) -> bool:
@@ -157,8 +167,8 @@ def find(task: Task) -> Matches:
     """The matches; BudgetError where the pattern has no few ways."""
     if not fits(task):
         raise BudgetError("the pattern has no few ways of fixed length, or a condition reads more than values")
-    engine = Offsets(task)
-    starts = np.flatnonzero(engine.way >= 0)
+    engine = OffsetSearch(task)
+    starts = np.flatnonzero(engine.alternative >= 0)
     ends, _ = engine.ends(starts, patient=True)
     if task.skip is to_next_row or (task.skip is past_last_row and not (starts[1:] < ends[:-1]).any()):
         check_result(int((ends - starts).sum()))
@@ -166,40 +176,42 @@ def find(task: Task) -> Matches:
     return chain(engine, starts, task.skip)
 
 
-class Offsets:
+class OffsetSearch:
     """The engine (`nfa.arrays.skip_chain.Engine`): for each row the preferred one of the ways that match from it; -1 for none."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.transitions = Transitions(task.program)
         self.firsts, _ = partitions(task.ends)
-        self.ways = ways(task.clause.pattern) or ()
-        self.lengths = np.array([len(way) for way in self.ways])
+        self.alternatives = alternatives(task.clause.pattern) or ()
+        self.lengths = np.array([len(alternative) for alternative in self.alternatives])
         self._bits = {name: place for place, name in enumerate(symbols(task.clause.pattern))}
-        self._rests = {c.symbol: Rest(c, task) for c in task.conditions if c.rest is not None}
-        self.way = np.full(len(task.symbol_sets), -1, np.int8)
-        for number, way in enumerate(self.ways):
-            alone = self._alone([name for name, _ in way])
+        self._rests = {c.symbol: MatchCondition(c, task) for c in task.conditions if c.rest is not None}
+        self.alternative = np.full(len(task.symbol_sets), -1, np.int8)
+        for number, alternative in enumerate(self.alternatives):
+            alone = self._alone([name for name, _ in alternative])
             for first in range(0, len(alone), AT_ONCE):
-                self.way[self._held(way, alone[first : first + AT_ONCE])] = number
+                self.alternative[self._held(alternative, alone[first : first + AT_ONCE])] = number
 
     def ends(self, starts: Ints, patient: bool) -> tuple[Ints, Ints]:
         """The end of the match from each start, -1 if there is none; they are known already."""
-        found = np.where(self.way[starts] < 0, -1, starts + self.lengths[self.way[starts]])
+        found = np.where(self.alternative[starts] < 0, -1, starts + self.lengths[self.alternative[starts]])
         return found, np.zeros(len(starts), np.int64)
 
     def codes(self, starts: Ints, ends: Ints) -> Codes:
         """The codes of the matches from these starts."""
-        numbers = np.array([self.task.numbers[member] for way in self.ways for member in way], np.int32)
+        numbers = np.array(
+            [self.task.numbers[member] for alternative in self.alternatives for member in alternative], np.int32
+        )
         lengths = ends - starts
-        firsts = offsets(self.lengths)[:-1][self.way[starts]]
+        firsts = offsets(self.lengths)[:-1][self.alternative[starts]]
         return numbers[np.arange(int(lengths.sum())) + np.repeat(firsts - offsets(lengths)[:-1], lengths)]
 
     def _alone(self, names: Sequence[str]) -> Ints:
         """Where a way can begin that no way before it matches from, by what is about the rows alone, and in time."""
         symbol_sets, bit = self.task.symbol_sets, self.task.symbol_sets.dtype.type
         count = max(len(symbol_sets) - len(names) + 1, 0)
-        can = self.way[:count] < 0
+        can = self.alternative[:count] < 0
         for distance, name in enumerate(names):
             can &= (symbol_sets[distance : distance + count] & bit(1 << self._bits[name])) != 0
         return self._in_time(np.flatnonzero(can), len(names))
@@ -212,9 +224,9 @@ class Offsets:
             return starts
         return starts[times[starts + length - 1] - times[starts] < self.task.within]
 
-    def _held(self, way: Way, starts: Ints) -> Ints:
+    def _held(self, alternative: Alternative, starts: Ints) -> Ints:
         """Those of which what is more than about one row holds, too."""
-        names = [name for name, _ in way]
+        names = [name for name, _ in alternative]
         for distance, name in enumerate(names):
             if rest := self._rests.get(name):
                 found = [distance_in(value.place, names[: distance + 1]) for value in rest.values]
@@ -226,7 +238,7 @@ class Offsets:
 # One row for each match of a pattern of one fixed length: conditions and measures in one statement over the sorted rows
 
 
-class Columns:
+class DistanceColumns:
     """The columns that stand for values of rows at a distance from the first."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -248,7 +260,7 @@ class Columns:
         value = shifted(row.copy(), by + distance) if by + distance else row.copy()
         return column(self.values.setdefault(value, f"_w{len(self.values)}"))
 
-    def computed(self, valued: Valued, taken_by_now: int) -> exp.Expr:
+    def computed(self, valued: MatchExpression, taken_by_now: int) -> exp.Expr:
         """An expression over values of the first so many rows of the match."""
         atoms = {f"_v{number}": self._atom(atom, taken_by_now) for number, atom in enumerate(valued.atoms)}
 
@@ -258,7 +270,7 @@ class Columns:
         return exp.Paren(this=valued.expression.transform(put))
 
     def _atom(self, atom: Atom, taken_by_now: int) -> exp.Expr:
-        assert isinstance(atom, (Value, Label))
+        assert isinstance(atom, (Value, Classifier))
         distance = distance_in(atom.place, self.names[:taken_by_now])
         if isinstance(atom, Value):
             # Of no row, a NULL of the value's type.
@@ -269,25 +281,27 @@ class Columns:
         return exp.Literal.string(self.names[there]) if 0 <= there < len(self.names) else exp.cast(exp.null(), "text")
 
 
-def answer(task: Task, measures: Sequence[Valued]) -> pa.Table | None:
+def evaluate_clause(task: Task, measures: Sequence[MatchExpression]) -> pa.Table | None:
     """The whole answer; None for what a statement cannot say."""
-    found = ways(task.clause.pattern) if fits(task) and _is_plain(task, measures) else None
+    found = alternatives(task.clause.pattern) if fits(task) and _is_plain(task, measures) else None
     if found is None or len(found) != 1:
         return None
     names = [name for name, _ in found[0]]
     step = _step(task, names)
     if step is None:
         return None
-    columns = Columns(names)
+    columns = DistanceColumns(names)
     condition = _condition(task, columns)
-    asked = [columns.computed(m, len(names)) for m in measures if not isinstance(m.only, Number)]
+    asked = [columns.computed(m, len(names)) for m in measures if not isinstance(m.only, MatchNumber)]
     rows, *shown = task.rows.where(condition, list(columns.values), asked)
     return _table(task, measures, np.asarray(rows).astype(np.int64), shown, step)
 
 
-def _is_plain(task: Task, measures: Sequence[Valued]) -> bool:
+def _is_plain(task: Task, measures: Sequence[MatchExpression]) -> bool:
     atoms = [(atom, m.only) for m in measures for atom in m.atoms]
-    told = all(only is atom if isinstance(atom, Number) else not isinstance(atom, Fold) for atom, only in atoms)
+    told = all(
+        only is atom if isinstance(atom, MatchNumber) else not isinstance(atom, MatchAggregate) for atom, only in atoms
+    )
     nested = any(_is_nested(atom.row) for atom, _ in atoms if isinstance(atom, Value))
     return told and not nested and task.clause.per_match is PerMatch.ONE_ROW and task.clause.within is None
 
@@ -308,7 +322,7 @@ def _step(task: Task, names: Sequence[str]) -> int | None:
     return (places[0 if skip.to == "TO FIRST" else -1] or None) if places else None
 
 
-def _condition(task: Task, columns: Columns) -> exp.Expr:
+def _condition(task: Task, columns: DistanceColumns) -> exp.Expr:
     """All rows are there, and each can be its symbol."""
     by_symbol = {condition.symbol: condition for condition in task.conditions}
     parts: list[exp.Expr] = []
@@ -321,13 +335,13 @@ def _condition(task: Task, columns: Columns) -> exp.Expr:
     return functools.reduce(lambda one, other: exp.And(this=one, expression=other), parts, there)
 
 
-def _table(task: Task, measures: Sequence[Valued], rows: Ints, shown: Sequence[Array], step: int) -> pa.Table:
+def _table(task: Task, measures: Sequence[MatchExpression], rows: Ints, shown: Sequence[Array], step: int) -> pa.Table:
     kept = _kept(rows, step)
     if len(kept) < len(rows):
         rows, shown = rows[kept], [taken(array, kept) for array in shown]
     given = iter(shown)
     computed = [
-        pa.array(match_numbers(rows, task.ends)) if isinstance(m.only, Number) else next(given) for m in measures
+        pa.array(match_numbers(rows, task.ends)) if isinstance(m.only, MatchNumber) else next(given) for m in measures
     ]
     keys = [key.name for key in task.clause.partition_by]
     columns = [*(task.rows.key(key, rows) for key in keys), *computed]

@@ -33,32 +33,32 @@ SHARE = 1 / 4
 SAMPLE = 500
 
 
-def marks(pattern: Pattern) -> list[frozenset[str]]:
+def required_symbols(pattern: Pattern) -> list[frozenset[str]]:
     """What every match has, in this order: a row of each, that is one of the symbols.
 
     >>> from nfa import parse_pattern
-    >>> [sorted(mark) for mark in marks(parse_pattern("A? B (C | D E)+ F*"))]
+    >>> [sorted(mark) for mark in required_symbols(parse_pattern("A? B (C | D E)+ F*"))]
     [['B'], ['C', 'D']]
     """
     match pattern:
         case Symbol(name):
             return [frozenset([name])]
         case Concatenation(parts):
-            return [mark for part in parts for mark in marks(part)]
+            return [mark for part in parts for mark in required_symbols(part)]
         case Alternation(parts):
-            firsts = [marks(part)[:1] for part in parts]
+            firsts = [required_symbols(part)[:1] for part in parts]
             return [frozenset().union(*(one for (one,) in firsts))] if all(firsts) else []
         case Exclusion(part):
-            return marks(part)
+            return required_symbols(part)
         case Quantified(part=part, least=least) if least:
-            return marks(part)
+            return required_symbols(part)
     return []
 
 
 def fits(task: Task) -> bool:
     """Whether the strategy can answer."""
     pattern = task.clause.pattern
-    return bool(marks(pattern)) and not any(isinstance(node, Anchor) for node in walk(pattern))
+    return bool(required_symbols(pattern)) and not any(isinstance(node, Anchor) for node in walk(pattern))
 
 
 def pays(task: Task) -> bool:
@@ -69,23 +69,23 @@ def pays(task: Task) -> bool:
         return False
     sample = np.linspace(0, count - 1, SAMPLE).astype(np.int64)
     reach = float((_limits(task, sample) - sample).mean())
-    return min(_counts_of_marks(task)) * 2 * reach <= count * SHARE
+    return min(_counts_of_required(task)) * 2 * reach <= count * SHARE
 
 
 def find(task: Task, inner: Callable[[Task], Matches]) -> Matches:
     """The matches that `inner` finds in the rows kept."""
     if not fits(task):
         raise BudgetError("no symbol is in every match, or the pattern asks for an end of the partition")
-    kept = kept_rows(task)
-    fewer = dataclasses.replace(task, rows=KeptRows(task.rows, kept))
-    fewer.symbol_sets = task.symbol_sets[kept]
+    numbers = rows_in_reach(task)
+    fewer = dataclasses.replace(task, rows=RowSubset(task.rows, numbers))
+    fewer.symbol_sets = task.symbol_sets[numbers]
     found = inner(fewer)
-    return Matches(kept[found.starts], found.lengths, found.codes)
+    return Matches(numbers[found.starts], found.lengths, found.codes)
 
 
-def kept_rows(task: Task) -> Ints:
+def rows_in_reach(task: Task) -> Ints:
     """The rows in time of a row that can begin a match."""
-    marked = _rows_of_marks(task)
+    marked = _rows_of_required(task)
     starts = _near(task, min(marked, key=len))
     limits, there = _limits(task, starts), starts - 1
     for rows in marked:
@@ -94,20 +94,20 @@ def kept_rows(task: Task) -> Ints:
     return ranges(*_merged(starts[open_ones], limits[open_ones]))
 
 
-def _rows_of_marks(task: Task) -> list[Ints]:
+def _rows_of_required(task: Task) -> list[Ints]:
     wanted = _masks(task)
     found = {mask: np.flatnonzero(task.symbol_sets & mask) for mask in set(wanted)}
     return [found[mask] for mask in wanted]
 
 
-def _counts_of_marks(task: Task) -> list[int]:
+def _counts_of_required(task: Task) -> list[int]:
     return [int(np.count_nonzero(task.symbol_sets & mask)) for mask in set(_masks(task))]
 
 
 def _masks(task: Task) -> list[np.unsignedinteger[Any]]:
     bits = {name: 1 << place for place, name in enumerate(symbols(task.clause.pattern))}
     kind = task.symbol_sets.dtype.type
-    return [kind(sum(bits[name] for name in mark)) for mark in marks(task.clause.pattern)]
+    return [kind(sum(bits[name] for name in mark)) for mark in required_symbols(task.clause.pattern)]
 
 
 def _near(task: Task, rows: Ints) -> Ints:
@@ -148,7 +148,7 @@ def _merged(firsts: Ints, lasts: Ints) -> tuple[Ints, Ints]:
 # Some of the sorted rows, for strategies that need not look at all of them
 
 
-class KeptRows(SortedRows):
+class RowSubset(SortedRows):
     """The sorted rows of these numbers, counted anew; what is `known` of them need not be asked again."""
 
     def __init__(self, rows: SortedRows, numbers: Ints, known: Mapping[exp.Expr, Array] | None = None) -> None:

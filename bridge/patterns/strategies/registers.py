@@ -18,7 +18,7 @@ from bridge.patterns.arrays import Array, Bools
 from bridge.patterns.evaluate.python import HELPERS
 from bridge.patterns.strategies import machine
 from bridge.patterns.strategies.generate import Generator
-from bridge.patterns.strategies.registers_code import Unknown
+from bridge.patterns.strategies.registers_code import UnknownExpression
 from bridge.patterns.task import Task
 from nfa.arrays.deadlines import deadlines
 from nfa.arrays.matches import Matches
@@ -41,24 +41,24 @@ STEPS = 300_000_000
 """How many rows may be looked at at all."""
 
 
-def can(task: Task) -> bool:
+def supports(task: Task) -> bool:
     """Whether the conditions are ones that the search can be written for."""
-    return generated(task) is not None
+    return generator_for(task) is not None
 
 
-def generated(task: Task) -> Generator | None:
+def generator_for(task: Task) -> Generator | None:
     """The search for a question's pattern and conditions."""
     if len(task.program.instructions) > LONGEST_PROGRAM:
         return None
     try:
         return Generator(Transitions(task.program), task)
-    except (Unknown, BudgetError):
+    except (UnknownExpression, BudgetError):
         return None
 
 
 def find(task: Task) -> Matches:
     """The matches; by the plain machine where values are of types that Python does not compare."""
-    generator = generated(task)
+    generator = generator_for(task)
     if generator is None:
         return machine.find(task)
     try:
@@ -119,9 +119,9 @@ class _Search:
 
     def names(self) -> dict[str, Any]:
         """What the text of the search reads."""
-        generator, columns = self.generator, self.generator.reading.columns
+        generator, columns = self.generator, self.generator.register_code.columns
         arrays = self.task.rows.columns(list(columns))
-        saved = [name for r in generator.saved for name in generator.reading.locals(r)]
+        saved = [name for r in generator.saved for name in generator.register_code.locals(r)]
         return {
             **HELPERS,
             "__builtins__": {"divmod": divmod, "min": min, "max": max, "bytes": bytes, "float": float},
@@ -134,7 +134,7 @@ class _Search:
             "limits": self.limits() if generator.within else None,
             "names": [line.name if isinstance(line, MatchSymbol) else None for line in generator.transitions.code],
             "partition": self.partition,
-            "onward": self.onward,
+            "onward": self.next_start_after,
         }
 
     def able(self) -> dict[str, bytes]:
@@ -185,7 +185,7 @@ class _Search:
         first = self.firsts[place]
         return first, self.lasts[place], len(self.starts) - bisect.bisect_left(self.starts, first) + 1
 
-    def onward(self, start: int, end: int) -> int:
+    def next_start_after(self, start: int, end: int) -> int:
         """The row to go on with after a match, which has been noted."""
         first, _, number = self.partition(start)
         return first + self.go_on(number - 1, start - first, self.code[start:end])

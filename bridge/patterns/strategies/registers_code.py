@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bridge.patterns.conditions import Condition, distance
 from bridge.patterns.evaluate.python import truth
-from bridge.patterns.values import CURRENT, Atom, Fold, Label, Number, Place, Value
+from bridge.patterns.values import CURRENT, Atom, Classifier, MatchAggregate, MatchNumber, Place, Value
 from bridge.query.row_pattern import RowPattern
 from nfa.program import Done, Instruction, IterationEnd, Jump, MatchSymbol, Split
 from windows.aggregates import Aggregate
@@ -40,17 +40,17 @@ class Slot(NamedTuple):
 Slots: TypeAlias = frozenset[Slot]
 
 
-def plain(label: Label) -> Label:
+def plain(label: Classifier) -> Classifier:
     """CLASSIFIER() of a row so many after a newest row of any symbol: just another newest row."""
     place = label.place
     if place.symbols is not None or place.first or not label.shift:
         return label
-    return Label(Place(None, False, place.offset - label.shift))
+    return Classifier(Place(None, False, place.offset - label.shift))
 
 
 def slot_of(atom: Atom, clause: RowPattern) -> Slot | None:
     """The slot that a value or label reads; None for the row at hand and rows at a known distance from the first."""
-    if isinstance(atom, Label):
+    if isinstance(atom, Classifier):
         place = plain(atom).place
     elif isinstance(atom, Value) and atom.place != CURRENT and distance(atom.place, clause) is None:
         place = atom.place
@@ -118,12 +118,12 @@ START = "start"
 """The first row of a match. As other text among registers: what must be alike for two ways to go on alike."""
 
 
-class Unknown(Exception):
+class UnknownExpression(Exception):
     """What the generated search does not know."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Total:
+class RunningTotal:
     """A running aggregate: which rows it takes, and its locals."""
 
     aggregate: Aggregate
@@ -147,11 +147,11 @@ class Total:
         return self.aggregate.running.text.format(total, value)
 
 
-Register: TypeAlias = Slot | Total | str
+Register: TypeAlias = Slot | RunningTotal | str
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class ConditionCode:
     """A condition in Python: lines that come first, what must be true, and the registers read."""
 
     lines: tuple[str, ...]
@@ -160,7 +160,7 @@ class Asked:
     labels: bool = False
 
 
-class Reading:
+class RegisterCode:
     """Locals for registers, names for columns."""
 
     def __init__(self, clause: RowPattern) -> None:
@@ -178,15 +178,15 @@ class Reading:
     def locals(self, register: Register) -> list[str]:
         """All locals of a register: an average has its count beside its sum."""
         name = self.name(register)
-        return [name, f"{name}n"] if isinstance(register, Total) and register.is_mean else [name]
+        return [name, f"{name}n"] if isinstance(register, RunningTotal) and register.is_mean else [name]
 
     def column(self, row: exp.Expr) -> str:
         return self.columns.setdefault(row, f"c{len(self.columns)}")
 
-    def condition(self, condition: Condition) -> Asked:
+    def condition(self, condition: Condition) -> ConditionCode:
         """What is left of a symbol's condition, with the row at hand taken as that symbol."""
         if condition.rest is None:
-            return Asked((), "", frozenset())
+            return ConditionCode((), "", frozenset())
         lines: list[str] = []
         reads: set[Register] = set()
         for number, atom in enumerate(condition.rest.atoms):
@@ -194,17 +194,17 @@ class Reading:
         names = {f"_v{number}" for number in range(len(condition.rest.atoms))}
         holds = truth(condition.rest.expression, names)
         if holds is None:
-            raise Unknown
-        labels = any(isinstance(atom, Label) for atom in condition.rest.atoms)
-        return Asked(tuple(lines), holds, frozenset(reads), labels)
+            raise UnknownExpression
+        labels = any(isinstance(atom, Classifier) for atom in condition.rest.atoms)
+        return ConditionCode(tuple(lines), holds, frozenset(reads), labels)
 
     def atom(self, name: str, atom: Atom, symbol: str, reads: set[Register]) -> list[str]:
         """The lines that give a local the value of an atom."""
-        if isinstance(atom, Number):
+        if isinstance(atom, MatchNumber):
             return [f"{name} = number"]
-        if isinstance(atom, Fold):
+        if isinstance(atom, MatchAggregate):
             return self.total(name, atom, symbol, reads)
-        if isinstance(atom, Label):
+        if isinstance(atom, Classifier):
             return self.label(name, plain(atom), symbol, reads)
         values = self.column(atom.row)
         if atom.place == CURRENT:
@@ -217,7 +217,7 @@ class Reading:
         # The column's last value is NULL: that of row -1.
         return [f"{name} = {values}[{self.row(slot_of(atom, self.clause), symbol, reads)}]"]
 
-    def label(self, name: str, label: Label, symbol: str, reads: set[Register]) -> list[str]:
+    def label(self, name: str, label: Classifier, symbol: str, reads: set[Register]) -> list[str]:
         slot = slot_of(label, self.clause)
         assert slot is not None
         # Which symbols the rows have that it can read: all of the way where it reads beside a row.
@@ -263,8 +263,8 @@ class Reading:
         now = "row" if nearer is None else f"(row if {self.name(nearer)} >= 0 else -1)"
         return f"({self.name(slot)} if {self.name(slot)} >= 0 else {now})"
 
-    def total(self, name: str, fold: Fold, symbol: str, reads: set[Register]) -> list[str]:
-        total = total_of(fold)
+    def total(self, name: str, aggregate: MatchAggregate, symbol: str, reads: set[Register]) -> list[str]:
+        total = total_of(aggregate)
         if total.is_count and total.argument is None and total.symbols is None:
             reads.add(START)
             return [f"{name} = row - start + 1"]
@@ -274,7 +274,7 @@ class Reading:
             return [*self.renewed(total, symbol), f"{name} = float({local}) / {local}n if {local}n else None"]
         return [*self.renewed(total, symbol), f"{name} = {local}"]
 
-    def renewed(self, total: Total, symbol: str) -> list[str]:
+    def renewed(self, total: RunningTotal, symbol: str) -> list[str]:
         """The lines that give `n...` the aggregate with the row at hand, if it is one of its rows."""
         if not total.takes(symbol):
             return []
@@ -295,7 +295,7 @@ class Reading:
         for slot in sorted((r for r in wanted if isinstance(r, Slot)), key=lambda slot: -slot.place):
             if slot.takes(symbol):
                 lines += self.moved(slot)
-        for total in (r for r in wanted if isinstance(r, Total) and r.takes(symbol)):
+        for total in (r for r in wanted if isinstance(r, RunningTotal) and r.takes(symbol)):
             lines += [] if total in known else self.renewed(total, symbol)
             lines += [f"{local} = n{local}" for local in self.locals(total)]
         return lines
@@ -311,13 +311,13 @@ class Reading:
         """The lines that forget a register."""
         if isinstance(register, Slot):
             return [f"{self.name(register)} = -1"]
-        assert isinstance(register, Total)
+        assert isinstance(register, RunningTotal)
         name = self.name(register)
         return [f"{name} = 0"] if register.is_count else [f"{name} = None", f"{name}n = 0"]
 
 
-def total_of(fold: Fold) -> Total:
+def total_of(aggregate: MatchAggregate) -> RunningTotal:
     """The aggregate, if it is one that is kept row by row; raises Unknown."""
-    if fold.running is None:
-        raise Unknown
-    return Total(*fold.running, fold.symbols)
+    if aggregate.running is None:
+        raise UnknownExpression
+    return RunningTotal(*aggregate.running, aggregate.symbols)

@@ -22,10 +22,10 @@ from nfa.arrays.matches import Matches, SymbolSets
 from nfa.threads.transitions import Transitions
 from windows.sql import table
 
-Seen = dict[Hashable, Column]
+ValueCache = dict[Hashable, Column]
 """Values that have been read for the same starts and rows, by their expression and place."""
 
-Holds = Callable[[Ints, Ints, Seen], Bools]
+Holds = Callable[[Ints, Ints, ValueCache], Bools]
 """For some starts and a row of each: whether a condition holds of the row."""
 
 
@@ -80,12 +80,12 @@ def symbol_sets_at(task: Task) -> SymbolSetsAt:
 
     def symbol_sets_in_match(starts: Ints, rows: Ints, asked: int) -> SymbolSets:
         found = symbol_sets.take(rows)
-        seen: Seen = {}
+        cache: ValueCache = {}
         for place, holds, always in rests:
             if not asked >> place & 1:
                 continue
             if always:
-                found &= ~((~holds(starts, rows, seen)).astype(kind) << kind(place))
+                found &= ~((~holds(starts, rows, cache)).astype(kind) << kind(place))
                 continue
             bit = kind(1 << place)
             able = np.flatnonzero(found & bit)
@@ -98,18 +98,18 @@ def symbol_sets_at(task: Task) -> SymbolSetsAt:
 
 def holds_at(condition: Condition, task: Task) -> Holds:
     """What a condition asks beyond the row, of rows at known distances from the first."""
-    asked = Rest(condition, task)
+    asked = MatchCondition(condition, task)
     places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in asked.values]
     sure = [not place for place in places]  # the row itself and the first are always there
     named = [(value.row.sql(), place) for value, place in zip(asked.values, places, strict=True)]
 
-    def holds(starts: Ints, rows: Ints, seen: Seen) -> Bools:
-        return asked.holds([_rows_at(place, starts, rows) for place in places], len(rows), sure, named, seen)
+    def holds(starts: Ints, rows: Ints, cache: ValueCache) -> Bools:
+        return asked.holds([_rows_at(place, starts, rows) for place in places], len(rows), sure, named, cache)
 
     return holds
 
 
-class Rest:
+class MatchCondition:
     """What a condition asks beyond the row, of values only: in numpy where that means the same, else in the database."""
 
     def __init__(self, condition: Condition, task: Task) -> None:
@@ -128,7 +128,7 @@ class Rest:
         count: int,
         sure: Sequence[bool] = (),
         named: Sequence[Hashable] = (),
-        seen: Seen | None = None,
+        cache: ValueCache | None = None,
     ) -> Bools:
         """For each of `count` cases whether it holds, given for each value the rows it is read at (-1: none).
 
@@ -137,7 +137,7 @@ class Rest:
         """
         if self._compute is None or self._columns is None:
             return self._by_database(places, count)
-        read: Seen = {} if seen is None else seen
+        read: ValueCache = {} if cache is None else cache
         env = {}
         for number, (column, rows) in enumerate(zip(self._columns, places, strict=True)):
             name = named[number] if named else number

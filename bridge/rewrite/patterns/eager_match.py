@@ -10,7 +10,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError
 from bridge.patterns.conditions import conditions
-from bridge.patterns.values import Fold, read
+from bridge.patterns.values import MatchAggregate, read
 from bridge.rewrite.flow import Flow, Need, Selection
 from bridge.rewrite.network import Network, add_table, rewrite
 from bridge.rewrite.patterns.eager_sequence import EagerSequence, is_sequence
@@ -126,8 +126,8 @@ class _EagerMatchPlan:
         self._add_machine()
 
     def _refuse(self) -> None:
-        for fold in aggregates_of_the_database(self.conditions):
-            raise QueryError(f"{fold.call.sql()} cannot stand in DEFINE: count, sum, avg, min and max can")
+        for aggregate in aggregates_of_the_database(self.conditions):
+            raise QueryError(f"{aggregate.call.sql()} cannot stand in DEFINE: count, sum, avg, min and max can")
 
     def _with_single_rows(self, measure: exp.Expr) -> exp.Expr:
         """An aggregate over the rows of one variable may name others, which have one row: those become columns of each row."""
@@ -150,8 +150,8 @@ class _EagerMatchPlan:
         """What conditions, measures and deletions read of a row."""
         in_conditions, in_measures = atoms_of(c.rest for c in self.conditions), atoms_of(self.measures)
         found = row_values([*in_conditions, *in_measures])
-        for fold in (atom for atom in in_measures if isinstance(atom, Fold)):
-            found += (column(self.single[name][1] if name in self.single else name) for name in fold.columns)
+        for aggregate in (atom for atom in in_measures if isinstance(atom, MatchAggregate)):
+            found += (column(self.single[name][1] if name in self.single else name) for name in aggregate.columns)
         found += running_arguments(in_conditions)
         for deletion in self._deletions:
             columns = deletion.condition.find_all(exp.Column) if deletion.condition is not None else []

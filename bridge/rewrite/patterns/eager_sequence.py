@@ -152,7 +152,7 @@ class EagerSequence:
 
     def _apart(self, operator: Operator, flow: Flow, first: exp.Expr) -> Flow:
         """found: the matches that this push completes; told: the last rows of those it tells; last: of each partition's."""
-        from bridge.patterns.live.disjoint import Apart
+        from bridge.patterns.live.disjoint import DisjointMatches
 
         found, told, last = (self.network.name(kind, self.node) for kind in ("found", "told", "last"))
         keys = {f"_part{place}": key for place, key in enumerate(self.node.pattern.partition_by)}
@@ -179,7 +179,7 @@ class EagerSequence:
         database, in_order = self.network.database, exp.Ordered(this=column("seq"))
         asked = exp.select(*map(column, (*keys, "_first", "seq"))).from_(table(found)).order_by(in_order)
         known = exp.select(*map(column, (*keys, "seq"))).from_(table(last)).order_by(in_order.copy())
-        step = Apart(told, database.quoted(told), database.render(asked), database.render(known))
+        step = DisjointMatches(told, database.quoted(told), database.render(asked), database.render(known))
         operator.steps += [entering, step, Insert(last, newest)]
         operator.purges.append(all_but_newest(last, keys, 1, ("seq",)))
         names = [*system, *self.measures]

@@ -10,7 +10,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.errors import QueryError
 from bridge.patterns.conditions import conditions
-from bridge.patterns.values import Fold, Number, read
+from bridge.patterns.values import MatchAggregate, MatchNumber, read
 from bridge.query.row_pattern import PerMatch, RowPattern, with_absence
 from bridge.rewrite.flow import Flow, Need
 from bridge.rewrite.network import Network, add_table, rewrite
@@ -97,9 +97,9 @@ class _MatchRecognizePlan:
         self._add_machine()
 
     def _refuse(self) -> None:
-        for fold in aggregates_of_the_database(self.conditions):
+        for aggregate in aggregates_of_the_database(self.conditions):
             raise QueryError(
-                f"{fold.call.sql()} cannot stand in DEFINE over a stream: COUNT, SUM, AVG, MIN and MAX of one column or "
+                f"{aggregate.call.sql()} cannot stand in DEFINE over a stream: COUNT, SUM, AVG, MIN and MAX of one column or "
                 "expression can"
             )
 
@@ -158,7 +158,10 @@ class _MatchRecognizePlan:
     def _forgets_partitions(self, program: Program, behind: int, ahead: int) -> bool:
         """Whether a partition without open rows equals one that has never had a row; then its progress is purged."""
         atoms = atoms_of([*(condition.rest for condition in self.conditions), *self.measures])
-        numbers = any(isinstance(atom, Number) or (isinstance(atom, Fold) and atom.reads_number) for atom in atoms)
+        numbers = any(
+            isinstance(atom, MatchNumber) or (isinstance(atom, MatchAggregate) and atom.reads_match_number)
+            for atom in atoms
+        )
         first = any(isinstance(line, AnchorStart) for line in program.instructions)
         if numbers or first or behind or ahead:
             return False
@@ -172,8 +175,8 @@ class _MatchRecognizePlan:
         """What conditions, measures and results read of a row."""
         atoms = atoms_of([*(condition.rest for condition in self.conditions), *self.measures])
         found = row_values(atoms)
-        for fold in (atom for atom in atoms if isinstance(atom, Fold)):
-            found += [*map(column, fold.columns), *running_arguments([fold])]
+        for aggregate in (atom for atom in atoms if isinstance(atom, MatchAggregate)):
+            found += [*map(column, aggregate.columns), *running_arguments([aggregate])]
         if self.clause.per_match is not PerMatch.ONE_ROW:
             found += map(column, self.fields)
         return tuple(dict.fromkeys(found))

@@ -9,7 +9,7 @@ from sqlglot import exp
 from bridge.check import row_pattern as resolve
 from bridge.errors import QueryError
 from bridge.patterns.conditions import Condition
-from bridge.patterns.values import Atom, Fold, Value, Valued, beside, shift_of
+from bridge.patterns.values import Atom, MatchAggregate, MatchExpression, Value, lag_or_lead, shift_of
 from bridge.query.row_pattern import RowPattern
 from bridge.rewrite.flow import Flow, Selection
 from bridge.rewrite.network import add_table
@@ -85,7 +85,7 @@ def with_neighbours(expression: exp.Expr, keys: Sequence[str]) -> exp.Expr:
         by = shift_of(node)
         if by is None:
             return node
-        return over(beside(node.expressions[0], by), map(column, keys), map(column, ROW_ID))
+        return over(lag_or_lead(node.expressions[0], by), map(column, keys), map(column, ROW_ID))
 
     return expression.transform(window)
 
@@ -117,7 +117,7 @@ def purge_released(name: str, checkpoint: str, newest: exp.Expr, holder: exp.Exp
 # What a clause reads --------------------------------------------------------------------------------------------------
 
 
-def atoms_of(values: Iterable[Valued | None]) -> list[Atom]:
+def atoms_of(values: Iterable[MatchExpression | None]) -> list[Atom]:
     return [atom for valued in values if valued is not None for atom in valued.atoms]
 
 
@@ -128,14 +128,14 @@ def row_values(atoms: Iterable[Atom]) -> list[exp.Expr]:
 
 def running_arguments(atoms: Iterable[Atom]) -> list[exp.Expr]:
     """What the aggregates that are computed row by row are of."""
-    running = [atom.running for atom in atoms if isinstance(atom, Fold)]
+    running = [atom.running for atom in atoms if isinstance(atom, MatchAggregate)]
     return [found[1] for found in running if found is not None and found[1] is not None]
 
 
-def aggregates_of_the_database(conditions: Iterable[Condition]) -> Iterator[Fold]:
+def aggregates_of_the_database(conditions: Iterable[Condition]) -> Iterator[MatchAggregate]:
     """The aggregates in conditions that only the database computes, over rows that are all there."""
     atoms = atoms_of(condition.rest for condition in conditions)
-    return (atom for atom in atoms if isinstance(atom, Fold) and atom.running is None)
+    return (atom for atom in atoms if isinstance(atom, MatchAggregate) and atom.running is None)
 
 
 def program_of(clause: RowPattern) -> Program:

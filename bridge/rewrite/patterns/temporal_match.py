@@ -12,7 +12,7 @@ from bridge import query
 from bridge.check import temporal as events
 from bridge.check.paths import column_of_path
 from bridge.patterns.conditions import conjoined
-from bridge.patterns.values import Place, Value, Valued
+from bridge.patterns.values import MatchExpression, Place, Value
 from bridge.query.epl_patterns import COUNT, EventColumns
 from bridge.query.nodes import Node
 from bridge.rewrite.flow import Flow, Need
@@ -73,7 +73,7 @@ class _TemporalMatchPlan:
         self.events, self.state, self.results = (self.network.name(k, self.node) for k in ("held", "state", "matches"))
         self.rests = tuple(self._rest(kind) for kind in range(len(self.node.events)))
         self.values = tuple(self._valued(value, None) for value in self.node.values)
-        self.wholes = {told.number: self._whole(told) for told in self.node.event_columns if told.is_whole}
+        self.wholes = {event.number: self._whole(event) for event in self.node.event_columns if event.is_whole}
         inputs = tuple(self._add_input(place, below) for place, below in enumerate(self.flows))
         for name, columns, indexes in ((self.events, EVENTS, (("_source", "ts", "seq"),)), (self.state, STATE, ())):
             add_table(self.operator, name, exp.select(*(aliased(bigint_zero(), c) for c in columns)), indexes)
@@ -84,18 +84,18 @@ class _TemporalMatchPlan:
             TemporalMachine(self.results, self.node, inputs, self.rests, self.values, tables, self.wholes)
         )
 
-    def _whole(self, told: EventColumns) -> exp.Expr:
+    def _whole(self, event: EventColumns) -> exp.Expr:
         """The event as an object."""
-        below = self.node.events[told.number].input
+        below = self.node.events[event.number].input
         types = self.network.types(below)
         return object_of((name, column(name), types[name]) for name in self.flows[below].names)
 
-    def _no_event(self, told: EventColumns) -> exp.Expr:
+    def _no_event(self, event: EventColumns) -> exp.Expr:
         """NULL, of the type of the event or of the list of them."""
-        whole = self.wholes[told.number]
+        whole = self.wholes[event.number]
         assert isinstance(whole, exp.Cast)
         kind = kind_of(whole)
-        several = (told.number, told.prefix, True) in self.node.tags
+        several = (event.number, event.prefix, True) in self.node.tags
         return with_type(exp.null(), str(List(kind)) if several else kind)
 
     # Conditions ---------------------------------------------------------------------------------------------------------
@@ -120,12 +120,12 @@ class _TemporalMatchPlan:
         place = Place(symbol) if isinstance(found.which, str) else Place(symbol, first=True, offset=found.which)
         return Value(place, column(found.name))
 
-    def _rest(self, place: int) -> Valued | None:
+    def _rest(self, place: int) -> MatchExpression | None:
         """What of a condition waits for events before; the symbol of a value's place is the event's number."""
         _, rest = self._split(place)
         return None if rest is None else self._valued(rest, place)
 
-    def _valued(self, expression: exp.Expr, place: int | None) -> Valued:
+    def _valued(self, expression: exp.Expr, place: int | None) -> MatchExpression:
         """An expression over the events bound; a column of no tag is that of the event at `place`."""
         atoms: dict[Value, str] = {}
 
@@ -139,7 +139,7 @@ class _TemporalMatchPlan:
                 atom = dataclasses.replace(atom, row=part)
             return column(atoms.setdefault(atom, f"_v{len(atoms)}"))
 
-        return Valued(expression.transform(valued), tuple(atoms))
+        return MatchExpression(expression.transform(valued), tuple(atoms))
 
     # Tables -------------------------------------------------------------------------------------------------------------
 
@@ -184,12 +184,12 @@ class _TemporalMatchPlan:
     def _add_results(self) -> None:
         columns: dict[str, exp.Expr] = {}
         sources = []
-        for at, told in enumerate(self.node.event_columns):
-            alias, flow = f"e{at}", self.flows[self.node.events[told.number].input]
+        for at, event in enumerate(self.node.event_columns):
+            alias, flow = f"e{at}", self.flows[self.node.events[event.number].input]
             sources.append(derived_table(flow.arrivals.select(), alias))
-            one = bigint_zero() if told.is_count else self._no_event(told) if told.is_whole else None
+            one = bigint_zero() if event.is_count else self._no_event(event) if event.is_whole else None
             columns |= (
-                {f"{told.prefix}_{n}": column_of(alias, n) for n in flow.names} if one is None else {told.prefix: one}
+                {f"{event.prefix}_{n}": column_of(alias, n) for n in flow.names} if one is None else {event.prefix: one}
             )
         shape = shape_of_results(columns)
         for place, source in enumerate(sources):
@@ -197,7 +197,7 @@ class _TemporalMatchPlan:
         add_results(self.operator, self.results, shape, timed=is_timed(self.node.pattern))
 
 
-def _parts(values: Sequence[Valued | None], kinds: Sequence[int]) -> tuple[exp.Expr, ...]:
+def _parts(values: Sequence[MatchExpression | None], kinds: Sequence[int]) -> tuple[exp.Expr, ...]:
     """What is read of events of these kinds that is a part of a column."""
     atoms = [atom for atom in atoms_of(values) if isinstance(atom, Value)]
     own = [atom for atom in atoms if atom.place.symbols is not None and int(atom.place.symbols[0]) in kinds]

@@ -50,14 +50,14 @@ def make(cep: bridge.Bridge, key: str, time: str, order: str = "i") -> None:
 def gathers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each clause's rows were gathered, as it is noted from here on."""
     noted: list[bool] = []
-    gather = rows.SortedRows._gather
+    gather = rows.SortedRows._read_partitioned
 
     def noting(self: rows.SortedRows) -> Any:
         found = gather(self)
         noted.append(found is not None)
         return found
 
-    monkeypatch.setattr(rows.SortedRows, "_gather", noting)
+    monkeypatch.setattr(rows.SortedRows, "_read_partitioned", noting)
     return noted
 
 

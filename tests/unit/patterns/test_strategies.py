@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.patterns import output as answer
-from bridge.patterns import planner
+from bridge.patterns import output, planner
 from bridge.patterns.strategies import registers
 from bridge.patterns.task import Task
 from nfa.arrays import compiled
@@ -43,7 +42,7 @@ class Forced:
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> Forced:
     found = Forced()
-    monkeypatch.setattr(answer, "settled", found.choose)
+    monkeypatch.setattr(output, "choose_for_rows", found.choose)
     return found
 
 
@@ -131,7 +130,7 @@ def test_the_strategy_chosen(pattern: str, strategy: str, cep: Bridge, monkeypat
         chosen.append(planner.choose(task).strategy)
         return planner.choose(task)
 
-    monkeypatch.setattr(answer, "settled", choose)
+    monkeypatch.setattr(output, "choose_for_rows", choose)
     list(cep.query(f"SELECT * FROM events MATCH_RECOGNIZE (ORDER BY t MEASURES COUNT(*) AS c PATTERN ({pattern})"))
     assert chosen == [strategy]
 

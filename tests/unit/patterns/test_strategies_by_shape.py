@@ -32,7 +32,7 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def actual(cep: Any, example: Example, strategy: str) -> Outcome:
-    from bridge.patterns.output import answer
+    from bridge.patterns.output import evaluate_clause
     from bridge.patterns.rows import Source
 
     cep.database.execute("DELETE FROM events")
@@ -40,7 +40,9 @@ def actual(cep: Any, example: Example, strategy: str) -> Outcome:
         rows = (", ".join("NULL" if value is None else repr(value) for value in row) for row in example.rows)
         cep.database.execute(f"INSERT INTO events VALUES {', '.join(f'({row})' for row in rows)}")
     try:
-        found = answer(cep.database, Source("SELECT * FROM events", True), example.clause, list(COLUMNS), strategy)
+        found = evaluate_clause(
+            cep.database, Source("SELECT * FROM events", True), example.clause, list(COLUMNS), strategy
+        )
     except BridgeError as error:
         return told(error)
     columns = [column.to_pylist() for column in found.columns]
@@ -74,10 +76,10 @@ def test_many_times_it_gives_what_the_definition_says(block: int, strategy: str,
 
 def test_a_strategy_has_to_have_a_name_that_there_is(cep: Any):
     with pytest.raises(QueryError, match="no strategy 'luck'; there are symbols, starts"):
-        from bridge.patterns.output import answer
+        from bridge.patterns.output import evaluate_clause
         from bridge.patterns.rows import Source
 
-        answer(cep.database, Source("SELECT * FROM events"), shaped("gaps", 1).clause, list(COLUMNS), "luck")
+        evaluate_clause(cep.database, Source("SELECT * FROM events"), shaped("gaps", 1).clause, list(COLUMNS), "luck")
 
 
 def test_each_shape_is_given_to_its_strategy(cep: Any, monkeypatch: pytest.MonkeyPatch):
@@ -98,13 +100,12 @@ def test_each_shape_is_given_to_its_strategy(cep: Any, monkeypatch: pytest.Monke
 
 def chosen(cep: Any, pattern: str, define: str, within: str = "") -> str:
     """The strategy for a clause over a hundred rows, two of which have the letter b."""
-    from bridge.patterns import output as answer
-    from bridge.patterns import planner
+    from bridge.patterns import output, planner
 
     taken: list[str] = []
 
     def settled(task: Any) -> Any:
-        choice = planner.settled(task)
+        choice = planner.choose_for_rows(task)
         taken.append(choice.strategy)
         return choice
 
@@ -114,6 +115,6 @@ def chosen(cep: Any, pattern: str, define: str, within: str = "") -> str:
     cep.database.execute(f"INSERT INTO events VALUES {rows}")
     clause = f"ORDER BY t MEASURES LAST(t) AS t PATTERN ({pattern}) {within} DEFINE {define}"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(answer, "settled", settled)
+        patched.setattr(output, "choose_for_rows", settled)
         list(cep.query(f"SELECT * FROM events MATCH_RECOGNIZE ({clause})"))
     return taken[0]

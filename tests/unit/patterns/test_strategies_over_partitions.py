@@ -11,8 +11,7 @@ import pytest
 from sqlglot import exp
 
 from bridge.errors import QueryError
-from bridge.patterns import output as answer
-from bridge.patterns import planner
+from bridge.patterns import output, planner
 from bridge.patterns.rows import SortedRows, Source
 from nfa.errors import SkipError
 from tests.support.row_pattern_generate import COLUMNS, GRADES, Example, generate
@@ -61,7 +60,7 @@ def check(database: Any, seed: int, example: Example) -> int:
     clause = dataclasses.replace(example.clause, partition_by=(exp.column("p"),))
     fields = list(COLUMNS)
     try:
-        asked = answer.prepared(database, clause, fields)
+        asked = output.prepare(database, clause, fields)
     except QueryError:
         return 0
     with SortedRows(database, Source("SELECT * FROM events", True), asked.clause, asked.needed) as sorted_rows:

@@ -80,7 +80,10 @@ class Block(abc.ABC):
         value = text if len(text) <= 60 else text[:57] + "…"
         detail = f" ({error})" if isinstance(error, Unfit) and "Failed to parse" not in str(error) else ""
         article = "an" if conversion.type[0] in "AEIOU" else "a"
-        return Fault(self.column_name(conversion.column), f"{value} is not {article} {conversion.type}{detail}")
+        reason = f"{value} is not {article} {conversion.type}{detail}"
+        if self.layout.inferred and conversion.type != "timestamp":
+            reason += "; this type was inferred, another is declared with CREATE STREAM (schemas= in Python)"
+        return Fault(self.column_name(conversion.column), reason)
 
     def rows(self, until_fault: bool) -> FittingRows:
         """The rows that fit, converted to `ts` and the attributes; with `until_fault` only those before the first fault."""

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from bridge.errors import SourceError
-from bridge.sources.arrays import Array
+from bridge.sources.arrays import Array, is_text
 from bridge.sources.block import Block, Fault
+from bridge.sources.infer import type_of_texts
 from bridge.sources.layout import Conversion, Layout
 from bridge.sources.text import Bytes, TextReader, line_ends
 from windows.arrow import arrow_type, single_chunk
@@ -43,6 +44,8 @@ class CsvReader(TextReader):
         self._pieces = source.rows(functools.partial(end_of_rows, self.delimiter))
         self._first, self._line, self._regular = next(self._pieces, (b"", 1, True))
         self.header = self._take_header()
+        if not self._first:  # the first row is longer than what is read at a time, or is still to be written
+            self._first, self._line, self._regular = next(self._pieces, (b"", self._line, True))
         self.columns = dict(zip(self.header, self._types(), strict=True))
 
     def blocks(self, layout: Layout) -> Iterator[Block]:
@@ -76,8 +79,27 @@ class CsvReader(TextReader):
     def _inferred(self, data: bytes) -> list[pa.DataType] | None:
         options = arrow_csv.ConvertOptions(check_utf8=False, **_CONVERT | {"null_values": ["", *self.nulls]})
         with contextlib.suppress(pa.ArrowException):
-            return list(self.parse(data, options).schema.types) if data.strip() else None
+            return self._refined(data, self.parse(data, options).schema.types) if data.strip() else None
         return None
+
+    def _refined(self, data: bytes, types: list[pa.DataType]) -> list[pa.DataType]:
+        """The types, where pyarrow does not see times, or takes whole numbers beyond 64 bits for DOUBLEs."""
+        unsure = [n for n, kind in zip(self.header, types, strict=True) if pa.types.is_floating(kind) or is_text(kind)]
+        if not unsure:
+            return types
+        options = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(unsure, pa.string()), include_columns=unsure, check_utf8=False, **_CONVERT
+        )
+        texts = self.parse(data, options)
+
+        def type_of(name: str, kind: pa.DataType) -> pa.DataType:
+            column = single_chunk(texts.column(name))
+            values = (
+                pc.if_else(pc.is_in(column, pa.array(self.nulls, pa.string())), None, column) if self.nulls else column
+            )
+            return type_of_texts(values, kind, f"{self.file}: column {name!r}")
+
+        return [type_of(name, kind) if name in unsure else kind for name, kind in zip(self.header, types, strict=True)]
 
     def parse(self, data: bytes, options: arrow_csv.ConvertOptions) -> pa.Table:
         """The rows in `data`, as one block. Raises ArrowInvalid if a row has another number of fields than the header."""

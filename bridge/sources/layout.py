@@ -19,7 +19,7 @@ NAMES = ("ts", "timestamp", "time", "event_time", "datetime", "date")
 """The names of timestamp columns, in the order in which they are looked for, ignoring case."""
 
 Note = Callable[[str], None]
-"""Takes a message about a guess, or about columns that a declared schema does not have."""
+"""Takes a message about a guess, or about columns that are left out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Layout:
     attributes: tuple[tuple[Attribute, str], ...]
     unit: TimeUnit = dataclasses.field(default_factory=TimeUnit)
     inferred: bool = False
+
+    def left_out(self, columns: Iterable[str]) -> str | None:
+        """A note about the columns that the schema does not have."""
+        extra = [repr(name) for name in columns if name not in self.columns]
+        return f"{self.file}: left out, since the schema has no such attribute: {', '.join(extra)}" if extra else None
 
     @property
     def columns(self) -> list[str]:
@@ -99,9 +104,6 @@ def layout_of(
             raise SourceError(
                 f"{file}: column {column!r} is {columns[column]}, but the stream's schema declares {attribute.type}"
             )
-    extra = [name for name in columns if name != time and name not in {column for _, column in attributes}]
-    if extra and schema is not None:
-        note(f"{file}: left out, since the schema has no such attribute: {', '.join(map(repr, extra))}")
     return Layout(file, time, attributes, unit or TimeUnit(), inferred=schema is None)
 
 

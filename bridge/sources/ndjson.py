@@ -6,16 +6,16 @@ import functools
 import io
 import itertools
 import json
-import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from bridge.errors import SourceError
 from bridge.sources.arrays import Array, Unfit
-from bridge.sources.block import UNFIT, Block, Fault
+from bridge.sources.block import Block, Fault
+from bridge.sources.infer import type_of_values
 from bridge.sources.layout import Layout
 from bridge.sources.text import Bytes, TextReader
 from windows.arrow import is_nested, nested_array
@@ -28,9 +28,6 @@ _IN_JSON = {
     "VARCHAR": pa.string(), "DATE": pa.string(), "TIMESTAMP": pa.string(),
 }  # fmt: skip
 """The types that values of attributes have in JSON, where Arrow reads them as Python does."""
-
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)?")
 
 
 class NdjsonReader(TextReader):
@@ -55,7 +52,7 @@ class NdjsonReader(TextReader):
                 values.setdefault(key, []).append(value)
         if lines and not values:
             raise SourceError(f"{self.file} is not NDJSON: none of its first lines is a JSON object with keys")
-        return {key: _kind(column) for key, column in values.items()}
+        return {key: type_of_values(column, f"{self.file}: column {key!r}") for key, column in values.items()}
 
 
 class JsonBlock(Block):
@@ -183,18 +180,3 @@ def _array(values: list[Any], attribute: Attribute | None) -> Array:
         return pa.array(values)
     except (OverflowError, pa.ArrowInvalid):  # whole numbers beyond 64 bits may be DOUBLEs
         return pa.array([float(value) if type(value) is int else value for value in values], pa.float64())
-
-
-def _kind(values: list[Any]) -> pa.DataType:
-    """The Arrow type of a key's values. Texts that are all dates or all times have the type of dates or times."""
-    try:
-        kind = pa.array(values).type
-    except UNFIT:
-        return pa.string()
-    if pa.types.is_string(kind):
-        texts = [value for value in values if value is not None]
-        if all(map(_DATE.fullmatch, texts)):
-            return pa.date32()
-        if all(map(_MOMENT.fullmatch, texts)):
-            return pa.timestamp("us")
-    return cast("pa.DataType", kind)

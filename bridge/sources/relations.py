@@ -66,7 +66,9 @@ def read_relation(name: str, path: str) -> pa.Table:
         if isinstance(reader, ParquetReader):
             return parquet.read_table(path)
         attributes = [Attribute(column, attribute_type(kind)) for column, kind in reader.columns.items()]
-        layout = Layout(reader.file, None, tuple((attribute, attribute.name) for attribute in attributes))
+        layout = Layout(
+            reader.file, None, tuple((attribute, attribute.name) for attribute in attributes), inferred=True
+        )
         tables = [pa.table({each.name: pa.nulls(0, arrow_type(each.type)) for each in attributes})]
         for block in reader.blocks(layout):
             rows = block.rows(until_fault=True)

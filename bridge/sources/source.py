@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import glob
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +17,7 @@ from bridge.errors import SourceError
 from bridge.sources import csv, ndjson
 from bridge.sources.arrow import as_arrow
 from bridge.sources.block import Block
+from bridge.sources.infer import common_types
 from bridge.sources.layout import Layout, Note, layout_of
 from bridge.sources.options import DEFAULTS, ReadOptions
 from bridge.sources.rejects import Checker, Rejects
@@ -25,6 +28,9 @@ from windows.schema import Schema
 
 FORMATS = ("csv", "ndjson", "parquet")
 """The formats of files."""
+
+SAMPLE = 2**18
+"""The bytes of a text file by which the types of several files are inferred."""
 
 _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson",
@@ -57,13 +63,20 @@ class FileReader(Protocol):
 class EventSource:
     """The events of one stream, from one or several files or tables, which are opened one after the other.
 
-    `schema` is declared, or inferred from the first of them.
+    `schema` is declared, or inferred from the first of them, whose columns may have other `types`.
     """
 
     def __init__(
-        self, stream: str, readers: Iterator[FileReader], schema: Schema | None, options: ReadOptions, note: Note
+        self,
+        stream: str,
+        readers: Iterator[FileReader],
+        schema: Schema | None,
+        options: ReadOptions,
+        note: Note,
+        types: Mapping[str, pa.DataType] | None = None,
     ) -> None:
         self.stream, self.options = stream, options
+        self._types, self._is_declared = types or {}, schema is not None
         self._readers, self._note = readers, note
         self._unit = TimeUnit(options.timestamp_unit)
         self._reader = next(readers)
@@ -121,9 +134,11 @@ class EventSource:
             return None
         if not reader.columns:
             raise SourceError(f"{reader.file} is empty, and no schema of {self.stream!r} is declared")
-        return layout_of(
-            reader.file, reader.columns, schema, self.options.timestamp, self._note, reader.typed, self._unit
-        )
+        columns = {name: self._types.get(name, kind) for name, kind in reader.columns.items()}
+        layout = layout_of(reader.file, columns, schema, self.options.timestamp, self._note, reader.typed, self._unit)
+        if schema is not None and (text := layout.left_out(columns)):
+            self._note(text) if self._is_declared else warnings.warn(text, stacklevel=2)
+        return dataclasses.replace(layout, inferred=not self._is_declared)
 
     def _note_unit(self) -> None:
         """A note about a unit that was guessed, or a warning of one that is hardly right."""
@@ -154,8 +169,9 @@ def open_source(
     ('a BIGINT', [2])
     """
     if isinstance(source, (str, os.PathLike)):
-        readers = (open_file(path, options.format) for path in paths_of(os.fspath(source)))
-        return EventSource(stream, readers, schema, options, note)
+        paths = paths_of(os.fspath(source))
+        types = _types_of_files(paths, options) if schema is None and len(paths) > 1 else {}
+        return EventSource(stream, (open_file(path, options) for path in paths), schema, options, note, types)
     if (tables := as_arrow(source)) is not None:
         return EventSource(stream, iter([TableReader(stream, tables)]), schema, options, note)
     try:
@@ -188,20 +204,38 @@ def ending_of(path: str) -> str | None:
     return _ENDINGS.get(Path(path.removesuffix(".gz")).suffix.lower())
 
 
-def open_file(path: str, format: str | None = None, nulls: Sequence[str] = ()) -> FileReader:
-    """A reader of one file, by `format`, by its ending, or by its first bytes; for `nulls` see `csv.CsvReader`."""
+def _types_of_files(paths: list[str], options: ReadOptions) -> dict[str, pa.DataType]:
+    """The types of the columns of all files together, by their first rows. A file that cannot be read has none."""
+    columns: list[Mapping[str, pa.DataType]] = []
+    are_texts = False
+    for path in paths:
+        with contextlib.suppress(SourceError):
+            reader = open_file(path, options, size=SAMPLE)
+            columns.append(reader.columns)
+            are_texts |= isinstance(reader, csv.CsvReader)
+            reader.close()
+    return common_types(columns, are_texts)
+
+
+def open_file(
+    path: str, options: ReadOptions = DEFAULTS, nulls: Sequence[str] = (), size: int | None = None
+) -> FileReader:
+    """A reader of one file, by the format that is given, by its ending, or by its first bytes.
+
+    For `nulls` see `csv.CsvReader`. `size`: the bytes of text that are read at a time.
+    """
     if Path(path).is_dir():
         raise SourceError(f"{path} is a directory: name its files, such as '{path}/*.parquet'")
-    format = format or ending_of(path) if path != "-" else format
+    format = options.format or (ending_of(path) if path != "-" else None)
     if format == "parquet" and path == "-":
         raise SourceError("Parquet cannot be read from standard input: name a file")
     if format == "parquet":
         return ParquetReader(path)
-    source = Bytes(path)
+    source = Bytes(path, size)
     first = source.first_line()
     if format is None and first.startswith(b"PAR1"):
         source.close()
-        return open_file(path, "parquet")
+        return ParquetReader(path)
     if (format or ("ndjson" if first[:1] in (b"{", b"[", b"") else "csv")) == "ndjson":
         return ndjson.NdjsonReader(source)
     return csv.CsvReader(source, nulls)

@@ -27,13 +27,13 @@ _BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF
 
 
 class Bytes:
-    """The bytes of a file, or of standard input for the path `-`.
+    """The bytes of a file, or of standard input for the path `-`, of which `size` are read at a time; by default SIZE.
 
     Raises SourceError where the file cannot be opened or read, is damaged, or is UTF-16 or UTF-32.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, size: int | None = None) -> None:
+        self.path, self._piece = path, size or SIZE
         self.name = "stdin" if path == "-" else path
         self._raw: Any = sys.stdin.buffer if path == "-" else _open(path)
         self._size = Path(path).stat().st_size if path != "-" else 0
@@ -88,7 +88,7 @@ class Bytes:
 
     def _some(self) -> bytes:
         try:
-            return bytes(self._read(SIZE))
+            return bytes(self._read(self._piece))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise SourceError(f"{self.name} is a damaged gz file: {error}") from None
         except OSError as error:

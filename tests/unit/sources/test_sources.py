@@ -335,7 +335,7 @@ def test_a_relation_is_read_as_events_are(tmp_path: Path) -> None:
         {"k": "C", "name": "", "weight": 2.0},
     ]
     path = _write(tmp_path / "r.ndjson", '{"k": 1, "l": [1]}\n{"k": "x"}\n')
-    with pytest.raises(SourceError, match=r"the relation 'r': .*r.ndjson:1: column 'k': 1 is not a VARCHAR"):
+    with pytest.raises(SourceError, match=r'the relation .r.: .*r.ndjson:2: column .k.: "x" is not a BIGINT'):
         read_relation("r", str(path))
     assert read_relation("r", str(_write(tmp_path / "e.csv", "k\n"))).num_rows == 0
 
@@ -353,6 +353,104 @@ def test_a_relation_leaves_out_what_cannot_be_an_attribute() -> None:
             pytest.warns(),
         ):
             create_relation(cep.database, "e", rows.select(["geom"]))
+
+
+# Types ----------------------------------------------------------------------------------------------------------------
+
+
+def _schema_of(tmp_path: Path, name: str, text: str) -> str:
+    return str(open_source("s", _write(tmp_path / name, text)).schema)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.ndjson"])
+def test_whole_numbers_beyond_64_bits_are_decimals(tmp_path: Path, name: str) -> None:
+    ids = [10000000000000000001, 10000000000000000002, -1]
+    rows = [{"ts": place, "id": number} for place, number in enumerate(ids)]
+    path = _write(tmp_path / name, _csv_text(rows) if name == "t.csv" else _json_text(rows))
+    assert str(open_source("s", path).schema) == "id DECIMAL(38, 0)"
+    assert [row["id"] for row in _rows(path)] == ids
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.ndjson"])
+def test_whole_numbers_beyond_38_digits_are_refused(tmp_path: Path, name: str) -> None:
+    rows = [{"ts": 1, "id": 7}, {"ts": 2, "id": 10**38}]
+    path = _write(tmp_path / name, _csv_text(rows) if name == "t.csv" else _json_text(rows))
+    with pytest.raises(
+        SourceError, match=r":[23]: column .*'id': .*10{38}.* is not a DECIMAL\(38, 0\).*; this type was inf"
+    ):
+        _rows(path)
+    assert _rows(path, Schema.of("id DOUBLE"))[1] == {"ts": 2, "id": 1e38}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.ndjson"])
+def test_digits_that_a_double_loses_are_warned_of(tmp_path: Path, name: str) -> None:
+    rows = [{"ts": 1, "id": 1.5}, {"ts": 2, "id": 10000000000000000001}]
+    path = _write(tmp_path / name, _csv_text(rows) if name == "t.csv" else _json_text(rows))
+    with pytest.warns(UserWarning, match="column 'id' has whole numbers of 19 digits and more beside fractions"):
+        assert [row["id"] for row in _rows(path)] == [1.5, 1e19]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ('1 "n/a" 3', "BIGINT"), ('"a" 1 "b"', "VARCHAR"), ("1 2.5 null", "DOUBLE"), ("true 1 false", "BOOLEAN"),
+        ('"2024-03-31" "2024-04-01"', "DATE"), ('"2024-03-31 01:00:04+00" null', "TIMESTAMP"), ("null null", "VARCHAR"),
+        ('{"a":1} {"a":"x"} {"a":2}', "STRUCT(a BIGINT)"), ("[1] [2.5] 3", "DOUBLE[]"),
+    ],
+)  # fmt: skip
+def test_a_key_of_json_has_the_type_of_most_of_its_values(tmp_path: Path, values: str, kind: str) -> None:
+    lines = (f'{{"ts": {place}, "v": {value}}}\n' for place, value in enumerate(values.split(" ")) if value != "null")
+    if values.endswith('+00" null'):
+        lines = iter(['{"ts": 1, "v": "2024-03-31 01:00:04+00"}\n', '{"ts": 2, "v": null}\n'])
+    if values == "null null":
+        lines = iter(['{"ts": 1, "v": null}\n'])
+    assert _schema_of(tmp_path, "t.ndjson", "".join(lines)) == f"v {kind}"
+
+
+def test_the_odd_value_of_a_key_is_named_and_skipped(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.ndjson", '{"ts": 1, "v": 1}\n{"ts": 2, "v": "n/a"}\n{"ts": 3, "v": 3}\n')
+    way_out = "this type was inferred, another is declared with CREATE STREAM (schemas= in Python)"
+    with pytest.raises(SourceError) as caught:
+        _rows(path)
+    assert str(caught.value) == f"{path}:2: column 'v': \"n/a\" is not a BIGINT (it is string, not BIGINT); {way_out}"
+    kept = Rejects({"s": tmp_path / "r"})
+    assert [row["v"] for table in open_source("s", path).tables(kept) for row in table.to_pylist()] == [1, 3]
+    kept.close()
+
+
+def test_texts_of_times_are_timestamps(tmp_path: Path) -> None:
+    text = "ts,at,no\n1,2024-03-31 01:00:04 UTC,2024-03-31 01:00:04 UTC\n2,,x\n3,2024/03/31 01:00:04.5,\n"
+    assert _schema_of(tmp_path, "t.csv", text) == "at TIMESTAMP, no VARCHAR"
+
+
+def test_a_very_long_first_row_has_types(tmp_path: Path) -> None:
+    text = "ts,text,v\n1000," + "x" * 5_000_000 + ",1\n2000,y,2\n"
+    assert _schema_of(tmp_path, "t.csv", text) == "text VARCHAR, v BIGINT"
+    assert [(row["ts"], row["v"]) for row in _rows(tmp_path / "t.csv")] == [(1000, 1), (2000, 2)]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "kind"),
+    [
+        ("1", "1.5", "DOUBLE"), ("1", "x", "VARCHAR"), ("", "1", "BIGINT"), ("", "1.5", "DOUBLE"),
+        ("2024-03-31", "2024-03-31 10:00:00", "TIMESTAMP"), ("1", "10000000000000000001", "DECIMAL(38, 0)"),
+    ],
+)  # fmt: skip
+def test_types_are_those_of_all_files(tmp_path: Path, one: str, two: str, kind: str) -> None:
+    for files in ((one, two), (two, one)):
+        for place, value in enumerate(files):
+            _write(tmp_path / f"{place}.csv", f"ts,k,v\n{place},a,{value}\n")
+        assert str(open_source("s", tmp_path / "*.csv").schema) == f"k VARCHAR, v {kind}"
+        assert len(_rows(tmp_path / "*.csv")) == 2
+
+
+def test_types_are_those_of_all_parquet_files(tmp_path: Path) -> None:
+    for place, values in enumerate([pa.array([1], pa.int32()), pa.array([2**40]), pa.array([1.5])]):
+        pq.write_table(pa.table({"ts": [place], "v": values}), tmp_path / f"{place}.parquet")
+    assert [row["v"] for row in _rows(tmp_path / "*.parquet")] == [1.0, 2.0**40, 1.5]
+    pq.write_table(pa.table({"ts": [3], "v": [1.0], "more": [1]}), tmp_path / "3.parquet")
+    with pytest.warns(UserWarning, match=r"3.parquet: left out, since the schema has no such attribute: 'more'"):
+        assert len(_rows(tmp_path / "*.parquet")) == 4
 
 
 # Columns --------------------------------------------------------------------------------------------------------------

@@ -183,7 +183,10 @@ def _with(ctes: list[exp.Expr], before: str, database: Database) -> str:
     if not ctes:
         return before
     texts = ", ".join(cte.sql(database.dialect) for cte in ctes)
-    return f"{before.rstrip()}, {texts} " if before else f"WITH {texts} "
+    recursive = any(isinstance(cte.parent, exp.With) and cte.parent.args.get("recursive") for cte in ctes)
+    if recursive:
+        before = re.sub("^WITH (?!RECURSIVE )", "WITH RECURSIVE ", before)
+    return f"{before.rstrip()}, {texts} " if before else f"WITH {'RECURSIVE ' * recursive}{texts} "
 
 
 def _parsed(text: str, database: Database) -> exp.Expr:

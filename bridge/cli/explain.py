@@ -43,11 +43,13 @@ def explain(
         from bridge.query.notation import notation
 
         language = options.language_of(queries, language)
-        text, asked = options.text_of(queries), list[str]()
+        text, selects = options.text_of(queries), list[str]()
         if language == "sql":
-            text, asked = _with_question(queries, options.text_of(schema) if schema else "")
+            text, selects = _with_question(queries, options.text_of(schema) if schema else "")
         script = (
-            ReplayScript({}, {}) if asked and not _says_something(text) else options.script_of(queries, text, language)
+            ReplayScript({}, {})
+            if selects and not _says_something(text)
+            else options.script_of(queries, text, language)
         )
         if schema is not None:
             script.streams.update(options.script_of(schema).streams)
@@ -55,7 +57,7 @@ def explain(
             for name, url in options.pairs_of("datastore", datastore, "NAME=URL").items():
                 cep.register_datastore(name, url)
             script.install(cep, {})
-            names = [*script.queries, *asked]
+            names = [*script.queries, *selects]
             for one in script.graphs:
                 click.echo("\n".join(["-- script", "--", *(f"--   {line}" for line in notation(one)), ""]))
             for name in names:

@@ -111,7 +111,7 @@ class Plans(abc.ABC):
     @contextlib.contextmanager
     def expecting(self, trees: Iterable[Node]) -> Iterator[None]:
         """Trees that are created one by one, but belong together, as those of a script."""
-        with contextlib.suppress(QueryError):  # which is told when the query is created
+        with contextlib.suppress(QueryError):  # raised when the query is created
             self.expected = written(trees, self.database)
         try:
             yield

@@ -110,8 +110,8 @@ def counts_by_itself(node: UpdateSQL, database: Database) -> bool:
     where = tree.args.get("where")
     if not isinstance(tree, exp.Update) or any(tree.find_all(exp.Subquery, exp.Join, exp.From)):
         return False
-    asked = {found.name.lower() for found in where.find_all(exp.Column)} if where is not None else set()
-    return asked.isdisjoint(set_by(sql) or ())
+    read = {found.name.lower() for found in where.find_all(exp.Column)} if where is not None else set()
+    return read.isdisjoint(set_by(sql) or ())
 
 
 def in_dialect(node: Node, theirs: Database, ours: Database) -> Node:

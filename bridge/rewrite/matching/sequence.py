@@ -66,13 +66,13 @@ def suits(node: query.Match, word: Sequence[str], bulk: bool) -> bool:
     """Whether joins are fast for the pattern, whose instants may each have many events.
 
     From the last one back, each event is joined with all of the instant before. A database that takes many events at once
-    (`bulk`) chooses another order where that serves conditions better, and bears one place where nothing is asked.
+    (`bulk`) chooses another order where that serves conditions better, and accepts one place without a condition.
     """
     return _is_short(node, word) and ((bulk and _is_plain(node)) or len(_unasked(node, word)) <= bulk)
 
 
 def _unasked(node: query.Match, word: Sequence[str]) -> set[int]:
-    """The places between first and last at which nothing is asked of an event and those after it alone."""
+    """The places between first and last without a condition on an event and those after it alone."""
     unasked = set(range(2, len(word)))
     if not _is_plain(node):
         return unasked

@@ -41,7 +41,7 @@ def _(node: OutputEvery, network: Network, need: Need) -> Flow:
 def _reports(operator: Operator, node: OutputEvery, network: Network) -> Flow:
     """The rows that this push reports."""
     below = network.rewrite(node.input, Need.ARRIVALS)
-    raw, ends, reports = (network.name(kind, node) for kind in ("raw", "ends", "told"))
+    raw, ends, reports = (network.name(kind, node) for kind in ("raw", "ends", "reported"))
     rows = below.arrivals.project(row_columns(below, number(NEVER))).select()
     add_table(operator, raw, rows)
     add_table(operator, ends, exp.select(*(aliased(bigint_zero(), name) for name in _REPORT[:2])))

@@ -98,7 +98,7 @@ class _Newest:
 
 
 def _value(before: Before, name: str, at: Callable[[str, int], exp.Expr]) -> exp.Expr:
-    """The value that is asked for, NULL if the row is too old; `at(column, back)` gives a column of an earlier row."""
+    """The earlier value, NULL if the row is too old; `at(column, back)` gives a column of an earlier row."""
     if before.within is None:
         return at(name, before.rows)
     since = exp.Sub(this=column("ts"), expression=number(before.within))

@@ -54,7 +54,7 @@ def _of_periods(operator: Operator, node: query.Throttle, network: Network, belo
     """The first row of each period; a table keeps the rows that were reported, with their periods."""
     assert node.time is not None
     origin = first_time(operator, node, network, below)
-    reported, identity = network.name("told", node), ("ts", "seq", *below.order)
+    reported, identity = network.name("reported", node), ("ts", "seq", *below.order)
     period = floor_to_multiple(exp.paren(exp.Sub(this=column_of("a", "ts"), expression=origin)), node.time)
     rows = exp.select(*(column_of("a", name) for name in identity), aliased(period, "_step"))
     rows = rows.from_(derived_table(below.arrivals.select(), "a"))
@@ -90,7 +90,7 @@ def _after_pauses(operator: Operator, node: query.Throttle, network: Network, be
     identity = ("ts", "seq", *below.order)
     keys = {f"_key{place}": key for place, key in enumerate(node.partition_by)}
     rows = below.arrivals.project({**{name: column(name) for name in identity}, **keys})
-    reported, last = network.name("told", node), network.name("last", node)
+    reported, last = network.name("reported", node), network.name("last", node)
     add_table(operator, reported, below.arrivals.select(identity))
     add_table(operator, last, rows.select())
     operator.inboxes.append(reported)

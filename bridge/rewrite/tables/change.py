@@ -281,9 +281,9 @@ class Alter:
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The events, and the statements for each."""
-        asked = [text for text in (self.sql.matched_rows, self.sql.unmatched) if text is not None]
+        selects = [text for text in (self.sql.matched_rows, self.sql.unmatched) if text is not None]
         parts = [f"{pretty(self.sql.arrived)};", f"-- for each of these rows, alone in {self.sql.cause}:"]
-        return "\n".join([*parts, *(f"{pretty(text)};" for text in asked)])
+        return "\n".join([*parts, *(f"{pretty(text)};" for text in selects)])
 
 
 def run_bound(database: Database, marked: Marked, values: Sequence[Any]) -> None:

@@ -108,7 +108,7 @@ class Read:
         """The rows that it reads for, and its SQL."""
         where = f"the data store {self.node.store}" if self.node.store else "this database"
         how = "for many rows at once" if self.conversion.question.at_once else "for each row"
-        return f"-- {where} is asked {how}:\n--   {' '.join(self.node.statement.split())}\n{pretty(self.arrived)};"
+        return f"-- {where} is queried {how}:\n--   {' '.join(self.node.statement.split())}\n{pretty(self.arrived)};"
 
     # Queries ------------------------------------------------------------------------------------------------------------
 
@@ -116,14 +116,14 @@ class Read:
         """The answer for each row's values; None where the store does not answer."""
         sets = list(dict.fromkeys(self._parameters(row) for row in rows))
         fresh = {key: answer for key in sets if (answer := self._cached(key, now)) is not None}
-        asked = [key for key in sets if key not in fresh]
+        others = [key for key in sets if key not in fresh]
         try:
-            answers = {**fresh, **self._ask(asked, database)} if asked else fresh
+            answers = {**fresh, **self._ask(others, database)} if others else fresh
         except Unreachable:
             return None
         if self.node.cache is not None:
             self.cached = {key: (at, rows_) for key, (at, rows_) in self.cached.items() if now - at < self.node.cache}
-            self.cached.update({key: (now, answers[key]) for key in asked if key in answers})
+            self.cached.update({key: (now, answers[key]) for key in others if key in answers})
         return answers
 
     def _cached(self, key: Values, now: int) -> list[Values] | None:

@@ -441,7 +441,7 @@ def test_a_data_store_is_a_url(place: Path, crm: str) -> None:
     assert [(r["ts"], r["symbol"], r["price"], r["firm"]) for r in rows if r["query"] == "named"] == NAMED
     assert _noted(crm) == [("Bolt", 11.0), ("Acme", 12.0)]
     told = _call("explain", "stores.cpl", "--datastore", f"crm={crm}").stdout
-    assert "-- the data store crm is asked for many rows at once" in told
+    assert "-- the data store crm is queried for many rows at once" in told
 
 
 def test_a_data_store_that_is_not_there(place: Path, crm: str) -> None:

@@ -315,7 +315,7 @@ def test_a_script_says_what_it_does(database: Any, store: Shaky) -> None:
         assert "UpdateSQL(cdr) = {UPDATE bills SET due = due + ? WHERE id = ?, (d, id), billed}" in told
         assert "-- for each of these rows: UPDATE bills SET due = due + ? WHERE id = ?" in told
         told = cep.explain("stores")
-        assert "-- the data store crm is asked for many rows at once:" in told
+        assert "-- the data store crm is queried for many rows at once:" in told
         assert "-- after the commit, at crm, for each of these rows: INSERT INTO bills" in told
 
 

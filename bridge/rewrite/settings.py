@@ -34,6 +34,12 @@ class Settings:
     side_by_side_rows: int = 4_096
     """Rows in a window from which on a statement per query is faster for a brief push than one side by side."""
 
+    checkpoint_rows: int = 1_000
+    """Rows between two checkpoints of a live machine, at least; more where the last checkpoint had more lines."""
+
+    bulk_events: int = 1_000
+    """Events in a push from which on the strategies for bounded data match a stream's rows, instead of the machine."""
+
     tidy_events: int = 200_000
     """Events between two clean-ups by the database."""
 

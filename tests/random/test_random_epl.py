@@ -13,9 +13,10 @@ import pytest
 
 import bridge
 from bridge.engine.one_event import OneEventPlan
+from bridge.engine.session import session_of
 from bridge.errors import BridgeError
-from bridge.patterns.live import machine
 from bridge.patterns.live.temporal import TemporalMachine
+from bridge.rewrite.settings import Settings
 from tests.oracles.esper import generate
 from tests.support import epl_events, epl_generate
 from tests.support.epl_rows import Row, reported
@@ -37,6 +38,7 @@ def pushed(
     after: int = 5_000,
 ) -> Told:
     """What a statement tells of events pushed one by one, or in batches of which every other fails at first."""
+    session_of(cep).settings = Settings(checkpoint_rows=3)
     for stream in ("S", "A", "B"):
         cep.create_query(f"schema {stream}", epl_generate.SCHEMA.format(stream), language="epl")
     for place, text in enumerate(first):
@@ -77,12 +79,6 @@ def all_ways(
                 found.append(pushed(cep, statement, events, sizes, first, after))
     assert all(one == found[0] for one in found), statement
     return found[0]
-
-
-@pytest.fixture(autouse=True)
-def _checkpoints_are_written_often() -> Any:
-    with mock.patch.object(machine, "CHECKPOINT_EVERY", 3):
-        yield
 
 
 @pytest.mark.parametrize("seed", range(COUNT))

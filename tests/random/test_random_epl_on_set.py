@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import pytest
 
 import bridge
+from bridge.engine.session import session_of
 from bridge.errors import BridgeError, QueryError
-from bridge.patterns.live import machine
+from bridge.rewrite.settings import Settings
 from tests.random.test_random_epl import all_ways
 from tests.support import epl_generate
 from tests.support.epl_rows import Row
@@ -91,6 +91,7 @@ def test_statements_find_values_as_those_before_them_left_them(seed: int) -> Non
 
 def opened(*texts: str) -> bridge.Bridge:
     cep = bridge.connect("duckdb://")
+    session_of(cep).settings = Settings(checkpoint_rows=3)
     for place, text in enumerate((*(epl_generate.SCHEMA.format(s) for s in "SAB"), *CREATED, *texts)):
         cep.create_query(f"q{place}", text, language="epl")
     return cep
@@ -154,8 +155,7 @@ def test_time_that_passes_at_once_sets_one_after_the_other() -> None:
         told: list[Any] = []
         cep.add_output_processor("q5", lambda event: told.append((event.timestamp, *event.payload.values())))
         cep.advance_time(0)
-        with mock.patch.object(machine, "CHECKPOINT_EVERY", 3):
-            cep.advance_time(6_500)
+        cep.advance_time(6_500)
         assert told == [(2000, 2, 1), (4000, 3, 2), (6000, 5, 3)]
 
 

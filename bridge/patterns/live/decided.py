@@ -29,9 +29,6 @@ from nfa.program import MatchSymbol
 from nfa.threads.decided import Matcher
 from windows.databases import Database
 
-BULK_EVENTS = 1_000
-"""Events of one push from which on the strategies for bounded data take the rows, instead of the machine."""
-
 BULK_RETAINED = 32
 """Most retained rows per event of a push in bulk, which looks at all of them."""
 
@@ -292,6 +289,8 @@ class DecidedMachine(LiveMachine):
     statements: DecidedStatements
     ahead: int
     forgets_partitions: bool
+    bulk_events: int
+    """Events in a push from which on the strategies for bounded data match the rows."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -317,8 +316,8 @@ class DecidedMachine(LiveMachine):
     def _is_for_bulk(self, count: int, final: bool) -> bool:
         """Whether the events are many, or in the end the rows that the machine would have to be restored from."""
         if final:
-            return not count and not self._is_restored and self._retained >= BULK_EVENTS
-        return count >= max(BULK_EVENTS, self._retained // BULK_RETAINED)
+            return not count and not self._is_restored and self._retained >= self.bulk_events
+        return count >= max(self.bulk_events, self._retained // BULK_RETAINED)
 
     def restore(self, database: Database) -> None:
         self._state = DecidedState(self.task, database, self.ahead, self.forgets_partitions)

@@ -34,6 +34,8 @@ class EagerMachine(LiveMachine):
     node: query.EagerMatch
     task: LiveTask
     statements: EagerStatements
+    checkpoint_rows: int
+    """The least number of rows between two checkpoints."""
     current_table: str
     """The name of the table that `write_current` fills."""
     single: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
@@ -51,7 +53,7 @@ class EagerMachine(LiveMachine):
         statements = self.statements
         state = self._state = self._new_state(database)
         self._types = ColumnTypes(database, f"SELECT * FROM {statements.retained_table}")
-        self._schedule = CheckpointSchedule()
+        self._schedule = CheckpointSchedule(self.checkpoint_rows)
         retained = {self.task.row_id(row): row for row in database.fetch(statements.retained)}
         checkpoint = EagerCheckpoint.read(database, statements.row_table, statements.thread_table)
         checkpoint.restore(state, retained)
@@ -93,7 +95,7 @@ class EagerMachine(LiveMachine):
             database.execute(f"DELETE FROM {statements.deleted_table}")
             self._state.deleted.clear()
         checkpoint.write(database, statements.row_table, statements.thread_table)
-        self._schedule.written(len(checkpoint))
+        self._schedule.restart(len(checkpoint))
 
     # A push -------------------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,6 @@ import pyarrow as pa
 
 from windows.databases import Database
 
-CHECKPOINT_EVERY = 1_000
-"""Rows between two checkpoints, at least; more where the last checkpoint had more lines."""
-
 Item = TypeVar("Item")
 Report = TypeVar("Report")
 
@@ -66,19 +63,21 @@ class MachineState(abc.ABC, Generic[Report]):
 
 @dataclasses.dataclass
 class CheckpointSchedule:
-    """When to write the next checkpoint."""
+    """When to write the next checkpoint: after `least` rows, or more where the last checkpoint had more lines."""
 
+    least: int
+    lines: int = 0
+    """Lines of the last checkpoint."""
     rows: int = 0
-    """Rows since the last one."""
-    interval: int = dataclasses.field(default_factory=lambda: CHECKPOINT_EVERY)
+    """Rows since the last checkpoint."""
 
     @property
     def is_due(self) -> bool:
-        return self.rows >= self.interval
+        return self.rows >= max(self.least, self.lines)
 
-    def written(self, lines: int) -> None:
-        """A checkpoint of so many lines was written: the more lines, the later the next."""
-        self.rows, self.interval = 0, max(CHECKPOINT_EVERY, lines)
+    def restart(self, lines: int) -> None:
+        """Counts from a checkpoint of this number of lines on."""
+        self.rows, self.lines = 0, lines
 
 
 @dataclasses.dataclass

@@ -137,6 +137,8 @@ class TemporalMachine(LiveMachine):
     rests: tuple[MatchExpression | None, ...]
     values: tuple[MatchExpression, ...]
     tables: TemporalTables
+    checkpoint_rows: int
+    """The least number of rows between two checkpoints."""
     wholes: dict[int, exp.Expr]
     """Of events whose whole is a column of the result, the part that is the whole."""
 
@@ -146,7 +148,7 @@ class TemporalMachine(LiveMachine):
         self._reader = EventReader(self.inputs, database)
         self._types = ColumnTypes(database, f"SELECT * FROM {database.quoted(self.table)}")
         state = self._state = TemporalState(self.inputs, self._new_watch())
-        self._schedule = CheckpointSchedule()
+        self._schedule = CheckpointSchedule(self.checkpoint_rows)
         now = time_before(database)
         lines = [row[1:] for row in sorted(database.fetch(f"SELECT * FROM {self.tables.state}"))]
         retained = self._events(database, [one.retained for one in self.inputs])
@@ -198,7 +200,7 @@ class TemporalMachine(LiveMachine):
         ):
             database.execute(f"DELETE FROM {name}")
             database.insert(name, len(rows[0]), rows)
-        self._schedule.written(len(lines))
+        self._schedule.restart(len(lines))
 
     def _load(
         self, database: Database, lines: list[tuple[Any, ...]], retained: dict[tuple[int, RowId], PatternEvent]

@@ -275,7 +275,17 @@ class _EagerMatchPlan:
             deleted=database.render(self._deleted_in_this_push()) if self._deletions else None,
         )
         task = LiveTask(self.clause, self.conditions, program_of(self.clause), self.measures, self.expressions)
-        self.operator.steps.append(EagerMachine(self.results, self.node, task, statements, self.current, self.single))
+        self.operator.steps.append(
+            EagerMachine(
+                self.results,
+                self.node,
+                task,
+                statements,
+                self.network.settings.checkpoint_rows,
+                self.current,
+                self.single,
+            )
+        )
 
 
 def _window_column(deletion: query.Deletion, found: exp.Column) -> str | None:

@@ -153,7 +153,9 @@ class _MatchRecognizePlan:
         program = program_of(self.clause)
         task = LiveTask(self.clause, self.conditions, program, self.measures, expressions, self.fields, behind)
         forgets = self._forgets_partitions(program, behind, ahead)
-        self.operator.steps.append(DecidedMachine(self.results, task, statements, ahead, forgets))
+        self.operator.steps.append(
+            DecidedMachine(self.results, task, statements, ahead, forgets, self.network.settings.bulk_events)
+        )
 
     def _forgets_partitions(self, program: Program, behind: int, ahead: int) -> bool:
         """Whether a partition without open rows equals one that has never had a row; then its progress is purged."""

@@ -81,7 +81,16 @@ class _TemporalMatchPlan:
         quoted = self.network.database.quoted
         tables = TemporalTables(quoted(self.events), quoted(self.state))
         self.operator.steps.append(
-            TemporalMachine(self.results, self.node, inputs, self.rests, self.values, tables, self.wholes)
+            TemporalMachine(
+                self.results,
+                self.node,
+                inputs,
+                self.rests,
+                self.values,
+                tables,
+                self.network.settings.checkpoint_rows,
+                self.wholes,
+            )
         )
 
     def _whole(self, event: EventColumns) -> exp.Expr:

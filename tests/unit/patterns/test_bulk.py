@@ -12,8 +12,10 @@ import pytest
 
 import bridge
 from bridge import query
+from bridge.engine.session import session_of
 from bridge.errors import DatabaseError, QueryError
-from bridge.patterns.live import bulk, decided
+from bridge.patterns.live import bulk
+from bridge.rewrite.settings import Settings
 from tests.support.row_pattern_generate import COLUMNS, generate
 from windows.databases import Refused
 
@@ -51,10 +53,10 @@ def check(seed: int, database: Database, monkeypatch: pytest.MonkeyPatch) -> int
     pushes = list(chopped(rows, rng))
     taken = counted(monkeypatch)
     try:
-        singly = told(database, clause, pushes, NEVER, monkeypatch)
+        singly = told(database, clause, pushes, NEVER)
         assert not taken
         for many in (1, 3):
-            assert told(database, clause, pushes, many, monkeypatch) == singly, (seed, many, str(example))
+            assert told(database, clause, pushes, many) == singly, (seed, many, str(example))
     except QueryError:
         return 0  # SKIP leads nowhere, or an aggregate in DEFINE
     return len(taken)
@@ -83,11 +85,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return taken
 
 
-def told(database: Database, clause: Any, pushes: list[Any], many: int, monkeypatch: pytest.MonkeyPatch) -> Told:
-    """What is reported, in order, where so many rows of a push are many."""
-    monkeypatch.setattr(decided, "BULK_EVENTS", many)
+def told(database: Database, clause: Any, pushes: list[Any], many: int) -> Told:
+    """What is reported, in order, where pushes of `many` events are matched in bulk."""
     found: Told = []
-    with warnings.catch_warnings(), database.connect() as cep:
+    with warnings.catch_warnings(), database.connect(Settings(bulk_events=many)) as cep:
         warnings.simplefilter("ignore")
         cep.register_stream("s", ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
         cep.create_query("m", query.MatchRecognize(query.Stream("s"), clause))
@@ -110,9 +111,8 @@ PAIRS = """SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k MEASURES MATCH_NUMBER
 
 
 def test_a_push_that_fails_leaves_where_it_stood(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decided, "BULK_EVENTS", 2)
     found: list[tuple[Any, ...]] = []
-    with warnings.catch_warnings(), database.connect() as cep:
+    with warnings.catch_warnings(), database.connect(Settings(bulk_events=2)) as cep:
         warnings.simplefilter("ignore")
         cep.register_stream("s", "k VARCHAR, v INTEGER")
         cep.create_query("q", PAIRS.format(within=""))
@@ -138,9 +138,8 @@ def test_what_time_decided_is_not_told_again_after_a_failure(
     database: Database, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     """The first row of a partition stays for PREV when the start has gone beyond it."""
-    monkeypatch.setattr(decided, "BULK_EVENTS", many)
     found: list[tuple[Any, ...]] = []
-    with warnings.catch_warnings(), database.connect() as cep:
+    with warnings.catch_warnings(), database.connect(Settings(bulk_events=many)) as cep:
         warnings.simplefilter("ignore")
         cep.register_stream("s", "v INTEGER")
         cep.create_query(
@@ -157,7 +156,6 @@ def test_what_time_decided_is_not_told_again_after_a_failure(
         with pytest.raises(DatabaseError):
             cep.push_events("s", [((2,), 21), ((3,), 22)])
         monkeypatch.undo()
-        monkeypatch.setattr(decided, "BULK_EVENTS", many)
         cep.push_events("s", [((2,), 21)])
         cep.advance_time(40)
     assert found == [(6, 1, 1), (26, 2, 1)]
@@ -165,9 +163,9 @@ def test_what_time_decided_is_not_told_again_after_a_failure(
 
 def test_a_place_is_the_newest_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines of one partition are numbered on by what was read anew."""
-    monkeypatch.setattr(decided, "BULK_EVENTS", 3)
     found: list[tuple[Any, ...]] = []
     with warnings.catch_warnings(), bridge.connect("sqlite://") as cep:
+        session_of(cep).settings = Settings(bulk_events=3)
         warnings.simplefilter("ignore")
         cep.register_stream("s", "k VARCHAR, v INTEGER")
         cep.create_query("q", PAIRS.format(within=""))

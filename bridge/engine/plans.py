@@ -16,7 +16,7 @@ from bridge.engine.results import ResultStatements, StatementMerger
 from bridge.engine.tables import Tables
 from bridge.errors import QueryError
 from bridge.query.epl_state import StateTable
-from bridge.query.nodes import Node, Stream
+from bridge.query.nodes import Node, Stream, walk
 from bridge.rewrite import Network
 from bridge.rewrite.conflicts import uses, written
 from bridge.rewrite.flow import Flow, Selection
@@ -24,7 +24,7 @@ from bridge.rewrite.plan import Insert, Operator, Purge
 from bridge.rewrite.variants import Variants
 from windows.databases import Database
 from windows.schema import Reader, Schema
-from windows.sql import ascending, table
+from windows.sql import aliased, ascending, table
 from windows.times import BEGINNING
 
 
@@ -123,7 +123,8 @@ class Plans(abc.ABC):
         flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:
             self._create_tables(operator, known.get(id(operator), []))
-        results = self._result_queries(flow, resolved.visible)
+        computes = self._computes(resolved.node)
+        results = self._result_queries(flow, resolved.visible, computes)
         # A name or type that only the database knows is wrong here, not at an event; every variant of the statement has it.
         self.database.fetch(results.of(self._first_push).text)
         sources, timed = self.network.concerns(resolved.node)
@@ -174,17 +175,32 @@ class Plans(abc.ABC):
                 self._tables.drop(name)
             self.catalogue.outbox.close()
 
-    def _result_queries(self, flow: Flow, fields: Sequence[Field]) -> Variants[ResultQuery]:
-        """The statements that read the results of a flow."""
+    def _result_queries(self, flow: Flow, fields: Sequence[Field], computes: bool) -> Variants[ResultQuery]:
+        """The statements that read the results of a flow; `computes`: integers may be results of arithmetic."""
         names, types = [field.name for field in fields], tuple(field.type for field in fields)
         order = [ascending(exp.column(c, quoted=True)) for c in ("ts", "seq", *flow.order)]
-        columns = [exp.column(c, quoted=True) for c in (*self.leading_columns, *names)]
+        columns: list[exp.Expr] = [exp.column(c, quoted=True) for c in self.leading_columns]
+        for name, kind in zip(names, types, strict=True):
+            value = exp.column(name, quoted=True)
+            exact = self.database.exact(value, kind) if computes else value
+            columns.append(value if exact is value else aliased(exact, name))
 
         def statement(rows: Selection) -> exp.Expr:
             item = exp.Subquery(this=rows.select(["ts", "seq", *flow.order, *names])).as_("r", quoted=True, copy=False)
             return exp.select(*columns).from_(item, copy=False).order_by(*order)
 
         return flow.written.map(lambda writer: ResultQuery(writer.map(statement), self.database.render, types))
+
+    def _computes(self, tree: Node) -> bool:
+        """Whether a tree has arithmetic that may overflow, or reads a query that has."""
+        return any(_has_arithmetic(node) for node in self._read_nodes(tree))
+
+    def _read_nodes(self, tree: Node) -> Iterator[Node]:
+        """The nodes of a tree, and those of the queries that it reads."""
+        for node in walk(tree):
+            yield node
+            if isinstance(node, Stream) and (entry := self.catalogue.queries.get(node.name.lower())) is not None:
+                yield from self._read_nodes(entry.resolved.node)
 
     def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
         """Makes what a plan has added to an operator: tables, and indexes of those that had so many.
@@ -209,3 +225,9 @@ class Plans(abc.ABC):
 
     def _forget_unused(self) -> list[Operator]:
         return self.network.keep(operator for entry in self.catalogue.queries.values() for operator in entry.operators)
+
+
+def _has_arithmetic(node: Node) -> bool:
+    values = (value if isinstance(value, tuple) else (value,) for value in vars(node).values())
+    expressions = (each for several in values for each in several if isinstance(each, exp.Expr))
+    return any(expression.find(exp.Add, exp.Sub, exp.Mul) for expression in expressions)

@@ -250,6 +250,10 @@ class Database(abc.ABC):
         orders = {"nulls_are_small": (True, False), "nulls_are_large": (False, True)}
         return orders.get(Dialect.get_or_raise(self.dialect).NULL_ORDERING, (False, False))
 
+    def exact(self, value: exp.Expr, type_name: str) -> exp.Expr:
+        """A computed value of this type; where arithmetic beyond 64 bits gives a rounded number, one that fails instead."""
+        return value
+
     def rank_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr | None:
         """The number of integers, of a SELECT of one column named `order`, that are at most `value`, by binary search.
 

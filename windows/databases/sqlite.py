@@ -56,6 +56,7 @@ class SQLite(Alchemy):
         self.execute("PRAGMA case_sensitive_like = ON")
         driver.create_function("regexp", 2, _matches, deterministic=True)
         driver.create_function("cep_double", 1, _double, deterministic=True)
+        driver.create_function("cep_integer", 1, _integer, deterministic=True)
         driver.create_aggregate("cep_list", -1, _JsonList)
         for name in ("stddev", "stddev_samp"):
             driver.create_window_function(name, 1, _StandardDeviation)
@@ -149,6 +150,14 @@ class SQLite(Alchemy):
         keys = [exp.Neg(this=each.this) if each.args.get("desc") else each.this for each in order]
         return call("CEP_LIST", or_null(_in_json(value, kind)), *keys)
 
+    def exact(self, value: exp.Expr, type_name: str) -> exp.Expr:
+        """SQLite goes on with doubles where `+`, `-` and `*` overflow 64 bits."""
+        return call("CEP_INTEGER", value) if type_name in ("SMALLINT", "INTEGER", "BIGINT") else value
+
+    def _refused(self, error: Exception, sql: str = "") -> Refused:
+        raised = "user-defined function raised exception" in str(error) and "CEP_INTEGER" in sql
+        return Refused("integer overflow: a result is beyond 64 bits" if raised else error, sql)
+
     def render(self, statement: exp.Expr, pretty: bool = False) -> str:
         return super().render(_flat(statement) if _depth(statement) > MAX_DEPTH else statement, pretty)
 
@@ -186,6 +195,13 @@ class SQLite(Alchemy):
             return False
         sql = f"SELECT 1 FROM pragma_function_list WHERE name = lower({_text(function)}) AND type IN ('a', 'w') LIMIT 1"
         return bool(self.fetch(sql))
+
+
+def _integer(value: Any) -> Any:
+    """The value; raises ValueError for a double, to which SQLite rounds an integer beyond 64 bits."""
+    if type(value) is float:
+        raise ValueError
+    return value
 
 
 def _matches(pattern: str | None, text: Any) -> bool | None:

@@ -21,7 +21,7 @@ from windows.sql import column, running_frame, table
 
 
 class Columns(Protocol):
-    """The rows that matches are of."""
+    """The input rows of matches."""
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
 
@@ -29,7 +29,7 @@ class Columns(Protocol):
 def aggregate_values(
     match_aggregate: MatchAggregate, database: Database, rows: Columns, members: Members, match: Ints, member: Ints
 ) -> Array:
-    """An aggregate's value for each row of the answer: of its match, or of what the match had taken by its member."""
+    """An aggregate's value for each output row: over its match, or over the match's rows up to its member."""
     if _is_count_of_rows(match_aggregate.call):
         return _counts(match_aggregate, members, match, member)
     arguments = match_aggregate.columns
@@ -62,7 +62,7 @@ def _counts_all(call: exp.Expr, columns: dict[str, Array]) -> bool:
 
 
 def _counts(match_aggregate: MatchAggregate, members: Members, match: Ints, member: Ints) -> Array:
-    """COUNT(*) or COUNT(A.*): numbers that are there already."""
+    """COUNT(*) or COUNT(A.*), from the members' numbers."""
     if not members.matches:
         return pa.nulls(len(match), pa.int64())
     known = np.maximum(match, 0)
@@ -110,7 +110,7 @@ def _counted(match_aggregate: MatchAggregate, values: Array, match: Ints) -> Arr
 
 
 def _table(members: Members, chosen: Ints, columns: dict[str, Array], match_aggregate: MatchAggregate) -> pa.Table:
-    """The members an aggregate is computed over, with the columns it reads."""
+    """The members over which an aggregate is computed, with the columns that it reads."""
     of_match = members.match[chosen]
     named: dict[str, Array] = {"_match": pa.array(of_match), "_member": pa.array(chosen)}
     if match_aggregate.reads_classifier:
@@ -124,7 +124,7 @@ def _table(members: Members, chosen: Ints, columns: dict[str, Array], match_aggr
 def _grouped(
     match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> tuple[Array, Ints]:
-    """The values of the matches that have such rows, and which matches these are."""
+    """The values of the matches that have such members, and the numbers of these matches."""
     return _by_match(match_aggregate, database, _table(members, np.flatnonzero(inside), columns, match_aggregate))
 
 
@@ -137,7 +137,7 @@ def _by_match(match_aggregate: MatchAggregate, database: Database, given: pa.Tab
 
 
 def _in_order(call: exp.Expr) -> exp.Expr:
-    """An aggregate that keeps its values apart takes them in the order of the rows."""
+    """The aggregate over its values in the order of the rows, if the order matters to it."""
 
     def ordered(node: exp.Expr) -> exp.Expr:
         aggregate = aggregate_of(node)
@@ -152,7 +152,7 @@ def _in_order(call: exp.Expr) -> exp.Expr:
 def _so_far(
     match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> Array:
-    """A list at each member of what was taken by then: few databases have lists as window functions."""
+    """A list at each member of the values so far, without window functions: few databases have lists as such."""
     every = np.arange(len(members))
     firsts = members.offsets[members.match]
     taken_by, owner = ranges(firsts, every + 1), np.repeat(every, every + 1 - firsts)
@@ -167,7 +167,7 @@ def _so_far(
 def _running(
     match_aggregate: MatchAggregate, database: Database, members: Members, columns: dict[str, Array], inside: Bools
 ) -> Array:
-    """The value at each member over the rows taken by then."""
+    """The value at each member over the match's rows so far."""
     given = _table(members, np.arange(len(members)), columns, match_aggregate).append_column(
         "_inside", pa.array(inside)
     )
@@ -188,7 +188,8 @@ def _running(
 
 
 def _once(source: exp.Expr, call: exp.Expr, condition: exp.Expr | None) -> tuple[exp.Expr, exp.Expr]:
-    """Running DISTINCT, which few databases have: each value where its match takes it first, NULL after that."""
+    """Running DISTINCT, which few databases have: each value where it occurs first in its match, and NULL after that."""
+
     (value,) = call.this.expressions
     counted = exp.Case().when(condition, value).else_(exp.null()) if condition is not None else value
     place = _over(exp.RowNumber(), [column("_match"), counted.copy()])

@@ -1,4 +1,4 @@
-"""Arrow arrays as the strategies and measures use them."""
+"""Helpers for Arrow and numpy arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Array: TypeAlias = Any
-"""A `pyarrow.Array` of any type: which one it is, the database says."""
+"""A `pyarrow.Array`; its type depends on the database."""
 
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""DEFINE graded: what of each condition is about the row alone, and what waits for the match."""
+"""The conditions of DEFINE, split into the part that depends on the row alone and the part that depends on the match."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from windows.sql import conjuncts, number, parenthesized
 
 
 class Grade(enum.IntEnum):
-    """What a condition reads beside the row: nothing, rows at a known distance from the first, or anything."""
+    """The other rows that a condition reads: none, rows at a known distance from the first, or any rows."""
 
     ROW = 0
     START = 1
@@ -37,7 +37,7 @@ class Grade(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """One symbol's condition: `row` holds of the row alone, `rest` (None: nothing) of the match so far."""
+    """One symbol's condition: the part on the row alone, and the part on the match so far; None is true."""
 
     symbol: str
     row: exp.Expr | None
@@ -78,13 +78,13 @@ def _condition(
 
 
 def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:
-    """The condition that all parts hold; None without any."""
+    """The conjunction of the parts; None without parts."""
     wrapped: list[exp.Expr] = [exp.Paren(this=part.copy()) for part in parts]
     return functools.reduce(lambda left, right: exp.And(this=left, expression=right), wrapped) if wrapped else None
 
 
 def of_row(valued: MatchExpression) -> exp.Expr | None:
-    """The condition as an expression over the row, if it reads nothing else."""
+    """The condition as an expression over the row, if it reads no other rows."""
     if not valued.atoms:
         return valued.expression
     only = valued.only
@@ -103,7 +103,7 @@ def reads_match_number(conditions: Sequence[Condition]) -> bool:
 
 
 def distance(place: Place, clause: RowPattern) -> int | None:
-    """How many rows after the match's first row a place is whenever there is such a row; None where it varies."""
+    """The distance of a place from the match's first row, if it is the same in all matches that have the place."""
     if place.symbols is None:
         return place.offset if place.first else None
     if len(place.symbols) != 1 or place.offset:
@@ -113,7 +113,7 @@ def distance(place: Place, clause: RowPattern) -> int | None:
 
 @functools.lru_cache(maxsize=256)
 def _positions(pattern: Pattern) -> dict[str, int]:
-    """The symbols that stand once in the pattern, for one row at a known distance from the first."""
+    """The distances of symbols that occur once in the pattern, for one row at a known distance from the first."""
     names = [node.name for node in walk(pattern) if isinstance(node, Symbol)]
     found: dict[str, int] = {}
     before = 0
@@ -129,7 +129,7 @@ def _positions(pattern: Pattern) -> dict[str, int]:
 
 
 def at_an_end(place: Place, clause: RowPattern) -> Place:
-    """The same place of a whole match as its first or last row, where the pattern has it there: these are known at once.
+    """The same place of a whole match counted from its first or last row, where the pattern fixes that.
 
     >>> from nfa import parse_pattern
     >>> clause = RowPattern(parse_pattern("A B* C+"))
@@ -137,7 +137,7 @@ def at_an_end(place: Place, clause: RowPattern) -> Place:
     (None, ('B',))
     """
     if place.symbols is None or place.offset or not place.final or clause.timed_out or clause.absent is not None:
-        return place  # a partial match has not all of the pattern
+        return place  # a partial match lacks the end of the pattern
     known = distance(place, clause)
     if known is not None:
         return dataclasses.replace(place, symbols=None, first=True, offset=known)
@@ -149,7 +149,7 @@ def at_an_end(place: Place, clause: RowPattern) -> Place:
     return dataclasses.replace(place, symbols=None) if there else place
 
 
-# What conditions read, in words and as text of the clause
+# Texts for explanations
 
 GRADES = {
     Grade.ROW: "about the row alone",
@@ -159,7 +159,7 @@ GRADES = {
 
 
 def text(expression: exp.Expr) -> str:
-    """An expression over rows of the input as one would write it; PREV and NEXT for what reads their neighbours.
+    """An expression over rows of the input as text of a clause, with PREV and NEXT.
 
     >>> from sqlglot import parse_one
     >>> text(parse_one('(("a") > (_SHIFT("a", -2)))'))
@@ -177,7 +177,7 @@ def text(expression: exp.Expr) -> str:
 
 
 def _is_idle(node: exp.Paren, holder: exp.Paren) -> bool:
-    """Whether parentheses change nothing."""
+    """Whether parentheses are redundant."""
     inner, above = node.this, node.parent
     if above is holder or parenthesized(inner) is inner:
         return True
@@ -199,7 +199,7 @@ def _navigation(node: exp.Expr) -> exp.Expr:
 
 
 def atom_text(atom: Atom) -> str:
-    """What an atom stands for.
+    """An atom in words.
 
     >>> from sqlglot import parse_one
     >>> from bridge.patterns.values import Value
@@ -218,7 +218,7 @@ def atom_text(atom: Atom) -> str:
 
 
 def place_text(place: Place) -> str:
-    """A row of a match.
+    """A place of a match in words.
 
     >>> place_text(CURRENT), place_text(Place(first=True)), place_text(Place(("A", "B"), offset=2))
     ('this row', 'the first row', 'the A or B 2 before the last')

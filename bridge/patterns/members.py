@@ -1,4 +1,4 @@
-"""The rows of matches as arrays: which member of a match stands at a place, for all matches at once."""
+"""The rows of matches as arrays: the member of a match at a place, for all matches at once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from nfa.arrays.matches import Matches
 from nfa.program import MatchSymbol, Program
 
 ABSENT = -1
-"""A member that there is not."""
+"""The number of a missing member."""
 
 COMPARED = 4
-"""So many instructions are compared with in less time than they are looked up."""
+"""The most instructions for which comparing is faster than a lookup."""
 
 _Symbols = TypeVar("_Symbols")
 _Result = TypeVar("_Result")
 
 
 def _cached(compute: Callable[[Members, _Symbols], _Result]) -> Callable[[Members, _Symbols], _Result]:
-    """A method that computes once for the same symbols. What it gives is kept by its object, to go with the answer."""
+    """A method whose result is cached by its object for each argument, until the object is dropped."""
 
     @functools.wraps(compute)
     def cached_method(members: Members, symbols: _Symbols) -> _Result:
@@ -70,11 +70,11 @@ class Members:
 
     @functools.cached_property
     def match(self) -> Ints:
-        """For each member the match it is of."""
+        """For each member the number of its match."""
         return np.repeat(np.arange(self.matches), self.found.lengths)
 
     def rows(self, members: Ints, match: Ints) -> Ints:
-        """The input rows of members of these matches; ABSENT stays so."""
+        """The input rows of members of these matches; ABSENT remains ABSENT."""
         if not len(self):
             return np.full(len(members), ABSENT)
         rows = (self.found.starts - self.offsets[:-1])[match] + members
@@ -94,7 +94,7 @@ class Members:
         return _picked(where, before[:-1], np.diff(before), place)
 
     def so_far(self, place: Place, members: Ints) -> Ints:
-        """For each of these members the member at a place of what its match had taken by then."""
+        """For each of these members the member at a place of its match's rows so far."""
         if not len(self):
             return np.full(len(members), ABSENT)
         known = np.maximum(members, 0)
@@ -109,20 +109,20 @@ class Members:
         return np.where(members < 0, ABSENT, found)
 
     def count_at_end(self, symbols: tuple[str, ...] | None) -> Ints:
-        """How many members of each match are one of the symbols."""
+        """The number of members of each match that are one of the symbols."""
         if symbols is None:
             return self.found.lengths
         return np.diff(self._before(symbols))
 
     def count_so_far(self, symbols: tuple[str, ...] | None, members: Ints) -> Ints:
-        """How many of a match's members up to each of these are one of the symbols."""
+        """The number of a match's members up to each of these that are one of the symbols."""
         match = self.match[members] if len(self) else members
         if symbols is None or not len(self):
             return members - self.offsets[match] + 1
         return self._count_of(symbols)[members] - self._of(symbols)[1][match]
 
     def shifted(self, members: Ints, match: Ints, by: int) -> Ints:
-        """The member so many rows after each of these, if it is of the same match."""
+        """The member `by` rows after each of these; ABSENT if it is not in the same match."""
         if not len(self):
             return members
         moved = members + by
@@ -145,12 +145,12 @@ class Members:
 
     @_cached
     def _of(self, symbols: tuple[str, ...]) -> tuple[Ints, Ints]:
-        """The members that are one of the symbols, and how many of them come before each match."""
+        """The members that are one of the symbols, and the number of them before each match."""
         return np.flatnonzero(self.is_one_of(symbols)), self._before(symbols)
 
     @_cached
     def _before(self, symbols: tuple[str, ...]) -> Ints:
-        """How many members of all matches before each one, and of all, are one of the symbols."""
+        """The number of members before each match, and in all, that are one of the symbols."""
         before = np.zeros(len(self.offsets), np.int64)
         there = self.offsets > 0
         before[there] = self._count_of(symbols)[self.offsets[there] - 1]
@@ -158,7 +158,8 @@ class Members:
 
     @_cached
     def _count_of(self, symbols: tuple[str, ...]) -> Ints:
-        """How many members up to each one, itself included, are one of the symbols; narrow numbers are added faster."""
+        """The number of members up to and including each one that are one of the symbols."""
+        # Narrow numbers are added faster.
         kind = np.int32 if len(self) < 2**31 else np.int64
         return np.cumsum(self.is_one_of(symbols), dtype=kind)
 
@@ -174,7 +175,7 @@ def match_numbers(starts: Ints, ends: Ints) -> Ints:
 
 
 def _picked(where: Ints | None, firsts: Ints, counts: Ints, place: Place) -> Ints:
-    """The place's member among `counts` from `firsts` on (of `where`, if not of all members)."""
+    """The member at the place among `counts` members from `firsts` on; these index `where`, if it is given."""
     there = counts > place.offset
     chosen = firsts + place.offset if place.first else firsts + counts - 1 - place.offset
     if where is None:

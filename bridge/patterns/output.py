@@ -1,4 +1,4 @@
-"""From matches to the rows of the answer: MEASURES and the columns of the input, as Arrow."""
+"""The output of MATCH_RECOGNIZE: the rows of matches with MEASURES and columns of the input, as Arrow."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class OutputRows:
-    """The rows of the answer: of which match (ABSENT: of none), its member (ABSENT: empty or none), its input row."""
+    """The output rows: the match of each (ABSENT: none), the member (ABSENT: no match, or an empty one), the input row."""
 
     match: Ints
     member: Ints
     row: Ints
     each: bool = False
-    """Whether there is one row for each match, in order."""
+    """Whether there is exactly one row per match, in order."""
 
     @property
     def unmatched(self) -> Bools:
@@ -49,12 +49,12 @@ class OutputRows:
         return found
 
     def taken(self, order: Ints) -> OutputRows:
-        """These of the rows, in this order."""
+        """The rows at these places, in this order."""
         return OutputRows(self.match[order], self.member[order], self.row[order])
 
 
 def output_rows(members: Members, per_match: PerMatch, count: int) -> OutputRows:
-    """Which rows a clause gives for its matches, over `count` rows of input."""
+    """The output rows of a clause for its matches, over `count` rows of input."""
     found = members.found
     if per_match is PerMatch.ONE_ROW:
         last = np.where(found.lengths > 0, members.offsets[1:] - 1, ABSENT)
@@ -83,14 +83,14 @@ def _together(one: OutputRows, other: OutputRows) -> OutputRows:
 
 
 def _in_order(rows: OutputRows, members: Members) -> OutputRows:
-    """By the row each match begins with; rows of no match among them; matches by number, rows as they are taken."""
+    """Sorts by the first row of each match, or the row itself if unmatched, then by match, then by row."""
     starts = members.found.starts[rows.match] if members.matches else rows.row
     order = np.lexsort((rows.row, rows.match, np.where(rows.unmatched, rows.row, starts)))
     return rows.taken(order)
 
 
 class MatchInput(Protocol):
-    """The rows that matches are of: sorted in the database, or at hand."""
+    """The input rows of matches: sorted in the database, or retained by a live machine."""
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]: ...
     def key(self, name: str, rows: Ints) -> Array: ...
@@ -98,7 +98,7 @@ class MatchInput(Protocol):
 
 @dataclasses.dataclass
 class ResultColumns:
-    """Computes the columns of an answer."""
+    """Computes the columns of the output."""
 
     database: Database
     rows: MatchInput
@@ -106,7 +106,7 @@ class ResultColumns:
     output_rows: OutputRows
 
     def table(self, clause: RowPattern, fields: Sequence[str], measures: Sequence[MatchExpression]) -> pa.Table:
-        """The answer: partition columns, measures; for all rows also the order columns before and the rest after them."""
+        """The output: partition columns and measures; for ALL ROWS also order columns before and other columns after them."""
         self._clause = clause
         keys = [key.name for key in clause.partition_by]
         names, rest = list[str](), list[str]()
@@ -140,7 +140,7 @@ class ResultColumns:
         return taken(arrays[atom.row], self.members.rows(found, match))
 
     def _members_at(self, atom: Value | Classifier, match: Ints) -> Ints:
-        """For each row of the answer the member that an atom is about."""
+        """For each output row the member at the atom's place."""
         if not self.members.matches:
             return np.full(len(match), ABSENT)
         if not atom.place.final:
@@ -155,7 +155,7 @@ class ResultColumns:
         return taken(pa.array(self.members.names, pa.string()), np.where(found == ABSENT, ABSENT, codes))
 
     def _measures(self, measures: Sequence[MatchExpression], values: dict[Atom, Array]) -> list[Array]:
-        """What is more than one atom is computed by the database, all of it in one statement."""
+        """The measures' values; the database computes in one statement all measures that are more than one atom."""
         names = {atom: f"_v{place}" for place, atom in enumerate(values)}
         computed = [_renamed(measure, names) for measure in measures if measure.only is None]
         found = iter(self._asked(computed, values, names) if computed else [])
@@ -185,12 +185,12 @@ def _without(array: Array, nothing: Array) -> Array:
     return pc.if_else(nothing, pa.scalar(None, array.type), array)
 
 
-# A clause answered over bounded data: sort, match by the strategy that fits, measure
+# A clause over bounded data: sort, match by the fastest strategy, compute measures
 
 
 @dataclasses.dataclass(frozen=True)
 class PreparedClause:
-    """A clause whose names are found: its graded conditions, its measures, and the columns of the input it reads."""
+    """A clause with resolved names: its graded conditions, its measures, and the input columns that it reads."""
 
     clause: RowPattern
     fields: Sequence[str]
@@ -199,17 +199,20 @@ class PreparedClause:
     needed: list[str]
 
     def task(self, rows: SortedRows) -> Task:
-        """The question to a strategy."""
+        """The task of a strategy over these rows."""
         return Task(rows, self.clause, self.conditions, compile_program(self.clause.pattern))
 
 
 def evaluate_clause(
     database: Database, source: Source, clause: RowPattern, fields: Sequence[str], strategy: str | None = None
 ) -> pa.Table:
-    """The rows that MATCH_RECOGNIZE gives over a SELECT whose columns are `fields`, in order of the partitions.
+    """The output of MATCH_RECOGNIZE over a SELECT whose columns are `fields`, in order of the partitions.
 
-    `strategy` forces one of `planner.STRATEGIES`; raises QueryError for a name that is no column, SkipError where AFTER
-    MATCH SKIP leads nowhere (rule S3), and BudgetError for an answer beyond a limit.
+    Args:
+        strategy: The name of one of `planner.STRATEGIES`; by default the fastest one.
+
+    Raises:
+        QueryError: A name is not a column, AFTER MATCH SKIP leads nowhere (rule S3), or the result exceeds a limit.
     """
     asked = prepare(database, clause, fields)
     with SortedRows(database, source, asked.clause, asked.needed) as rows:
@@ -224,7 +227,7 @@ def evaluate_clause(
 
 
 def matches(task: Task, strategy: str | None = None) -> Matches:
-    """The matches, by the strategy that fits."""
+    """The matches, by the given or the fastest strategy; raises QueryError as `evaluate_clause`."""
     try:
         return run(task, strategy or choose_for_rows(task).strategy)
     except (SkipError, BudgetError) as error:
@@ -232,7 +235,7 @@ def matches(task: Task, strategy: str | None = None) -> Matches:
 
 
 def prepare(database: Database, clause: RowPattern, fields: Sequence[str]) -> PreparedClause:
-    """The clause over an input with these columns; raises QueryError for a name that is no column."""
+    """Resolves a clause over an input with these columns; raises QueryError for a name that is not a column."""
     if clause.timed_out or clause.absent is not None:
         what = "WITH TIMED OUT MATCHES" if clause.timed_out else "NOT in PATTERN"
         raise QueryError(f"{what} needs a stream, on which time passes: create a query, replay the table")
@@ -266,7 +269,7 @@ def _needed(
     rows: Sequence[exp.Expr],
     values: Sequence[MatchExpression],
 ) -> list[str]:
-    """The columns of the input that anything reads."""
+    """The columns of the input that the clause reads."""
     if clause.per_match is not PerMatch.ONE_ROW:
         return list(fields)
     keys = () if keys_apart else clause.partition_by

@@ -1,7 +1,7 @@
-"""The rows of a table that lies in the order wanted, brought together by partition: no need to sort them all.
+"""Partitions the rows of a table that is stored in the order of time, without sorting.
 
-Events are written as they come, so most tables lie in order of time. Then it is enough to count each row to its
-partition, in half the time of a sort by partition and time.
+Events are usually inserted in order of time. Then a stable distribution of the rows over the partitions takes half the
+time of a sort by partition and time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bridge.query.row_pattern import RowPattern
 from windows.databases import Database
 
 MEMORY_LIMIT = 1 << 30
-"""So many bytes of rows are held beside the database at most; it sorts more by itself, on disk if need be."""
+"""The most bytes of rows copied into memory; the database sorts larger tables, on disk if necessary."""
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
@@ -32,13 +32,15 @@ KEYS = frozenset((*INTEGERS, "BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"))
 """Types whose values are the same key in the database and in Arrow: no doubles, as -0.0 is 0.0."""
 
 SAMPLE_ROWS = 100_000
-"""So many rows tell soon that a table lies in no order."""
+"""The rows read first, which usually show whether a table is in the order of time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedRows:
-    """The columns, partition by partition; each row's number of its partition, from 1 on; of each partition its key, in
-    the database's order, and its end."""
+    """The columns, partition by partition; the number of each row's partition, from 1 on; the key and end of each partition.
+
+    Partitions are in the database's order of their keys.
+    """
 
     columns: Mapping[str, Array]
     partitions: Array
@@ -47,7 +49,7 @@ class PartitionedRows:
 
 
 def columns_to_read(clause: RowPattern, needed: Sequence[str]) -> list[str] | None:
-    """The column to partition by, the one to order by, and what else is needed; None where these are not one each."""
+    """The partition column, the order column and the other columns to read; None unless there is one of each of the former."""
     keys = [key.name for key in clause.partition_by if isinstance(key, exp.Column)]
     times = [
         item.this.name for item in clause.order_by if isinstance(item.this, exp.Column) and not item.args.get("desc")
@@ -58,7 +60,7 @@ def columns_to_read(clause: RowPattern, needed: Sequence[str]) -> list[str] | No
 
 
 def is_collated(key: exp.Column) -> exp.Expr:
-    """Whether texts in a column compare otherwise than by their characters: by case, accent, composition or language.
+    """Whether texts in a column compare other than by code points: by case, accent, composition or language.
 
     >>> from windows.databases import open_database
     >>> database = open_database("duckdb://")
@@ -79,7 +81,7 @@ def is_collated(key: exp.Column) -> exp.Expr:
 
 
 def in_order(values: Array) -> bool:
-    """Whether values never go down; not where one is NULL.
+    """Whether values never descend; false if one is NULL.
 
     >>> in_order(pa.chunked_array([[1, 3], [3]])), in_order(pa.chunked_array([[3, 1]]))
     (True, False)
@@ -91,7 +93,7 @@ def in_order(values: Array) -> bool:
 def partition_rows(
     rows: pa.Table, key: str, time: str, needed: Sequence[str], database: Database
 ) -> PartitionedRows | None:
-    """The columns needed by partition, in each of them as they came; None if the rows are not in order of time.
+    """The needed columns by partition, in stored order within each; None if the rows are not in order of time.
 
     >>> from windows.databases import open_database
     >>> rows = pa.table({"k": ["b", "a", "b"], "ts": [1, 2, 3]})
@@ -121,7 +123,7 @@ def partition_rows(
 
 
 def _ranked(values: Array, with_null: bool, database: Database) -> tuple[Array, NDArray[Any]]:
-    """The keys in the database's order, NULL first, and the number in it of each of the values, and of NULL."""
+    """The keys in the database's order, NULL first, and the rank of each of the values and of NULL."""
     with database.registered(pa.table({"k": values, "n": pa.array(np.arange(len(values)))})) as name:
         found = database.fetch_arrow(database.render(exp.select("n").from_(name).order_by("k")))
     assert found is not None
@@ -133,7 +135,7 @@ def _ranked(values: Array, with_null: bool, database: Database) -> tuple[Array, 
 
 
 def _by(partition: NDArray[Any]) -> Ints:
-    """The rows' numbers by partition. numpy sorts small numbers in one go, so by each half of a large one in turn."""
+    """The numbers of the rows by partition. numpy radix-sorts 16-bit numbers, so wider ones are sorted in two passes."""
     order: Ints = np.argsort(partition.astype(np.uint16, copy=False), kind="stable")
     if partition.dtype == np.uint16:
         return order

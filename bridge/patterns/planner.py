@@ -1,6 +1,6 @@
-"""Which strategy finds the matches, and why. The plain machine ("machine") is the truth; the others equal it.
+"""Chooses the strategy that finds the matches. The plain machine ("machine") defines the result; all others equal it.
 
-The reasons are given as `explain` shows them.
+Reasons are texts for `explain`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nfa.arrays.two_pass import scan
 from nfa.errors import BudgetError, ExhaustedError
 
 _DIRECT = ("offsets", "gaps")
-"""The strategies that do not go from row to row."""
+"""The strategies that do not visit the rows one by one."""
 
 
 class Choice(NamedTuple):
@@ -29,17 +29,17 @@ class Choice(NamedTuple):
 
 
 def choose(task: Task) -> Choice:
-    """The fastest strategy that can answer, whatever the rows are."""
+    """The fastest strategy that supports the clause, whatever the rows are."""
     return next(choices(task))
 
 
 def choices(task: Task) -> Iterator[Choice]:
-    """Every strategy that can answer whatever the rows are, the fastest first."""
+    """The strategies that support the clause, the fastest first."""
     return (Choice(name, reason) for name, reason in REASONS.items() if can_answer(task, name))
 
 
 def choose_for_rows(task: Task) -> Choice:
-    """The same with a look at the rows, which are sorted by now."""
+    """The fastest strategy for these rows, which are sorted by now."""
     choice = choose(task)
     if choice.strategy not in _DIRECT and prefilter.pays(task):
         return Choice("prefilter", f"most rows are out of reach of a rare symbol; of the others {choice.reason}")
@@ -47,12 +47,12 @@ def choose_for_rows(task: Task) -> Choice:
 
 
 def over_rows(task: Task) -> Choice:
-    """The fastest of those that look at all rows they are given."""
+    """The fastest of the strategies that visit all rows."""
     return next(choice for choice in choices(task) if choice.strategy not in _DIRECT)
 
 
 def can_answer(task: Task, strategy: str) -> bool:
-    """Whether a strategy can answer."""
+    """Whether a strategy supports the clause."""
     if strategy == "machine":
         return True
     able = {"offsets": offsets.pays, "gaps": gaps.fits, "registers": registers.supports}.get(strategy)
@@ -67,7 +67,7 @@ def can_answer(task: Task, strategy: str) -> bool:
 
 
 def reasons_against(task: Task) -> list[Choice]:
-    """The strategies that were not chosen, and what speaks against each."""
+    """The strategies that were not chosen, each with the reason against it."""
     chosen = choose(task).strategy
     wide = [c.symbol for c in task.conditions if c.grade is Grade.RUN]
     near = [c.symbol for c in task.conditions if c.grade is not Grade.ROW]
@@ -93,13 +93,13 @@ def _reads(symbols: Sequence[str]) -> str:
 
 
 def run(task: Task, strategy: str) -> Matches:
-    """The matches by a strategy, by name; one that gives up hands over to another that looks at all rows."""
+    """The matches by the strategy of this name; where it exceeds its limits, by another one that visits all rows."""
     if strategy not in STRATEGIES:
         raise QueryError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
     try:
         return STRATEGIES[strategy](task)
     except ExhaustedError:
-        raise  # so would be any other
+        raise  # any other strategy would exceed the limit, too
     except BudgetError:
         if strategy == "machine":
             raise
@@ -107,7 +107,7 @@ def run(task: Task, strategy: str) -> Matches:
 
 
 def _after(task: Task, strategy: str) -> str:
-    """Which strategy takes over."""
+    """The strategy that replaces one that exceeded its limits."""
     if strategy in (*_DIRECT, "prefilter"):
         return over_rows(task).strategy
     return "registers" if strategy != "registers" and registers.supports(task) else "machine"
@@ -124,7 +124,7 @@ def _symbols(task: Task) -> Matches:
 
 
 def _behind(task: Task) -> Matches:
-    """The pattern written out, by the strategy for what its conditions then read."""
+    """The matches of the expanded pattern, by the strategy for its conditions."""
     expanded = fixed_distance.expand(task)
     if expanded is None:
         raise QueryError("the conditions read rows that are no known number of rows behind")

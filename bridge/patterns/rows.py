@@ -33,14 +33,14 @@ PARTITION, ORDER = "_p", "_n"
 """Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
 
 SOURCE, ROWS = "_cep_source", "r"
-"""The table that stands for the input in a statement, and its alias."""
+"""The placeholder of the input in a statement, and its alias."""
 
 _fresh = itertools.count(1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A SELECT in the database's own SQL; `plain` where it is all of one table, whose rows have an order of their own."""
+    """A SELECT in the database's SQL; `plain`: it reads all of one table, whose rows have an order of their own."""
 
     text: str
     plain: bool = False
@@ -70,7 +70,7 @@ class SortedRows:
         self._clause, self._needed = clause, needed
 
     def _is_in_order(self, clause: RowPattern) -> bool:
-        """Whether the table's rows lie in the order wanted: to see that is far cheaper than to sort them."""
+        """Whether the table's rows are stored in the order of the clause; checking is far cheaper than sorting."""
         keys = [item.this for item in clause.order_by]
         if not keys:
             return True
@@ -89,7 +89,7 @@ class SortedRows:
         return bool(found[0].as_py() == 0)
 
     def statements(self) -> list[str]:
-        """What makes the tables: the keys of the partitions where they are apart, and the rows."""
+        """The statements that create the tables: the partition keys, if they have a table of their own, and the rows."""
         rows = self._create(self.name, _sort(self._clause, self._needed, self.keys, self.database))
         return [self._create(self.keys, _numbered(self._clause)), rows] if self.keys else [rows]
 
@@ -125,7 +125,7 @@ class SortedRows:
                 self.database.execute(self.database.render(exp.Drop(tables=[table(name)], kind="TABLE")))
 
     def _read_partitioned(self) -> PartitionedRows | None:
-        """The rows by partition, if the table lies in the order wanted, and all of it is plain and not too large."""
+        """The rows by partition, if the table is stored in order and has plain types and a size that fits into memory."""
         wanted = columns_to_read(self._clause, self._needed)
         if wanted is None or not self._is_small(wanted):
             return None
@@ -135,7 +135,7 @@ class SortedRows:
         return partition_rows(self._read(wanted), key, time, self._needed, self.database)
 
     def _is_small(self, names: Sequence[str]) -> bool:
-        """Whether these columns, the first of them a key, are of plain types, and few bytes, but not nothing."""
+        """Whether these columns, the first being the key, have plain types, at least one row, and fit into memory."""
         kinds = exp.select(*(exp.Anonymous(this="TYPEOF", expressions=[column(name)]) for name in names))
         found = self._first(kinds)
         if not found or found[0] not in KEYS or not PLAIN.issuperset(found[1:]):
@@ -150,7 +150,7 @@ class SortedRows:
         return rows[0] if rows else ()
 
     def _read(self, names: Sequence[str], limit: int | None = None) -> pa.Table:
-        """These columns of all rows, as they lie, or of the first of them."""
+        """These columns of all or of the first `limit` rows, in stored order."""
         select = exp.select(*map(column, names)).from_(table(SOURCE))
         found = self.database.fetch_arrow(
             self.source.rendered(self.database, select if limit is None else select.limit(limit))
@@ -170,7 +170,7 @@ class SortedRows:
         return ends[ends > 0]
 
     def _table(self) -> exp.Table:
-        """Where the rows are: in the sorted table, or in the input, which lies in order."""
+        """The table with the rows: the sorted one, or the input if it is stored in order."""
         return table(SOURCE if self.in_place else self.name)
 
     def key(self, name: str, rows: Ints) -> Array:
@@ -185,7 +185,7 @@ class SortedRows:
         return taken(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
-        """Each expression's values, row by row; those of plain columns are remembered."""
+        """Each expression's values, row by row; plain columns are cached."""
         missing = [e for e in dict.fromkeys(expressions) if e not in self._known]
         found = dict(zip(missing, self._fetched(missing), strict=True))
         self._known.update({e: values for e, values in found.items() if isinstance(e, exp.Column)})
@@ -197,7 +197,7 @@ class SortedRows:
         return arrow_columns(self.database, self.select(expressions), len(expressions))
 
     def select(self, expressions: Sequence[exp.Expr]) -> str:
-        """The statement that computes these for each row."""
+        """The statement that computes the expressions for each row."""
         named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
         select = exp.select(*named).from_(self._table())
         if not self.database.insertion_ordered:
@@ -205,9 +205,9 @@ class SortedRows:
         return self.source.rendered(self.database, select)
 
     def where(self, condition: exp.Expr, values: Sequence[exp.Expr], shown: Sequence[exp.Expr]) -> list[Array]:
-        """The numbers of the rows of which a condition holds, and what is shown of them, in one statement.
+        """The numbers of the rows for which a condition holds, and the expressions `shown` of them, in one statement.
 
-        Both are over the columns `_w0`, `_w1` … that stand for the values of each row.
+        The condition and `shown` are over the columns `_w0`, `_w1` …, which stand for `values`.
         """
         ranked = exp.Sub(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(1))
         number = (
@@ -223,7 +223,7 @@ class SortedRows:
         return arrow_columns(self.database, self.source.rendered(self.database, select), 1 + len(told))
 
     def _shifted(self, expression: exp.Expr) -> exp.Expr:
-        """The expression with LAG and LEAD for what reads other rows of the partition."""
+        """The expression with LAG and LEAD in place of `_SHIFT`, which reads other rows of the partition."""
         return expression.transform(self._window)
 
     def _window(self, node: exp.Expr) -> exp.Expr:
@@ -243,7 +243,7 @@ class SortedRows:
 
 
 def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database: Database) -> exp.Query:
-    """The input's columns that are needed, with the number of each row's partition, in order."""
+    """The needed columns of the input with the number of each row's partition, sorted."""
     columns = [column_of(ROWS, name) for name in needed]
     order = [item.transform(_of_rows) for item in clause.order_by]
     if not database.insertion_ordered:

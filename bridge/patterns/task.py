@@ -1,4 +1,4 @@
-"""One question to a strategy: the sorted rows, the graded conditions, and what can be computed from them."""
+"""The task of a strategy: the sorted rows, the graded conditions, and values computed from them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_SYMBOLS = 62
 
 @dataclasses.dataclass
 class Task:
-    """What a strategy is given; everything is computed when it is first asked for."""
+    """The input of a strategy; values are computed when they are first read."""
 
     rows: SortedRows
     clause: RowPattern
@@ -43,7 +43,7 @@ class Task:
 
     @functools.cached_property
     def skip(self) -> modes.Skip:
-        """AFTER MATCH SKIP as the machine has it."""
+        """AFTER MATCH SKIP as a function of `nfa.skip`."""
         return skip_of(self.clause, self.clause.skip)
 
     @functools.cached_property
@@ -60,7 +60,7 @@ class Task:
 
     @functools.cached_property
     def numbers(self) -> dict[tuple[str, bool], int]:
-        """An instruction for each symbol, in or out of `{- -}`: all that is asked of it later."""
+        """An instruction for each symbol, in or out of `{- -}`, that stands for all instructions of that symbol."""
         lines = enumerate(self.program.instructions)
         return {(line.name, line.excluded): place for place, line in lines if isinstance(line, MatchSymbol)}
 

@@ -1,8 +1,8 @@
-"""What a condition or measure reads: values of single rows, labels, aggregates, joined by an ordinary expression.
+"""Conditions and measures as expressions over atoms: values of single rows, classifiers, match numbers and aggregates.
 
 `A.price < FIRST(B.price) * 0.9` becomes two values, each an expression over one input row and the place of that row in the
-match, and what is left to compute over them, `_v0 < _v1`. So everything about one row is left to the database, once
-for each row, and only what joins rows of a match waits for the matcher.
+match, and the expression `_v0 < _v1` over them. So the database computes once per row whatever depends on one row, and
+the matcher computes only the expression that joins rows of a match.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SHIFT = "_SHIFT"
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A row of a match: the `offset`-th after the first, or before the last, that is one of `symbols` (None: any).
+    """A row of a match: `offset` rows after the first, or before the last, of those that are one of `symbols` (None: any).
 
-    `final`: of the whole match; else of what has been taken up to the row at hand.
+    `final`: of the whole match; otherwise of its rows up to the current one.
     """
 
     symbols: tuple[str, ...] | None = None
@@ -40,7 +40,7 @@ class Place:
 
 
 CURRENT = Place()
-"""The newest row: in a condition the one that is asked about."""
+"""The newest row: in a condition the one being tested."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +84,7 @@ class MatchAggregate:
 
     @property
     def running(self) -> tuple[Aggregate, exp.Expr | None] | None:
-        """The aggregate, if it can be kept up to date row by row, and its argument (None: COUNT of rows)."""
+        """The aggregate, if it can be updated row by row, and its argument (None: COUNT of rows)."""
         aggregate = aggregate_of(self.call)
         if aggregate is None or aggregate.running is None or isinstance(self.call.this, exp.Distinct):
             return None
@@ -111,7 +111,7 @@ CLASSIFIER, MATCH_NUMBER = "_classifier", "_match_number"
 
 @dataclasses.dataclass(frozen=True)
 class MatchExpression:
-    """An expression over the columns `_v0`, `_v1` …, and the atoms that these stand for."""
+    """An expression over the columns `_v0`, `_v1` …, and the atoms that these columns stand for."""
 
     expression: exp.Expr
     atoms: tuple[Atom, ...]
@@ -130,9 +130,15 @@ def read(
     final: bool = False,
     is_aggregate: Callable[[str], bool] = lambda name: False,
 ) -> MatchExpression:
-    """What an expression reads: in DEFINE of `symbol`, or (None) in MEASURES, `final` where one row a match is given.
+    """Splits an expression into atoms and the expression over them.
 
-    `fields` are the input's columns; names are found ignoring case. Raises QueryError for an unknown one.
+    Args:
+        fields: The input's columns; names are resolved ignoring case.
+        symbol: The symbol whose DEFINE has the expression; None in MEASURES.
+        final: Whether measures are FINAL by default, as with ONE ROW PER MATCH.
+
+    Raises:
+        QueryError: A column is unknown.
     """
     reader = _Reader(clause, fields, symbol, final, is_aggregate)
     tree = reader.tree(expression, final)
@@ -165,10 +171,10 @@ STRICT = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Upper, exp.Lower, exp.Length, exp.DataType, exp.DataTypeParam,
     exp.ArraySize,
 )  # fmt: skip
-"""What is NULL where an operand is: such an expression over one row may be computed before it is known which row."""
+"""Nodes that are NULL if an operand is: such an expression over one row may be computed before the row is known."""
 
 _NO_VALUE = (exp.If, exp.Tuple, exp.Interval, exp.Distinct, exp.Where, exp.Order, exp.Ordered)
-"""Parts of an expression that are no expressions themselves."""
+"""Nodes inside expressions that are not values."""
 
 
 @dataclasses.dataclass
@@ -180,7 +186,7 @@ class _Reader:
     is_aggregate: Callable[[str], bool]
 
     def tree(self, node: exp.Expr, final: bool) -> exp.Expr:
-        """The expression with leaves for what it reads."""
+        """The expression with a leaf in place of each atom."""
         if isinstance(node, exp.Column):
             return _leaf(Value(self.canonical(self.place(node, final)), self.row(node)))
         if (whole := column_of_path(node) or _column_in(node)) is not None:  # read as its column is
@@ -200,7 +206,7 @@ class _Reader:
         return self.hoisted(copy)
 
     def is_final(self, node: exp.Anonymous) -> bool:
-        """Of RUNNING or FINAL; with one row a match they are the same."""
+        """Whether RUNNING or FINAL means FINAL; with ONE ROW PER MATCH both do."""
         return self.symbol is None and (node.name == "FINAL" or self.final)
 
     def function(self, node: exp.Anonymous, final: bool) -> Atom | None:
@@ -240,7 +246,7 @@ class _Reader:
         return Value(place, shifted(row, shift) if shift else row)
 
     def place_of(self, expression: exp.Expr, final: bool) -> Place:
-        """The newest row of the one variable an expression is about."""
+        """The newest row of the variable that the expression reads."""
         for node in expression.walk():
             if isinstance(node, exp.Column):
                 return self.place(node, final)
@@ -259,7 +265,7 @@ class _Reader:
         return None if variable is None else tuple(dict.fromkeys(self.clause.symbols_of(variable)))
 
     def canonical(self, place: Place) -> Place:
-        """In DEFINE the newest row of the symbol itself is the row asked about; there, everything is running."""
+        """The same place in its usual form: in DEFINE the newest row of the symbol itself is the row being tested."""
         if self.symbol is None:
             return place
         newest = not place.first and place.offset == 0
@@ -267,7 +273,7 @@ class _Reader:
         return dataclasses.replace(place, final=False, symbols=None if mine else place.symbols)
 
     def row(self, expression: exp.Expr) -> exp.Expr:
-        """An expression over one row: its columns those of the input, by their exact names."""
+        """An expression over one row, with the exact names of the input's columns."""
 
         def plain(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
@@ -296,7 +302,7 @@ class _Reader:
         return MatchAggregate(node.transform(inside), self.symbols(variable), final and self.symbol is None)
 
     def hoisted(self, node: exp.Expr) -> exp.Expr:
-        """One value where a strict expression has values of one place only; of the row at hand, any expression."""
+        """A single value, if all values of a strict expression (of the current row: any expression) have one place."""
         atoms = [_atom(part) for part in node.walk() if _atom(part) is not None]
         places = {atom.place if isinstance(atom, Value) else None for atom in atoms}
         if len(places) != 1 or (place := places.pop()) is None:
@@ -335,13 +341,13 @@ def _offset(node: exp.Anonymous, default: int) -> int:
 
 
 def lag_or_lead(row: exp.Expr, by: int) -> exp.Expr:
-    """LAG or LEAD: the same so many rows after a row, for a window to be put around."""
+    """LAG or LEAD of a row expression, without its window: its value `by` rows later."""
     kind = exp.Lag if by < 0 else exp.Lead
     return kind(this=row.copy(), offset=number(abs(by)))
 
 
 def shift_of(node: exp.Expr) -> int | None:
-    """How many rows after a row a `_SHIFT` reads; None for any other node.
+    """The number of rows after the current one that a `_SHIFT` reads; None for any other node.
 
     >>> shift_of(shifted(column("a"), -2)), shift_of(column("a"))
     (-2, None)
@@ -353,5 +359,5 @@ def shift_of(node: exp.Expr) -> int | None:
 
 
 def shifted(row: exp.Expr, by: int) -> exp.Expr:
-    """The value of a row expression so many rows after a row, in its partition."""
+    """The value of a row expression `by` rows after the current one, in its partition."""
     return exp.Anonymous(this=SHIFT, expressions=[row, number(by)])

@@ -1,4 +1,4 @@
-"""Matches of a known length that do not overlap: EPL's AFTER MATCH SKIP PAST LAST ROW where nothing else is to be kept."""
+"""EPL's AFTER MATCH SKIP PAST LAST ROW over matches of a fixed length, which need no other state than the last match."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ Key = tuple[Hashable, ...]
 
 @dataclasses.dataclass
 class DisjointMatches:
-    """Of the matches that a push completes those that begin after the one that their partition told of last.
+    """Selects, of the matches that a push completes, those that start after the last match reported for their partition.
 
-    `found` gives of each of them, in their order, partition, number of its first row, number of its last; `known` of
-    matches told before, in their order, partition and number of the last row. `told` is where the chosen ones' go.
+    `completed` selects their partitions, numbers of the first row and of the last row; `earlier` selects the partitions and
+    numbers of the last row of matches reported before; both in order. The selected matches are appended to `reported`.
     """
 
     table: str
-    told: str
-    found: str
-    known: str
+    reported: str
+    completed: str
+    earlier: str
 
     def __post_init__(self) -> None:
         self._last: dict[Key, int] | None = None
 
     def run(self, database: Database, now: int, seq: int, final: bool) -> None:
-        found = database.fetch(self.found)
-        if not found:
+        completed = database.fetch(self.completed)
+        if not completed:
             return
         if self._last is None:
-            self._last = {tuple(key): end for *key, end in database.fetch(self.known)}
-        told = []
-        for *parts, first, end in found:
-            key = tuple(parts)
+            self._last = {tuple(key): end for *key, end in database.fetch(self.earlier)}
+        reported = []
+        for *values, first, end in completed:
+            key = tuple(values)
             if first > self._last.get(key, -1):
                 self._last[key] = end
-                told.append(end)
-        database.append(self.told, pa.table({"seq": pa.array(np.array(told, np.int64))}))
+                reported.append(end)
+        database.append(self.reported, pa.table({"seq": pa.array(np.array(reported, np.int64))}))
 
     def forget(self) -> None:
         self._last = None
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        said = f"-- of these in turn, each that begins after the last one told of its partition, into {self.told}"
-        return f"{said}\n{pretty(self.found)};"
+        said = f"-- of these in turn, each that begins after the last one told of its partition, into {self.reported}"
+        return f"{said}\n{pretty(self.completed)};"

@@ -1,8 +1,8 @@
-"""Conditions on rows of the match that are always a known number of rows behind, made conditions on the row alone.
+"""Turns conditions on rows of the match that are a known number of rows behind into conditions on the row alone.
 
 In `A+ B` the row of LAST(A.v) is the one before B's; in `A B+` the row of LAST(B.v, 1) is the one before, or there is
-none yet. So the pattern is written out once more with each instruction as often as it can be met with different
-distances, and its condition then reads the rows of the partition: every strategy for such conditions can run it.
+none yet. So the pattern is expanded: each instruction is copied for each combination of distances at which it can be
+reached, and the copy's condition reads rows of the partition by PREV. Any strategy for such conditions can run it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from nfa.skip import Skip
 from windows.sql import column, conjuncts
 
 FARTHEST = 32
-"""How many rows behind a row may be."""
+"""The most rows that a row may be behind."""
 
 MOST_NODES = 2_000
-"""How often instructions are written at most."""
+"""The most copies of instructions."""
 
 
 class KnownRow(NamedTuple):
-    """A remembered row: how far behind the next one it is, and its symbol; each only where something asks for it."""
+    """A row that conditions read: its distance behind the next row, and its symbol; each only if a condition needs it."""
 
     behind: int = 0
     symbol: str = ""
 
 
 Known: TypeAlias = tuple[tuple[Slot, KnownRow | None], ...]
-"""The rows of the slots that matter at an instruction; None: there is none."""
+"""The rows of the slots that can be read from an instruction on; None: there is no such row yet."""
 
 Rows: TypeAlias = dict[Slot, KnownRow | None]
 
@@ -64,7 +64,7 @@ Node: TypeAlias = tuple[int, Known, frozenset[int]]
 
 @dataclasses.dataclass(frozen=True)
 class ExpandedPattern:
-    """The pattern written out: its program and conditions, and for each instruction the one it was made of."""
+    """The expanded pattern: its program and conditions, and for each instruction the original one."""
 
     program: Program
     conditions: tuple[Condition, ...]
@@ -75,18 +75,18 @@ class ExpandedPattern:
         return max(condition.grade for condition in self.conditions)
 
     def task(self, task: Task) -> Task:
-        """The question with this pattern instead of its own."""
+        """The task with this pattern."""
         derived = dataclasses.replace(task, conditions=self.conditions, program=self.program)
         derived.skip = _renaming(task)
         return derived
 
     def original(self, found: Matches) -> Matches:
-        """The matches with the codes of the pattern itself."""
+        """The matches with the codes of the original pattern."""
         return Matches(found.starts, found.lengths, np.array(self.origin, np.int32)[found.codes])
 
 
 def expand(task: Task) -> ExpandedPattern | None:
-    """The pattern written out, unless something is read at no known distance."""
+    """The expanded pattern of a task; None if a condition reads a row at an unknown distance."""
     atoms = [atom for c in task.conditions if c.rest is not None for atom in c.rest.atoms]
     if not all(_known(atom, task.clause) for atom in atoms):
         return None
@@ -129,7 +129,7 @@ def _own(name: str) -> str:
 
 
 class _Expander:
-    """Writes the program node by node: an instruction together with what is known there."""
+    """Expands a program. A node is an instruction together with the rows known there."""
 
     def __init__(self, task: Task) -> None:
         self.clause, self.code = task.clause, task.program.instructions
@@ -171,7 +171,7 @@ class _Expander:
         return [Jump(after[0]), Jump(after[0])]
 
     def nodes(self) -> dict[Node, tuple[Node, ...]]:
-        """Every node that is met, with those that follow it, the end of the program last."""
+        """Every reachable node with its successors; the end of the program is the last one."""
         done = self.node(len(self.code) - 1, {}, NO_ITERATIONS)
         found: dict[Node, tuple[Node, ...]] = {}
         pending = [self.node(0, {}, NO_ITERATIONS)]

@@ -1,9 +1,9 @@
-"""The backtracking search for one pattern and its conditions, written as Python.
+"""Generates the backtracking search for one pattern and its conditions as Python source.
 
-A place of the search is what an instruction leads to: the instructions that wait there, in preference order. They are
-tried in turn; where others are left, row and place go on a stack. The rows of the way are told by `code`, which has the
-instruction of every row on the way; registers at a choice are kept by its row, for only later rows are changed until
-the search comes back. Where the most preferred way is over but a match has been passed, the last one passed is it.
+A state of the search is the list of instructions that wait, in preference order. They are tried in turn; if others
+remain, row and state are pushed on a stack. `code` has the instruction of each row of the current path. Registers are
+saved at the row of a choice, as only later rows change until the search returns to it. When the most preferred path ends
+after it passed a match, the last match passed is the result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nfa.program import MatchSymbol
 from nfa.threads.transitions import Transitions
 
 MOST_CHOICES = 400
-"""How many choices all places may have together."""
+"""The most choices of all states together."""
 
 Waiting = tuple[int, ...]
 
@@ -47,7 +47,7 @@ class SearchState:
 
 
 class Generator:
-    """Writes `search(start)`, which gives the start where it gave up or the number of rows."""
+    """Generates `search(start)`, which returns the start at which it gave up, or the number of rows."""
 
     def __init__(self, transitions: Transitions, task: Task) -> None:
         self.transitions, self.register_code, self.within = (

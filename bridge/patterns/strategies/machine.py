@@ -1,4 +1,4 @@
-"""The plain machine over sorted rows: conditions that look at the match so far are asked row by row."""
+"""The plain machine over sorted rows, and conditions on the match so far, which are evaluated row by row."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ByRow(Protocol[_T_co]):
 
 
 class MachineInput(Protocol):
-    """What the machine has to know: a `Task`, or the rows at hand of a stream."""
+    """The input of the machine: a `Task`, or the retained rows of a stream."""
 
     clause: RowPattern
     conditions: tuple[Condition, ...]
@@ -98,7 +98,7 @@ class MachineInput(Protocol):
 
 
 class PathConditions:
-    """Answers whether a row, by its number, can be a symbol after a path."""
+    """Evaluates whether a row, by its number, can be a symbol after a path."""
 
     def __init__(self, task: MachineInput) -> None:
         self.task = task
@@ -124,7 +124,7 @@ class PathConditions:
         return matcher
 
     def set_matcher(self, matcher: Matcher[int]) -> None:
-        """From now on it is this machine that asks: its MATCH_NUMBER() counts."""
+        """Sets the machine whose MATCH_NUMBER() conditions read."""
         self._matcher = matcher
 
     def holds(self, symbol: str, row: int, path: Path[int]) -> bool:
@@ -135,7 +135,7 @@ class PathConditions:
 
     @property
     def match_number(self) -> int:
-        """MATCH_NUMBER() of the match under way."""
+        """MATCH_NUMBER() of the machine's next match."""
         return self._matcher.match_number
 
     def _condition(self, condition: Condition) -> PathPredicate:
@@ -144,7 +144,7 @@ class PathConditions:
         return lambda row, path: bool(value(path.take(symbol, row, row)))
 
     def value(self, valued: MatchExpression) -> Callable[[Path[int]], Any]:
-        """The value of an expression over a path that has the row at hand already."""
+        """The value of an expression over a path that ends with the current row."""
         return evaluator(valued.expression, [self._reader(atom) for atom in valued.atoms], self.task.database)
 
     def _reader(self, atom: Atom) -> Callable[[Path[int]], Any]:
@@ -186,7 +186,7 @@ class PathConditions:
 
 @dataclasses.dataclass(frozen=True)
 class _RunningAggregate:
-    """COUNT, SUM, AVG, MIN and MAX of plain values, kept up to date row by row."""
+    """COUNT, SUM, AVG, MIN and MAX of plain values, updated row by row."""
 
     argument: exp.Expr | None
     join: Callable[[Any, Any], Any]
@@ -215,7 +215,7 @@ def _mean(state: tuple[int, Any]) -> Any:
 
 
 class _DatabaseAggregate:
-    """Any other aggregate: the database computes it over the rows of the path, each path once."""
+    """Any other aggregate, which the database computes over the rows of a path."""
 
     def __init__(self, match_aggregate: MatchAggregate, conditions: PathConditions) -> None:
         self.match_aggregate, self.conditions = match_aggregate, conditions
@@ -241,7 +241,7 @@ class _DatabaseAggregate:
 
 
 def _finder(place: Place) -> Callable[[Path[int]], int | None]:
-    """How a row is found by its place on a path."""
+    """The function that finds the row at a place of a path."""
     names = place.symbols or ()
     if place.first:
         return lambda path: path.first(*names, ahead=place.offset)
@@ -263,7 +263,7 @@ def _label(atom: Classifier, path: Path[int]) -> str | None:
 
 
 def evaluator(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], database: Database) -> Callable[[T], Any]:
-    """The value of an expression over what the readers find of a match: in Python where that means the same."""
+    """The function from a match to an expression over what the readers read of it: Python where it means the same as SQL."""
     compute = scalar(expression, len(readers))
     ask = _database_evaluator(expression, len(readers), database)
 
@@ -280,7 +280,7 @@ def evaluator(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], datab
 
 
 def _database_evaluator(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
-    """The value of an expression over single values, by the database, remembered."""
+    """The function from single values to an expression over them, computed by the database and cached."""
 
     @functools.lru_cache(maxsize=100_000)
     def ask(*values: Any) -> Any:

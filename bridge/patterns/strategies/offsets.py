@@ -1,7 +1,7 @@
-"""Patterns of few ways, each of a fixed length: every row of a way lies at a known distance from the first.
+"""Patterns with few alternatives, each of a fixed length: every row of an alternative is at a known distance from the first.
 
-The ways are written out in the order of preference. A condition then reads rows at known distances whatever it reads,
-so each way is asked about for all rows at once: first what is about the rows alone, then the rest where that holds.
+The alternatives are listed in order of preference. All rows that their conditions read are at known distances, so each
+alternative is tested for all rows at once: first the conditions on single rows, then the others where these hold.
 """
 
 from __future__ import annotations
@@ -54,26 +54,26 @@ from nfa.threads.transitions import Transitions
 from windows.sql import column
 
 MOST_ALTERNATIVES = 12
-"""Ways of one pattern; more are left to the automata."""
+"""The most alternatives; patterns with more are left to the automata."""
 
 FEW_ALTERNATIVES = 3
-"""Up to so many ways it is faster than an automaton."""
+"""The most alternatives for which it is faster than an automaton."""
 
 MOST_ROWS = 60
-"""Rows of all ways together: each is a look at all rows, and an automaton looks at them all once."""
+"""The most rows of all alternatives together: each costs one pass over the input, and an automaton one pass in all."""
 
 LONGEST_PROGRAM = 1_000
-"""Instructions of a pattern whose ways are counted at all."""
+"""The most instructions of a pattern whose alternatives are listed."""
 
 AT_ONCE = 1 << 20
-"""Rows that are asked about together."""
+"""Rows tested together."""
 
 Alternative: TypeAlias = tuple[tuple[str, bool], ...]
 """The symbols of a match, each with whether it stands in `{- -}`."""
 
 
 def alternatives(pattern: Pattern) -> tuple[Alternative, ...] | None:
-    """The ways to match in the order of preference; None for a pattern of more, of longer or of empty ones.
+    """The alternatives of a pattern in order of preference; None if there are too many, too long or empty ones.
 
     >>> from nfa import parse_pattern
     >>> def told(text):
@@ -177,7 +177,7 @@ def find(task: Task) -> Matches:
 
 
 class OffsetSearch:
-    """The engine (`nfa.arrays.skip_chain.Engine`): for each row the preferred one of the ways that match from it; -1 for none."""
+    """An engine of `nfa.arrays.skip_chain`; `alternative` has for each row the preferred one that matches from it, or -1."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -282,7 +282,8 @@ class DistanceColumns:
 
 
 def evaluate_clause(task: Task, measures: Sequence[MatchExpression]) -> pa.Table | None:
-    """The whole answer; None for what a statement cannot say."""
+    """The output of the clause by one statement; None if a statement cannot express it."""
+
     found = alternatives(task.clause.pattern) if fits(task) and _is_plain(task, measures) else None
     if found is None or len(found) != 1:
         return None

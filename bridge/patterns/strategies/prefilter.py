@@ -1,9 +1,9 @@
-"""Rows out of reach of a symbol that every match has are left out, and another strategy goes over the rest.
+"""Drops the rows out of reach of a symbol that every match has, and runs another strategy over the others.
 
-A match lies within WITHIN (or its partition) of its first row. So a row can begin one only if the symbols that every
-match has come after it, in their order and in time; all rows in time of such a row are kept, whole ranges. A row kept
-for another's sake lacks a symbol that is not there, so no match is found across the rows left out (Zhu, Huang,
-Chaudhuri, VLDB 2023). PREV and NEXT are asked of all rows before.
+A match lies within WITHIN (or its partition) of its first row. So a row can begin one only if the symbols that every match
+has follow it, in their order and in time. All rows in time of such a row are retained, as whole ranges. Where rows are
+dropped in between a required symbol is missing, so no match spans them (Zhu, Huang, Chaudhuri, VLDB 2023). PREV and NEXT
+are evaluated over all rows before.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from nfa.errors import BudgetError
 from nfa.pattern import Alternation, Anchor, Concatenation, Exclusion, Pattern, Quantified, Symbol, symbols, walk
 
 FEWEST = 20_000
-"""Fewer rows than this are not worth it."""
+"""The fewest rows for which it is faster."""
 
 SHARE = 1 / 4
-"""It pays where no more than this share of the rows is expected to be kept."""
+"""The largest share of rows, as estimated, that may be retained for it to be faster."""
 
 SAMPLE = 500
 
 
 def required_symbols(pattern: Pattern) -> list[frozenset[str]]:
-    """What every match has, in this order: a row of each, that is one of the symbols.
+    """The rows that every match has, in this order, each as the symbols that it can be.
 
     >>> from nfa import parse_pattern
     >>> [sorted(mark) for mark in required_symbols(parse_pattern("A? B (C | D E)+ F*"))]
@@ -56,13 +56,13 @@ def required_symbols(pattern: Pattern) -> list[frozenset[str]]:
 
 
 def fits(task: Task) -> bool:
-    """Whether the strategy can answer."""
+    """Whether the strategy supports the clause."""
     pattern = task.clause.pattern
     return bool(required_symbols(pattern)) and not any(isinstance(node, Anchor) for node in walk(pattern))
 
 
 def pays(task: Task) -> bool:
-    """Whether so many rows are out of reach of the rarest symbol that it is faster to leave them out."""
+    """Whether enough rows are out of reach of the rarest required symbol for it to be faster."""
     count = len(task.rows)
     bounded = task.clause.within is not None or task.clause.partition_by
     if count < FEWEST or not bounded or not fits(task):
@@ -73,7 +73,7 @@ def pays(task: Task) -> bool:
 
 
 def find(task: Task, inner: Callable[[Task], Matches]) -> Matches:
-    """The matches that `inner` finds in the rows kept."""
+    """The matches that `inner` finds in the retained rows."""
     if not fits(task):
         raise BudgetError("no symbol is in every match, or the pattern asks for an end of the partition")
     numbers = rows_in_reach(task)
@@ -149,7 +149,7 @@ def _merged(firsts: Ints, lasts: Ints) -> tuple[Ints, Ints]:
 
 
 class RowSubset(SortedRows):
-    """The sorted rows of these numbers, counted anew; what is `known` of them need not be asked again."""
+    """The sorted rows with these numbers, renumbered; `known` has values of them that need not be fetched."""
 
     def __init__(self, rows: SortedRows, numbers: Ints, known: Mapping[exp.Expr, Array] | None = None) -> None:
         vars(self).update(vars(rows))
@@ -157,7 +157,7 @@ class RowSubset(SortedRows):
         self.ends = np.searchsorted(numbers, rows.ends)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
-        """Each expression's values, row by row; those that read other rows read all there are."""
+        """Each expression's values, row by row; PREV and NEXT read all rows of the input."""
         unknown = [expression for expression in expressions if expression not in self.known]
         asked = dict(zip(unknown, self.rows.columns(unknown), strict=True))
         return [self.known[e] if e in self.known else taken(asked[e], self.numbers) for e in expressions]

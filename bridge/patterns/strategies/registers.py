@@ -1,7 +1,7 @@
-"""Conditions on anything of the match so far, by a backtracking search that is written for them (generate.py).
+"""Conditions on any rows of the match so far, by a backtracking search that is generated for them (generate.py).
 
-First without remembering where it has been in vain, which is fast and nearly always enough; where that takes too long,
-from there on with it, so that each place is searched once for all that conditions can still tell apart.
+The search first runs without memoization, which is fast and nearly always enough. Where that takes too long it continues
+with it, so that each state is searched once for all paths that conditions cannot distinguish.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from nfa.program import MatchSymbol
 from nfa.threads.transitions import Transitions
 
 PATIENCE = 6
-"""How often each row may be looked at before what has been in vain is remembered."""
+"""The visits per row after which the search memoizes failures."""
 
 LONGEST_PROGRAM = 256
-"""An instruction is one byte of the way."""
+"""The most instructions, as the path has one byte for each row's."""
 
 REMEMBERED = 4_000_000
-"""How many rows may be looked at while it is remembered, beside those that all searches look at."""
+"""The most additional row visits with memoization."""
 
 STEPS = 300_000_000
-"""How many rows may be looked at at all."""
+"""The most row visits in all."""
 
 
 def supports(task: Task) -> bool:
-    """Whether the conditions are ones that the search can be written for."""
+    """Whether the search can be generated for the conditions."""
     return generator_for(task) is not None
 
 
 def generator_for(task: Task) -> Generator | None:
-    """The search for a question's pattern and conditions."""
+    """The generator of the search for the task's pattern and conditions; None if it does not support them."""
     if len(task.program.instructions) > LONGEST_PROGRAM:
         return None
     try:
@@ -57,7 +57,7 @@ def generator_for(task: Task) -> Generator | None:
 
 
 def find(task: Task) -> Matches:
-    """The matches; by the plain machine where values are of types that Python does not compare."""
+    """The matches; found by the plain machine where Python cannot compare values of their types."""
     generator = generator_for(task)
     if generator is None:
         return machine.find(task)
@@ -68,7 +68,7 @@ def find(task: Task) -> Matches:
 
 
 def patience(rows: int) -> int:
-    """How many rows the search may look at, of so many, before it remembers where it has been in vain."""
+    """The row visits, over this number of rows, after which the search memoizes failures."""
     return PATIENCE * rows + 100_000
 
 
@@ -107,7 +107,7 @@ class _Search:
         )
 
     def run(self, memo: bool, names: dict[str, Any], start: int, budget: int) -> int:
-        """Run the search from a start on: where it gave up, or the number of rows."""
+        """Runs the search from a start on; returns the start at which it gave up, or the number of rows."""
         scope = dict(names)
         if memo:
             seen = self.seen()
@@ -118,7 +118,7 @@ class _Search:
         return search(start, budget)
 
     def names(self) -> dict[str, Any]:
-        """What the text of the search reads."""
+        """The global names of the generated search."""
         generator, columns = self.generator, self.generator.register_code.columns
         arrays = self.task.rows.columns(list(columns))
         saved = [name for r in generator.saved for name in generator.register_code.locals(r)]
@@ -138,7 +138,7 @@ class _Search:
         }
 
     def able(self) -> dict[str, bytes]:
-        """For each instruction the rows it can take, and those where a match can begin, by what is about rows alone."""
+        """For each instruction the rows that it can take, and the rows where a match can begin, by symbol sets alone."""
         scan = Scan(self.task.program, self.task.symbol_sets, self.task.ends)
         begins = np.zeros(len(self.where), bool)
         begins[scan.candidates()] = True
@@ -163,7 +163,7 @@ class _Search:
         return found
 
     def limits(self) -> list[int]:
-        """For each row how far a match from it may go."""
+        """For each row the row before which a match from it must end."""
         assert self.task.within is not None
         limits = deadlines(self.task.times, self.task.ends, self.task.within)
         found = np.zeros(self.count, np.int64)
@@ -172,7 +172,7 @@ class _Search:
         return rows
 
     def seen(self) -> dict[str, Any]:
-        """For each place of the search where it has been."""
+        """The failures to memoize, for each state of the search."""
         generator = self.generator
         found: dict[str, Any] = {}
         for place in generator.places.values():
@@ -186,7 +186,7 @@ class _Search:
         return first, self.lasts[place], len(self.starts) - bisect.bisect_left(self.starts, first) + 1
 
     def next_start_after(self, start: int, end: int) -> int:
-        """The row to go on with after a match, which has been noted."""
+        """The row to continue at after a match that has been recorded."""
         first, _, number = self.partition(start)
         return first + self.go_on(number - 1, start - first, self.code[start:end])
 
@@ -197,7 +197,7 @@ def _compiled(source: str) -> Any:
 
 
 def _forget(seen: list[Any], first: int, last: int) -> None:
-    """Forget that the search has been at these rows."""
+    """Forgets the memoized failures of these rows."""
     for rows in seen:
         if isinstance(rows, bytearray):
             rows[first : last + 1] = bytes(max(min(last + 1, len(rows)) - first, 0))

@@ -1,4 +1,4 @@
-"""Many starts at once: conditions that compare a row with rows at a known distance from the first, and WITHIN."""
+"""Searches many starts at once, for WITHIN and for conditions on rows at a known distance from the first."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from nfa.threads.transitions import Transitions
 from windows.sql import table
 
 ValueCache = dict[Hashable, Column]
-"""Values that have been read for the same starts and rows, by their expression and place."""
+"""Values read before for the same starts and rows, by their expression and place."""
 
 Holds = Callable[[Ints, Ints, ValueCache], Bools]
-"""For some starts and a row of each: whether a condition holds of the row."""
+"""Gives, for some starts and a row of each, whether a condition holds for the row."""
 
 
 def find(task: Task) -> Matches:
-    """The matches, found for all starts side by side; of very many rows one start after the other, compiled."""
+    """The matches, found for all starts together; over very many rows by the compiled search, one start after the other."""
     found = _compiled(task)
     if found is not None:
         return found
@@ -55,12 +55,12 @@ def _compiled(task: Task) -> Matches | None:
 
 
 def limits(task: Task) -> Ints | None:
-    """How far a match from each row may go, where WITHIN says so."""
+    """For each row the row before which a match from it must end; None without WITHIN."""
     return None if task.within is None else deadlines(task.times, task.ends, task.within)
 
 
 def candidates(task: Task) -> Ints | None:
-    """The rows at which a match can begin, by what is about them alone; None: all of them."""
+    """The rows at which a match can begin, by their symbol sets; None: all rows."""
     transitions = Transitions(task.program)
     begun = {*transitions.begin(at_start=True), *transitions.begin(at_start=False)}
     if any(number not in transitions.bits for number in begun):
@@ -70,7 +70,7 @@ def candidates(task: Task) -> Ints | None:
 
 
 def symbol_sets_at(task: Task) -> SymbolSetsAt:
-    """For some starts and a row of each: what the row can be in a match from there, among the symbols asked about."""
+    """The function that gives symbol sets in the match from a start, for the requested symbols."""
     symbol_sets = task.symbol_sets
     conditions = enumerate(task.conditions)
     rests = [(place, holds_at(c, task), c.row is None) for place, c in conditions if c.rest is not None]
@@ -97,7 +97,7 @@ def symbol_sets_at(task: Task) -> SymbolSetsAt:
 
 
 def holds_at(condition: Condition, task: Task) -> Holds:
-    """What a condition asks beyond the row, of rows at known distances from the first."""
+    """The part of a condition on other rows, which are at known distances from the first."""
     asked = MatchCondition(condition, task)
     places = [None if v.place == CURRENT else distance(v.place, task.clause) for v in asked.values]
     sure = [not place for place in places]  # the row itself and the first are always there
@@ -110,7 +110,7 @@ def holds_at(condition: Condition, task: Task) -> Holds:
 
 
 class MatchCondition:
-    """What a condition asks beyond the row, of values only: in numpy where that means the same, else in the database."""
+    """The part of a condition on other rows, over values only: in numpy if it means the same there, else in the database."""
 
     def __init__(self, condition: Condition, task: Task) -> None:
         assert condition.rest is not None

@@ -1,8 +1,8 @@
 """EPL's match_recognize of variables that have one row each, as `pattern (x y u)`: columns of a row and those before it.
 
-All matches that end at a row begin at the same one, so a delivery has one match (M1, M5), and what is open needs no
-machine: a row ends a match where the conditions hold of it and of the rows just before it. Which matches have been told
-matters to AFTER MATCH SKIP PAST LAST ROW alone (M7).
+All matches that end at a row begin at the same one, so a delivery has one match (M1, M5), and open matches need no
+machine: a row ends a match if the conditions hold for it and the rows just before it. Only AFTER MATCH SKIP PAST LAST ROW
+depends on the matches reported before (M7).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from windows.nested import is_list, is_object
 from windows.sql import aliased_table, bigint_never, column, column_of, number, table
 
 LONGEST = 16
-"""Variables up to which a pattern is told so: each is a window function more."""
+"""The most variables of such a pattern: each costs one window function more."""
 
 _THERE = number(1)
 
 
 def is_sequence(node: query.EagerMatch, is_aggregate: Callable[[str], bool]) -> bool:
-    """Whether each variable of the pattern has one row, and all that is asked for are values of these rows.
+    """Whether each variable of the pattern has one row, and the clause reads only values of these rows.
 
-    What a window holds, and what waits for its time, is the machine's.
+    Clauses over a window or with an interval need the machine.
     """
     if isinstance(node.input, (query.Window, query.WindowWithDeletions)) or node.interval is not None:
         return False
@@ -67,7 +67,7 @@ def _asks_more(part: exp.Expr, is_aggregate: Callable[[str], bool]) -> bool:
 
 @dataclasses.dataclass
 class EagerSequence:
-    """Writes what tells the matches of one clause."""
+    """Writes the statements that report the matches of one clause."""
 
     node: query.EagerMatch
     network: Network
@@ -90,7 +90,7 @@ class EagerSequence:
 
     @property
     def skips(self) -> bool:
-        """Whether a match begins after the one that was told before."""
+        """Whether a match must start after the last reported one."""
         return self.node.after is After.PAST_LAST_ROW and self.final > 0
 
     def flow(self, need: Need) -> Flow:
@@ -103,7 +103,7 @@ class EagerSequence:
     # The rows -------------------------------------------------------------------------------------------------------------
 
     def _matches(self) -> Flow:
-        """The rows that end a match of whichever rows, with the values that are asked for."""
+        """The rows that end a match, overlapping or not, with the values that the clause reads."""
         source, keys = self.node.input, self.node.pattern.partition_by
         if not self.values:
             below = self.network.rewrite(source, Need.ARRIVALS)
@@ -151,39 +151,43 @@ class EagerSequence:
         operator.result = self._told(flow) if self.first is None else self._apart(operator, flow, self.first)
 
     def _apart(self, operator: Operator, flow: Flow, first: exp.Expr) -> Flow:
-        """found: the matches that this push completes; told: the last rows of those it tells; last: of each partition's."""
+        """The flow of the matches that do not overlap.
+
+        found: the matches that this push completes; told: the last rows of the reported ones; last: the last row of each
+        partition's last reported match.
+        """
         from bridge.patterns.live.disjoint import DisjointMatches
 
-        found, told, last = (self.network.name(kind, self.node) for kind in ("found", "told", "last"))
+        found, reported, last = (self.network.name(kind, self.node) for kind in ("found", "told", "last"))
         keys = {f"_part{place}": key for place, key in enumerate(self.node.pattern.partition_by)}
         system = {"ts": column("ts"), "seq": column("seq"), "_expires": bigint_never()}
 
         def matches(rows: Selection) -> exp.Select:
             return rows.project({**system, **keys, "_first": first, **self.measures}).select()
 
-        def chosen(names: Iterable[str]) -> exp.Select:
+        def selected(names: Iterable[str]) -> exp.Select:
             on = exp.EQ(this=column_of("t", "seq"), expression=column_of("f", "seq"))
             return (
                 exp.select(*(column_of("f", name) for name in names))
                 .from_(aliased_table(found, "f"))
-                .join(aliased_table(told, "t"), on=on)
+                .join(aliased_table(reported, "t"), on=on)
             )
 
-        completed, newest = matches(flow.arrivals), chosen([*keys, "seq"])
+        completed, newest = matches(flow.arrivals), selected([*keys, "seq"])
         add_table(operator, found, completed)
-        add_table(operator, told, exp.select(column("seq")).from_(table(found)), (("seq",),))
+        add_table(operator, reported, exp.select(column("seq")).from_(table(found)), (("seq",),))
         add_table(operator, last, newest)
-        operator.inboxes += [found, told]
+        operator.inboxes += [found, reported]
         written: Variants[StatementWriter[exp.Expr]] = flow.written.map(lambda writer: writer.map(matches))
         entering = Insert(found, written)
         database, in_order = self.network.database, exp.Ordered(this=column("seq"))
-        asked = exp.select(*map(column, (*keys, "_first", "seq"))).from_(table(found)).order_by(in_order)
-        known = exp.select(*map(column, (*keys, "seq"))).from_(table(last)).order_by(in_order.copy())
-        step = DisjointMatches(told, database.quoted(told), database.render(asked), database.render(known))
+        now = exp.select(*map(column, (*keys, "_first", "seq"))).from_(table(found)).order_by(in_order)
+        earlier = exp.select(*map(column, (*keys, "seq"))).from_(table(last)).order_by(in_order.copy())
+        step = DisjointMatches(reported, database.quoted(reported), database.render(now), database.render(earlier))
         operator.steps += [entering, step, Insert(last, newest)]
         operator.purges.append(all_but_newest(last, keys, 1, ("seq",)))
         names = [*system, *self.measures]
-        return Flow(tuple(self.measures), Selection.of(exp.Subquery(this=chosen(names)), names))
+        return Flow(tuple(self.measures), Selection.of(exp.Subquery(this=selected(names)), names))
 
 
 def _alone(part: exp.Expr) -> exp.Expr:

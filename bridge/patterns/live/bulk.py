@@ -56,7 +56,7 @@ class Bulk:
         width = self.task.key_width
         names = [key.name for key in self.task.clause.partition_by]
         rows = arrow_columns(database, self.statements.retained, width + 4 + len(self.task.expressions))
-        progress = arrow_columns(database, self.statements.progress, width + 7)
+        progress = arrow_columns(database, self.statements.progress, width + 8)
         partitions = Partitions.of(rows, progress, width)
         keys, symbol_sets, values = partitions.rows[:width], partitions.rows[width + 3], partitions.rows[width + 4 :]
         known = dict(zip(self.task.expressions, values, strict=True))
@@ -106,7 +106,8 @@ class Bulk:
             ]
             matches = partitions.matches + np.bincount(partitions.number(reported), minlength=len(starts))
             base = partitions.base - partitions.firsts
-            lines = [own[moved] for own in (*last, base + needed, base + starts, matches)]
+            # Only with UNMATCHED ROWS it matters how far matches reach, and these are not for it.
+            lines = [own[moved] for own in (*last, base + needed, base + starts, base + starts, matches)]
             columns = [*(taken(key, partitions.firsts[moved]) for key in keys), *map(pa.array, lines)]
             columns.append(pa.array(np.full(len(moved), partitions.version + 1)))
             names = [f"c{place}" for place in range(len(columns))]
@@ -173,8 +174,8 @@ class Partitions:
         count = int(max(partition.max(initial=-1), owner.max(initial=-1))) + 1
         lines = [_ints(values) for values in progress[width:]]
         passed = [np.full(count, value, np.int64) for value in BEGINNING]
-        base, start, matches = (np.zeros(count, np.int64) for _ in range(3))
-        for own, line in zip((*passed, base, start, matches), lines, strict=False):
+        base, start, covered, matches = (np.zeros(count, np.int64) for _ in range(4))
+        for own, line in zip((*passed, base, start, covered, matches), lines, strict=False):
             own[owner] = line
         row_ids = [_ints(values) for values in rows[width : width + 3]]
         needed = np.flatnonzero(_is_later(row_ids, [own[partition] for own in passed]))

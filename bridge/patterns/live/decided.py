@@ -35,16 +35,12 @@ BULK_RETAINED = 32
 
 @dataclasses.dataclass
 class DecidedPartition(Partition[Matcher[int]]):
-    """A partition of a DecidedMachine.
-
-    `covered`, `reported` and `unseen` are in no table: `restore` takes them to be at the start, and rows that wait for
-    others by NEXT to be those that had too few rows after them. (Faults S1 in the notes on durable state.)
-    """
+    """A partition of a DecidedMachine."""
 
     covered: int = 0
     """The end of the furthest match so far, as an index: no row before it, from a match's start on, is unmatched."""
     reported: int = 0
-    """The index of the first row that no report covers yet."""
+    """The index of the first row that no report covers yet: the start, when the progress was written last."""
     last: RowId = BEGINNING
     """The newest row fed to the machine."""
     passed: RowId = BEGINNING
@@ -99,36 +95,44 @@ class DecidedState(MachineState[MatchReport]):
     # Restoring ----------------------------------------------------------------------------------------------------------
 
     def restore(self, retained: Iterable[Row], arrived: Iterable[Row], progress: dict[Key, tuple[Any, ...]]) -> None:
-        """Takes the retained rows but those of this push; `progress` has the newest line of each partition."""
+        """Takes the retained rows but those of this push; `progress` has the newest line of each partition.
+
+        With NEXT the rows have two more columns: the number of rows from each one on, and 1 for a row of this push.
+        """
         width, row_id = self.task.key_width, self.task.row_id
         self.version = max((line[-1] for line in progress.values()), default=0)
-        new = {row[: width + 3] for row in arrived}
+        new = {row[: width + 3] for row in arrived if not self.ahead or row[-1]}
         come = collections.Counter(row[:width] for row in new)
         for row in sorted(retained, key=row_id):
             key = self.task.key(row)
-            if row[: width + 3] not in new and not self._was_unseen(row, come[key]):
-                self._refeed(key, row, progress.get(key))
+            if row[: width + 3] in new:
+                continue
+            partition = self._restored_partition(key, progress.get(key))
+            if self.ahead and row[-2] - come[key] <= self.ahead:  # it waited for later rows before those of this push
+                partition.unseen.append(row_id(row))
+            elif row_id(row) > partition.passed:
+                self._refeed(key, partition, row)
+        if not self.forgets_partitions:
+            for key, line in progress.items():
+                self._restored_partition(key, line)
 
-    def _was_unseen(self, row: Row, come: int) -> bool:
-        """Whether a row waited for later ones before `come` more rows of its partition came."""
-        return bool(self.ahead) and row[-1] - come <= self.ahead
-
-    def _refeed(self, key: Key, row: Row, progress: tuple[Any, ...] | None) -> None:
-        """Feeds a retained row without reporting; those before the start are only there for PREV."""
-        is_known = key in self.partitions
+    def _restored_partition(self, key: Key, progress: tuple[Any, ...] | None) -> DecidedPartition:
+        """A partition with the progress that was written last, before any row is fed to it."""
+        if key in self.partitions or progress is None:
+            return self._partition(key)
         partition = self._partition(key)
-        row_id = self.task.row_id(row)
-        if progress is not None:
-            ts, seq, place, needed, start, matches, _ = progress
-            if not is_known:
-                partition.base, partition.passed, partition.written = needed, (ts, seq, place), start
-                partition.machine.resume(start, matches)
-                partition.covered = partition.reported = start
-            if row_id <= (ts, seq, place):
-                return
+        ts, seq, place, needed, start, covered, matches, _ = progress
+        partition.base, partition.written = needed, start
+        partition.passed = partition.last = ts, seq, place
+        partition.covered, partition.reported = covered, start
+        partition.machine.resume(start, matches)
+        return partition
+
+    def _refeed(self, key: Key, partition: DecidedPartition, row: Row) -> None:
+        """Feeds a retained row without reporting; those before the start are only there for PREV."""
         number = self.rows.add(row)
         partition.rows.append(number)
-        partition.last = row_id
+        partition.last = self.task.row_id(row)
         if partition.end > partition.machine.start:
             self.conditions.set_matcher(partition.machine)
             partition.machine.feed(number)
@@ -277,7 +281,7 @@ class DecidedState(MachineState[MatchReport]):
             partition.written = start
             if self.forgets_partitions and not partition.rows and not partition.unseen:
                 del self.partitions[key]
-            yield (*key, *partition.passed, needed, start, matches, self.version)
+            yield (*key, *partition.passed, needed, start, partition.covered, matches, self.version)
         self.changed.clear()
 
 
@@ -346,7 +350,7 @@ class DecidedMachine(LiveMachine):
     def checkpoint(self, database: Database) -> None:
         """Adds a line of progress for each partition that has moved on."""
         if lines := list(self._state.release()):
-            database.insert(self.statements.progress_table, self.task.key_width + 7, lines)
+            database.insert(self.statements.progress_table, self.task.key_width + 8, lines)
         self._retained = len(self._state.rows)
 
     def explained(self, pretty: Callable[[str], str]) -> str:

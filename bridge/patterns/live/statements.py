@@ -21,7 +21,7 @@ class DecidedStatements(MachineStatements):
 
     progress: str
     """The progress of each partition: key; ts, seq, place of the last row not needed; index of the next row; index of the
-    start; number of matches so far; version, which grows from line to line."""
+    start; index after the furthest match; number of matches so far; version, which grows from line to line."""
     progress_table: str
 
 

@@ -48,9 +48,10 @@ from windows.sql import (
     table,
 )
 
-PROGRESS = (*ROW_ID, "_needed", "_start", "_matches", "_version")
-"""The progress of a partition: its last row that is not needed; as indexes the first row needed, and the row under way as
-a start; the number of matches so far; the version, which is the largest in the newest of its lines."""
+PROGRESS = (*ROW_ID, "_needed", "_start", "_covered", "_matches", "_version")
+"""The progress of a partition: its last row that is not needed; as indexes the first row needed, the row under way as a
+start, and the row after the furthest match; the number of matches so far; the version, which is the largest in the newest
+of its lines."""
 
 
 @rewrite.register
@@ -184,11 +185,16 @@ class _MatchRecognizePlan:
         return tuple(dict.fromkeys(found))
 
     def _retained(self, values: Sequence[exp.Expr], ahead: int) -> exp.Select:
-        """All retained rows: key, id, symbol set and values, and with NEXT the number of rows from each one on."""
+        """All retained rows: key, id, symbol set and values; with NEXT also the number of rows from each one on, and 1 for
+        a row of this push."""
         columns = [*map(column, self.keys), *map(column, ROW_ID)]
         computed = [aliased(with_neighbours(value, self.keys), f"_e{place}") for place, value in enumerate(values)]
-        left = [aliased(newest_first(self.keys), "_left")] if ahead else []
+        left = [aliased(newest_first(self.keys), "_left"), self._is_new()] if ahead else []
         return exp.select(*columns, *computed, *left).from_(aliased_table(self.rows, "r"))
+
+    def _is_new(self) -> exp.Expr:
+        is_new = exp.Case().when(is_of_this_push(self.below, "r"), number(1)).else_(number(0))
+        return aliased(is_new, "_new")
 
     def _arrived(self, values: Sequence[exp.Expr], shifted: bool, ahead: int) -> exp.Select:
         """The rows of this push; with NEXT all rows of their partitions."""

@@ -310,7 +310,8 @@ def test_the_pattern_is_drawn(live: Watched) -> None:
 
 # Random clauses, live and bounded -------------------------------------------------------------------------------------
 
-DRIVES = ("singly", "at once", "in batches")
+DRIVES = ("singly", "at once", "in batches", "restored")
+"""How events are pushed; "restored": in batches, before each of which the machine forgets all that is not in its tables."""
 
 
 def bounded(example: Example) -> list[dict[str, Any]]:
@@ -340,6 +341,8 @@ def told(example: Example, database: Database, drive: str) -> list[tuple[int, di
         cep.add_output_processor("m", lambda e: found.append((e.timestamp, dict(e.payload))))
         while events:
             count = {"singly": 1, "at once": len(events)}.get(drive) or chance.randint(1, 4)
+            if drive == "restored":
+                cep._runner.resume(cep._runner.now, cep._runner.seq)
             cep.push_events("s", events[:count])
             events = events[count:]
         cep.finish()

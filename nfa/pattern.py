@@ -207,6 +207,26 @@ def length_bounds(tree: Pattern) -> tuple[int, int | None]:
     return sum(least for least, _ in inner), _most([most for _, most in inner], sum)
 
 
+def rows_before(tree: Pattern) -> dict[str, int]:
+    """The least number of rows that a match can have before a row of each symbol.
+
+    >>> rows_before(Concatenation((Symbol("A"), Quantified(Symbol("B"), 0, 3), Symbol("C"))))
+    {'A': 0, 'B': 1, 'C': 1}
+    """
+    found: dict[str, int] = {}
+    _find_rows_before(tree, 0, found)
+    return found
+
+
+def _find_rows_before(tree: Pattern, before: int, found: dict[str, int]) -> None:
+    if isinstance(tree, Symbol):
+        found[tree.name] = min(before, found.get(tree.name, before))
+    for part in parts(tree):
+        _find_rows_before(part, before, found)
+        if isinstance(tree, Concatenation):
+            before += length_bounds(part)[0]
+
+
 def _most(values: list[int | None], join: Callable[[Iterable[int]], int]) -> int | None:
     known = [value for value in values if value is not None]
     return join(known) if len(known) == len(values) else None

@@ -99,13 +99,13 @@ class DecidedState(MachineState[MatchReport]):
 
         With NEXT the rows have two more columns: the number of rows from each one on, and 1 for a row of this push.
         """
-        width, row_id = self.task.key_width, self.task.row_id
+        key_of, row_id = self.task.key, self.task.row_id
         self.version = max((line[-1] for line in progress.values()), default=0)
-        new = {row[: width + 3] for row in arrived if not self.ahead or row[-1]}
-        come = collections.Counter(row[:width] for row in new)
+        new = {(key_of(row), row_id(row)) for row in arrived if not self.ahead or row[-1]}
+        come = collections.Counter(key for key, _ in new)
         for row in sorted(retained, key=row_id):
-            key = self.task.key(row)
-            if row[: width + 3] in new:
+            key = key_of(row)
+            if (key, row_id(row)) in new:
                 continue
             partition = self._restored_partition(key, progress.get(key))
             if self.ahead and row[-2] - come[key] <= self.ahead:  # it waited for later rows before those of this push
@@ -327,7 +327,7 @@ class DecidedMachine(LiveMachine):
         self._state = DecidedState(self.task, database, self.ahead, self.forgets_partitions)
         self._types = ColumnTypes(database, self.statements.arrived)
         width = self.task.key_width
-        progress = {row[:width]: row[width:] for row in database.fetch(self.statements.progress)}
+        progress = {self.task.key(row): row[width:] for row in database.fetch(self.statements.progress)}
         retained, arrived = (database.fetch(sql) for sql in (self.statements.retained, self.statements.arrived))
         self._state.restore(retained, arrived, progress)
 

@@ -28,6 +28,8 @@ RowId: TypeAlias = tuple[int, int, int]
 BEGINNING: RowId = (-(2**62), 0, 0)
 """A row id before that of every row."""
 
+NAN = float("nan")
+
 Key: TypeAlias = tuple[Any, ...]
 """A partition's values of the PARTITION BY columns."""
 
@@ -58,7 +60,12 @@ class LiveTask:
         return len(self.clause.partition_by)
 
     def key(self, row: Row) -> Key:
-        return row[: self.key_width]
+        """The key of a row; NaN, which equals no NaN in Python, is the same object in every key."""
+        key = row[: self.key_width]
+        for value in key:
+            if value != value:
+                return tuple(NAN if value != value else value for value in key)
+        return key
 
     def row_id(self, row: Row) -> RowId:
         ts, seq, place = row[self.key_width : self.key_width + 3]

@@ -35,6 +35,7 @@ from bridge.rewrite.patterns.tables import (
     with_neighbours,
 )
 from bridge.rewrite.plan import Insert, Operator, Purge
+from nfa.pattern import rows_before
 from nfa.program import AnchorStart, Program
 from windows.sql import (
     aliased,
@@ -142,7 +143,7 @@ class _MatchRecognizePlan:
         expressions = self._expressions()
         values = [symbol_set(self.conditions), *expressions]
         by = shifts(values)
-        behind, ahead = max([0, *(-shift for shift in by)]), max([0, *by])
+        behind, ahead = self._rows_behind(expressions), max([0, *by])
         self._add_results()
         self.operator.probes += probes(self.clause, table(self.rows))
         statements = DecidedStatements(
@@ -157,6 +158,18 @@ class _MatchRecognizePlan:
         self.operator.steps.append(
             DecidedMachine(self.results, task, statements, ahead, forgets, self.network.settings.bulk_events)
         )
+
+    def _rows_behind(self, expressions: Sequence[exp.Expr]) -> int:
+        """How many rows before the start of a match conditions and results read.
+
+        A condition reads rows before its own, and the pattern says how many of these are in the match at least.
+        """
+        before = rows_before(self.clause.pattern)
+        behind = [-shift for shift in shifts(expressions)]
+        for condition in self.conditions:
+            alone = [] if condition.row is None else [condition.row]
+            behind += [-shift - before[condition.symbol] for shift in shifts(alone)]
+        return max([0, *behind])
 
     def _forgets_partitions(self, program: Program, behind: int, ahead: int) -> bool:
         """Whether a partition without open rows equals one that has never had a row; then its progress is purged."""

@@ -225,11 +225,13 @@ def test_state_stays_small(live: Watched) -> None:
     assert stands == (1,)
 
 
-def test_partitions_that_are_over_leave_nothing(live: Watched) -> None:
+@pytest.mark.parametrize("rises", ["price > A.price", "price > PREV(price)"])
+def test_partitions_that_are_over_leave_nothing(live: Watched, rises: str) -> None:
+    """Also where a condition reads the row before, which is in the match, too."""
     live.watch(
         "p",
-        """SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES B.price AS b
-        PATTERN (A B) WITHIN 5 MS DEFINE A AS price < 3, B AS price > A.price)""",
+        f"""SELECT * FROM trades MATCH_RECOGNIZE (PARTITION BY symbol MEASURES B.price AS b
+        PATTERN (A B) WITHIN 5 MS DEFINE A AS price < 3, B AS {rises})""",
     )
     live.cep.push_events("trades", [([f"S{i // 3}", float(i % 3)], i) for i in range(3000)])
     assert [row[1:] for row in live.rest()] == [(f"S{key}", 1.0) for key in range(1000)]
@@ -238,6 +240,23 @@ def test_partitions_that_are_over_leave_nothing(live: Watched) -> None:
     for name in ("cep_rows_trades", "cep_progress_trades"):
         assert live.cep.database.fetch(f"SELECT COUNT(*) FROM {name}") == [(0,)]
     assert live.push((5000, 1.0), (5001, 2.0), symbol="S7") == [(5001, "S7", 2.0)]
+
+
+@pytest.mark.parametrize("sizes", [[1] * 6, [6], [2, 1, 3]])
+def test_nan_is_one_key(sizes: list[int]) -> None:
+    """On SQLite and MariaDB there is no NaN."""
+    found: list[int] = []
+    with bridge.connect() as cep:
+        cep.register_stream("s", "k DOUBLE, v INTEGER")
+        clause = "PARTITION BY k MEASURES FIRST(v) AS f, LAST(v) AS l PATTERN (A B) DEFINE B AS v > A.v"
+        cep.create_query("q", f"SELECT f, l FROM s MATCH_RECOGNIZE ({clause})")
+        cep.add_output_processor("q", lambda event: found.append(event.payload["l"]))
+        events = [([float("nan"), value], value) for value in range(6)]
+        for size in sizes:
+            cep._runner.resume(cep._runner.now, cep._runner.seq)
+            cep.push_events("s", events[:size])
+            events = events[size:]
+    assert found == [1, 3, 5]
 
 
 def test_events_out_of_order_are_matched_in_order() -> None:

@@ -26,7 +26,7 @@ from bridge.engine.refusal import own_error, refusal
 from bridge.engine.rows import Rows
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
-from bridge.frontends.expressions import Names, respelt
+from bridge.frontends.expressions import Scope, with_spelling_hint
 from bridge.frontends.sql.clauses import window
 from bridge.query.epl_state import ChangedWindow
 from bridge.query.expressions import syntax_error
@@ -181,7 +181,7 @@ class _Request:
         try:
             trees = sqlglot.parse(blanked, dialect=database.dialect)
         except SqlglotError as error:
-            raise respelt(syntax_error(error, sql), Cursor(sql, RESERVED)) from None
+            raise with_spelling_hint(syntax_error(error, sql), Cursor(sql, RESERVED)) from None
         if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
             raise _no_select(sql)
         tree = trees[0]
@@ -211,7 +211,7 @@ class _Request:
             cursor.at = place
             clause = window(cursor)
             end = cursor.tokens[cursor.at - 1].end + 1
-            node = clause(query.Stream(name.text), Names(None, ()))
+            node = clause(query.Stream(name.text), Scope(None, ()))
             windows[name.start] = cast("query.Window", node)
             text = text[: token.start] + " " * (end - token.start) + text[end:]
         return text, windows

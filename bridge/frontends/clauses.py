@@ -8,7 +8,7 @@ from fractions import Fraction
 from sqlglot import TokenType
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.expressions import single
+from bridge.frontends.expressions import single_expression
 from windows.extents import Batch
 from windows.schema import Attribute, Schema, TypeMismatch, canonical_type
 from windows.times import UNITS
@@ -58,7 +58,7 @@ def duration(cursor: Cursor) -> int:
     (504, 5000)
     """
     start = cursor.position
-    milliseconds = _interval(cursor) if cursor.take("INTERVAL") else whole(cursor) * _unit(cursor)
+    milliseconds = _interval(cursor) if cursor.take("INTERVAL") else positive_integer(cursor) * _unit(cursor)
     if milliseconds >= _LIMIT:
         cursor.fail("a duration is less than 2**62 milliseconds", start)
     return milliseconds
@@ -75,7 +75,7 @@ def _unit(cursor: Cursor) -> int:
 def _interval(cursor: Cursor) -> int:
     token = cursor.peek()
     if token is None or token.token_type != TokenType.STRING:
-        return whole(cursor) * _unit(cursor)
+        return positive_integer(cursor) * _unit(cursor)
     found = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", token.text)
     unit = found[2].upper() if found else ""
     if not found or len(found[1]) > 30 or int(found[1]) < 1 or unit not in ("", *UNITS):
@@ -84,7 +84,7 @@ def _interval(cursor: Cursor) -> int:
     return int(found[1]) * (UNITS[unit] if unit else _unit(cursor))
 
 
-def whole(cursor: Cursor) -> int:
+def positive_integer(cursor: Cursor) -> int:
     """A whole number of at least 1: written plainly, or computed in parentheses.
 
     Between whole numbers `/` leaves the remainder out, as in the databases and the language the paper's queries were
@@ -142,6 +142,6 @@ def _factor(cursor: Cursor) -> _Number:
 def batch(cursor: Cursor, stops: tuple[str, ...] = ()) -> Batch:
     """`START condition STOP condition` (W6), up to one of `stops` or a closing parenthesis."""
     cursor.expect("START")
-    start = single(cursor, cursor.until(("STOP",)), "a condition")
+    start = single_expression(cursor, cursor.until(("STOP",)), "a condition")
     cursor.expect("STOP", " (a batch ends with the row for which the condition after it is true)")
-    return Batch(start, single(cursor, cursor.until(stops), "a condition"))
+    return Batch(start, single_expression(cursor, cursor.until(stops), "a condition"))

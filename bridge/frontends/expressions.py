@@ -39,7 +39,7 @@ _REFUSED: tuple[tuple[tuple[type[exp.Expr], ...], str, tuple[str, ...]], ...] = 
 _LEFTOVERS = {"into": "INTO is not supported: CREATE QUERY name AS SELECT … names a result"}
 
 
-class Inside(NamedTuple):
+class TagColumns(NamedTuple):
     """The columns of an input that are written `alias.tag.name` or `tag.name`, and called `prefix_name`; or one, `prefix`."""
 
     alias: str
@@ -47,7 +47,7 @@ class Inside(NamedTuple):
     is_one: bool = False
 
 
-class Names(NamedTuple):
+class Scope(NamedTuple):
     """The qualifiers an expression may use: `own` is dropped (a single input), the `kept` ones stay (a correlation).
 
     `inside` are qualifiers within an input of a correlation, by what stands before them (None: nothing) and their names.
@@ -55,25 +55,25 @@ class Names(NamedTuple):
     """
 
     own: str | None
-    kept: tuple[str, ...]
-    inside: Mapping[tuple[str | None, str], Inside] = MappingProxyType({})
+    aliases: tuple[str, ...]
+    inside: Mapping[tuple[str | None, str], TagColumns] = MappingProxyType({})
     values: Mapping[str, exp.Expr] = MappingProxyType({})
 
 
-def visible(node: Node) -> tuple[str, ...]:
+def aliases_of(node: Node) -> tuple[str, ...]:
     """The aliases of the correlation that `node` is, or filters."""
     node = without_filters(node)
     return tuple(alias for alias, _ in node.inputs) if isinstance(node, Correlate) else ()
 
 
-def listed(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+def expression_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
     """The expressions of a region just stepped over; `what` says what is expected."""
-    columns = unchecked(cursor, region, what)
+    columns = unchecked_list(cursor, region, what)
     refuse_foreign(cursor, region, columns)
     return columns
 
 
-def unchecked(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+def unchecked_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
     """The same with whatever sqlglot read, for a language of its own to make sense of; then `refuse_foreign`."""
     if region.start == region.end:
         cursor.fail(f"{what} is expected, not {cursor.shown()}")
@@ -83,9 +83,9 @@ def unchecked(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]
     return tuple(cast("exp.Expr", column.pop()) for column in list(select.expressions))
 
 
-def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
+def single_expression(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     """The one expression, without alias, of a region that ends before any comma."""
-    expression, *others = plain(cursor, listed(cursor, region, what))
+    expression, *others = without_aliases(cursor, expression_list(cursor, region, what))
     if others:
         cursor.fail(f"{what} is expected, not {1 + len(others)} with commas between", cursor.span(region)[0])
     if isinstance(expression, exp.Star):
@@ -93,7 +93,7 @@ def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     return expression
 
 
-def plain(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+def without_aliases(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
     """The same expressions, none of them with an alias, which sqlglot reads into any two words: `a b`."""
     for expression in expressions:
         if isinstance(expression, exp.Alias):
@@ -101,7 +101,7 @@ def plain(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[exp.Expr, 
     return expressions
 
 
-def resolved(cursor: Cursor, expressions: Iterable[exp.Expr], names: Names) -> tuple[exp.Expr, ...]:
+def resolve(cursor: Cursor, expressions: Iterable[exp.Expr], names: Scope) -> tuple[exp.Expr, ...]:
     """The expressions with the qualifiers checked, and dropped where there is one input only."""
     return tuple(_resolved(cursor, expression, names) for expression in expressions)
 
@@ -193,7 +193,7 @@ def _place(cursor: Cursor, region: Region, words: Collection[str]) -> int:
     return next(found, cursor.span(region)[0])
 
 
-def _resolved(cursor: Cursor, expression: exp.Expr, names: Names) -> exp.Expr:
+def _resolved(cursor: Cursor, expression: exp.Expr, names: Scope) -> exp.Expr:
     for column in list(expression.find_all(exp.Column)):
         qualifier = column.args.get("table")
         if qualifier is not None and (found := names.inside.get((column.db or None, qualifier.name))) is not None:
@@ -209,12 +209,12 @@ def _resolved(cursor: Cursor, expression: exp.Expr, names: Names) -> exp.Expr:
     return expression
 
 
-def _without_own(cursor: Cursor, column: exp.Column, names: Names) -> exp.Expr:
+def _without_own(cursor: Cursor, column: exp.Column, names: Scope) -> exp.Expr:
     """`s.a.b` as the part `b` of `a` in the input `s`, whose qualifier is dropped where it is the only one."""
     words = [column.args[part] for part in ("catalog", "db", "table") if column.args.get(part) is not None]
     first = words[0]
     own = names.own is not None and first.name.lower() == names.own.lower()
-    kept = not own and first.name.lower() in [name.lower() for name in names.kept]
+    kept = not own and first.name.lower() in [name.lower() for name in names.aliases]
     if isinstance(column.this, exp.Star):
         if len(words) > 1 or not (own or kept):
             cursor.fail(_FLAT if len(words) > 1 else _unknown(first, names), first.meta.get("start"))
@@ -250,7 +250,7 @@ def _indexed(found: exp.Expr) -> exp.Expr:
     return found
 
 
-def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: Inside) -> None:
+def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: TagColumns) -> None:
     """`tag.name` and `alias.tag.name` as the input's own column."""
     if isinstance(column.this, exp.Star):
         cursor.fail(f"{qualifier.name}.* is not supported in a join: name the columns", position_of(qualifier))
@@ -262,8 +262,8 @@ def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: 
     column.set("db", None)
 
 
-def _unknown(qualifier: exp.Identifier, names: Names) -> str:
-    known = ", ".join(map(repr, names.kept or filter(None, [names.own])))
+def _unknown(qualifier: exp.Identifier, names: Scope) -> str:
+    known = ", ".join(map(repr, names.aliases or filter(None, [names.own])))
     return f"unknown input {qualifier.name!r}; there is {known}"
 
 
@@ -293,11 +293,11 @@ _BACK = 3
 _CLOSE = 0.72
 
 
-def respelt(error: QueryError, cursor: Cursor) -> QueryError:
+def with_spelling_hint(error: QueryError, cursor: Cursor) -> QueryError:
     """The error at the misspelt keyword that is its cause, or the same error where there is none.
 
     >>> text = "SELECT price FORM trades"
-    >>> print(respelt(QueryError("unexpected 'trades'", text, 18), Cursor(text)))
+    >>> print(with_spelling_hint(QueryError("unexpected 'trades'", text, 18), Cursor(text)))
     unexpected 'FORM'; did you mean FROM? (line 1, column 14)
       SELECT price FORM trades
                    ^
@@ -306,34 +306,34 @@ def respelt(error: QueryError, cursor: Cursor) -> QueryError:
         return error
     last = next((at for at, token in enumerate(cursor.tokens) if token.end >= error.position), len(cursor.tokens) - 1)
     for at in range(last, max(last - _BACK, 0) - 1, -1):
-        if word := _meant(cursor, at):
+        if word := _similar_keyword(cursor, at):
             token = cursor.tokens[at]
             shown = cursor.text[token.start : token.end + 1]
             return QueryError(f"unexpected {shown!r}; did you mean {word}?", cursor.text, token.start)
     return error
 
 
-def _meant(cursor: Cursor, at: int) -> str | None:
+def _similar_keyword(cursor: Cursor, at: int) -> str | None:
     """The keyword that a name almost is, where one could stand: at the beginning, or after an operand."""
     word, before = word_of(cursor.tokens[at]), cursor.tokens[max(at - 1, 0)]
     if not WORD.fullmatch(word) or word in (*cursor.reserved, *_FIRST, *_LATER):
         return None
     first = at == 0 or word_of(before) == ";"
-    if not first and not _ends_operand(before):
+    if not first and not _can_end_operand(before):
         return None
     close = difflib.get_close_matches(word, _FIRST if first else _LATER, n=1, cutoff=_CLOSE)
     return close[0] if close else None
 
 
-def _ends_operand(token: Token) -> bool:
+def _can_end_operand(token: Token) -> bool:
     word = word_of(token)
     return word == "" or word in (")", "]", "*") or (word[-1].isalnum() and word.split()[-1] not in _BEFORE_OPERAND)
 
 
-def joined(conditions: tuple[exp.Expr, ...]) -> exp.Expr:
+def all_of(conditions: tuple[exp.Expr, ...]) -> exp.Expr:
     """The conditions with AND between, as the one text would be read.
 
-    >>> print(joined((exp.condition("a OR b"), exp.condition("c"))))
+    >>> print(all_of((exp.condition("a OR b"), exp.condition("c"))))
     (a OR b) AND c
     """
     if len(conditions) == 1:

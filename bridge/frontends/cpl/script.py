@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from bridge.errors import QueryError
-from bridge.frontends.clauses import batch, schema, whole
-from bridge.frontends.cpl.insert import WORDS, Insert, Named, insert
+from bridge.frontends.clauses import batch, positive_integer, schema
+from bridge.frontends.cpl.clauses import WORDS, NamedStatement
+from bridge.frontends.cpl.insert import Insert, insert
 from bridge.frontends.cursor import Cursor, Region
 from bridge.query.scripts import Script, Statement
 from windows.extent import Extent
@@ -24,7 +25,7 @@ from windows.extents import Range, Rows
 from windows.schema import Schema
 from windows.times import UNITS
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _GRAMMAR = """CREATE STREAMSCHEMA WITH SELECT FROM WHERE GROUP HAVING ON INSERT INTO WHEN AS AND OR NOT CASE THEN ELSE END
     NULL TRUE FALSE IN IS BETWEEN LIKE BY"""
@@ -39,19 +40,19 @@ _REFUSED = {
 
 
 @dataclasses.dataclass
-class Declared:
+class CplDeclarations:
     """What a script has declared so far, by lower case."""
 
     streams: dict[str, tuple[str, Schema, int]] = dataclasses.field(default_factory=dict)
     windows: dict[str, Extent] = dataclasses.field(default_factory=dict)
-    statements: dict[str, Named] = dataclasses.field(default_factory=dict)
+    statements: dict[str, NamedStatement] = dataclasses.field(default_factory=dict)
 
 
 def parse(text: str) -> Script:
     """The script; raises QueryError with the place in the text."""
     try:
         cursor = Cursor(text, RESERVED)
-        declared, inserts = Declared(), list[Insert]()
+        declared, inserts = CplDeclarations(), list[Insert]()
         while cursor.peek():
             if not cursor.take(";"):
                 _statement(cursor, declared, inserts)
@@ -63,7 +64,7 @@ def parse(text: str) -> Script:
         raise QueryError("the script is nested too deeply", text) from None
 
 
-def _script(declared: Declared, inserts: list[Insert]) -> Script:
+def _script(declared: CplDeclarations, inserts: list[Insert]) -> Script:
     made = {output.lower() for one in inserts for output in one.outputs}
     streams = [(name, kind) for key, (name, kind, _) in declared.streams.items() if key not in made]
     known = {key: kind for key, (_, kind, _) in declared.streams.items()}
@@ -71,7 +72,7 @@ def _script(declared: Declared, inserts: list[Insert]) -> Script:
     return Script(tuple(streams), tuple(statements))
 
 
-def _statement(cursor: Cursor, declared: Declared, inserts: list[Insert]) -> None:
+def _statement(cursor: Cursor, declared: CplDeclarations, inserts: list[Insert]) -> None:
     if cursor.take("INSERT"):
         found = insert(cursor, declared.windows, declared.statements)
         _check_outputs(cursor, found, inserts)
@@ -84,18 +85,18 @@ def _statement(cursor: Cursor, declared: Declared, inserts: list[Insert]) -> Non
         cursor.fail(f"unexpected {cursor.shown()}")
 
 
-def _create(cursor: Cursor, declared: Declared) -> None:
+def _create(cursor: Cursor, declared: CplDeclarations) -> None:
     if cursor.take("STREAMSCHEMA"):
         _declare(cursor, "stream", declared.streams, lambda name, at: (name, _columns(cursor), at))
     elif cursor.take("WINDOW"):
         _declare(cursor, "window", declared.windows, lambda name, at: _window(cursor))
     elif cursor.take("SQL"):
-        _declare(cursor, "SQL statement", declared.statements, lambda name, at: _named(cursor))
+        _declare(cursor, "SQL statement", declared.statements, lambda name, at: _sql_statement(cursor))
     else:
         cursor.fail(f"CREATE STREAMSCHEMA, CREATE WINDOW or CREATE SQL is expected, not {cursor.shown()}")
 
 
-def _declare(cursor: Cursor, what: str, known: dict[str, T], read: Callable[[str, int], T]) -> None:
+def _declare(cursor: Cursor, what: str, known: dict[str, _T], read: Callable[[str, int], _T]) -> None:
     position = cursor.position
     name = cursor.name(f"a name for the {what}")
     if name.lower() in known:
@@ -117,7 +118,7 @@ def _window(cursor: Cursor) -> Extent:
     cursor.expect("ON", " (ON TUPLES SIZE …, ON TIME SIZE … or START … STOP …)")
     position = cursor.position
     if cursor.take("TUPLES"):
-        size, advance = _sizes(cursor, whole)
+        size, advance = _sizes(cursor, positive_integer)
         if advance > size:
             cursor.fail(
                 f"no more events can leave a window than it holds: ADVANCE {advance} is more than SIZE {size}", position
@@ -139,7 +140,7 @@ def _sizes(cursor: Cursor, read: Callable[[Cursor], int]) -> tuple[int, int]:
 def _time(cursor: Cursor) -> int:
     """Seconds, as in the paper, unless a unit is written; in milliseconds."""
     position = cursor.position
-    amount, unit = whole(cursor), cursor.word()
+    amount, unit = positive_integer(cursor), cursor.word()
     if unit in UNITS:
         cursor.at += 1
     milliseconds = amount * UNITS.get(unit, 1000)
@@ -151,7 +152,7 @@ def _time(cursor: Cursor) -> int:
 # CREATE SQL -----------------------------------------------------------------------------------------------------------
 
 
-def _named(cursor: Cursor) -> Named:
+def _sql_statement(cursor: Cursor) -> NamedStatement:
     store = cursor.name("the name of a data store") if cursor.take("ON") else None
     position = cursor.position
     cache = _time(cursor) if cursor.take("CACHE") else None
@@ -166,10 +167,10 @@ def _named(cursor: Cursor) -> Named:
     reads = first.text.upper() in ("SELECT", "WITH", "VALUES", "(")
     if cache is not None and not reads:
         cursor.fail("CACHE keeps the answers of a SELECT", position)
-    marks = sum(
+    parameters = sum(
         token.text == "?" for token in cursor.tokens[start : cursor.at] if token.token_type.name == "PLACEHOLDER"
     )
-    return Named(cursor.slice(region), first.start, store, cache, marks, reads)
+    return NamedStatement(cursor.slice(region), first.start, store, cache, parameters, reads)
 
 
 # The graph ------------------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from typing import Any
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl.clauses import Told
-from bridge.frontends.epl.istream_rstream import NEW, TOLD, is_mark
-from bridge.frontends.epl.named_windows import is_all_time, tells_more
+from bridge.frontends.epl.clauses import OutputClauses
+from bridge.frontends.epl.istream_rstream import NEW, PREVIOUS, is_mark
+from bridge.frontends.epl.named_windows import has_all_time, reports_expired_groups
 from bridge.frontends.epl.previous import of_same, within
 from bridge.frontends.expressions import position_of
 from bridge.query.epl_columns import ALL_TIME, OF_EVENT, RATE, PreviousRow, SubqueryColumn
@@ -34,7 +34,7 @@ from windows.sql import column as by_name
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class AggregateRequest:
     """The columns of a statement with aggregates, its groups, and what HAVING says."""
 
     columns: tuple[exp.Expr, ...]
@@ -45,7 +45,7 @@ class Asked:
     def is_per_event(self) -> bool:
         """Whether it asks for values of the single event, beside aggregates and groups."""
         asked = [*self.columns, *([] if self.having is None else [self.having])]
-        return any(_own(part, self.keys) for part in asked)
+        return any(_reads_event(part, self.keys) for part in asked)
 
     @property
     def position(self) -> int | None:
@@ -53,7 +53,7 @@ class Asked:
         return next((at for column in self.columns if (at := position_of(column)) is not None), None)
 
 
-def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggregate:
+def aggregate_over(cursor: Cursor, node: Node, asked: AggregateRequest, position: int) -> Aggregate:
     """The aggregate over a node; a stream without a window has all its events, as #keepall has."""
     snapshot = isinstance(node, Snapshot)
     window = without_filters(node.input if isinstance(node, Snapshot) else node)
@@ -70,19 +70,19 @@ def aggregated(cursor: Cursor, node: Node, asked: Asked, position: int) -> Aggre
                 asked.position or position,
             )
         return dataclasses.replace(
-            _plain(node, asked), every_change=not snapshot
+            _aggregate(node, asked), every_change=not snapshot
         )  # once an event, of all that it brings
     if lists and not isinstance(window, Window):
         cursor.fail("window wants a window: #keepall has all events", lists[0].meta.get("start"))
     if not isinstance(window, Window):
         node = window = Window(node, Unbounded())
-    if snapshot and is_all_time(_plain(node, asked)):
+    if snapshot and has_all_time(_aggregate(node, asked)):
         cursor.fail(
             "firstever, lastever and countever are not supported with output snapshot", asked.position or position
         )
     if not asked.is_per_event:
-        more = not snapshot and tells_more(window, node is not window, asked.keys)
-        return dataclasses.replace(_plain(node, asked), every_change=more)
+        more = not snapshot and reports_expired_groups(window, node is not window, asked.keys)
+        return dataclasses.replace(_aggregate(node, asked), every_change=more)
     if snapshot or window.extent.is_sorted or window.extent.jumps:
         cursor.fail(
             "values of single events beside aggregates over this window are not supported: group by them, or aggregate them",
@@ -100,21 +100,21 @@ def _check_join(cursor: Cursor, node: Correlate, position: int) -> None:
         )
 
 
-def _plain(node: Node, asked: Asked) -> Aggregate:
+def _aggregate(node: Node, asked: AggregateRequest) -> Aggregate:
     return Aggregate(node, asked.columns, asked.keys, asked.having)
 
 
-def _per_event(node: Node, asked: Asked) -> Aggregate:
+def _per_event(node: Node, asked: AggregateRequest) -> Aggregate:
     """The event that enters is the newest of its group: its values are the last ones."""
-    columns = tuple(_named(column, asked.keys) for column in asked.columns)
+    columns = tuple(_named_column(column, asked.keys) for column in asked.columns)
     having = None if asked.having is None else _last(asked.having, asked.keys)
     return Aggregate(node, columns, asked.keys, having)
 
 
-def _named(column: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
+def _named_column(column: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
     if isinstance(column, exp.Alias):
         return exp.alias_(_last(column.this, keys), column.alias, quoted=True)
-    if not _own(column, keys):
+    if not _reads_event(column, keys):
         return column
     name = column.name if isinstance(column, exp.Column) else column.sql()
     return exp.alias_(_last(column, keys), name, quoted=True)
@@ -133,11 +133,11 @@ def _last(value: exp.Expr, keys: Sequence[exp.Expr]) -> Any:
     return result
 
 
-def _own(value: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
+def _reads_event(value: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
     """Whether it names a column that stands neither in an aggregate nor among the groups."""
     if value in keys or isinstance(value, exp.AggFunc):
         return False
-    return isinstance(value, exp.Column) or any(_own(child, keys) for child in value.iter_expressions())
+    return isinstance(value, exp.Column) or any(_reads_event(child, keys) for child in value.iter_expressions())
 
 
 # Aggregates as they were before each change (EPL's rstream and irstream): what a group told last, or of no event
@@ -145,7 +145,7 @@ def _own(value: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
 _KEY = "key."
 
 
-def told_before(
+def reported_changes(
     cursor: Cursor, which: str, columns: tuple[exp.Expr, ...], aggregate: Callable[[tuple[exp.Expr, ...]], Aggregate]
 ) -> Node:
     """What `rstream` tells of an aggregate, or `irstream`, with the mark among the columns.
@@ -154,7 +154,7 @@ def told_before(
     >>> from bridge.query.nodes import Stream, Window
     >>> def made(columns):
     ...     return Aggregate(Window(Stream("s"), "ROWS 5"), columns)
-    >>> print(told_before(EplCursor("rstream"), "RSTREAM", (exp.alias_(exp.Count(this=exp.Star()), "n"),), made))
+    >>> print(reported_changes(EplCursor("rstream"), "RSTREAM", (exp.alias_(exp.Count(this=exp.Star()), "n"),), made))
     SELECT COALESCE("told.1", 0) AS "n" FROM \
 (SELECT COUNT(*) AS n FROM s WINDOW(ROWS 5)) WITH "told.1" ("n" OF 1 ROWS BEFORE)
     """
@@ -180,7 +180,7 @@ def told_before(
                 f"{which.lower()} tells groups and aggregates alone: insert into names what is computed of them",
                 position_of(value),
             )
-        called = f"{TOLD}{place}"
+        called = f"{PREVIOUS}{place}"
         node = PreviousRow(node, called, by_name(_alias_of(item)), 1, None, keys)
         counts = isinstance(value, exp.Count)
         none = [exp.Literal.number(0)]
@@ -213,7 +213,7 @@ def _alias_of(column: exp.Expr) -> str:
 # EPL's firstever, lastever, countever and rate: of all events there have been, whatever their window holds by then
 
 
-def is_apart(node: Node, columns: Sequence[exp.Expr]) -> bool:
+def needs_running_aggregates(node: Node, columns: Sequence[exp.Expr]) -> bool:
     """Whether columns are of other events than the window's: of all that ever came, or of the last so many seconds."""
     calls = [part for one in columns for part in one.walk() if ALL_TIME in part.meta]
     base = without_filters(node)
@@ -221,7 +221,9 @@ def is_apart(node: Node, columns: Sequence[exp.Expr]) -> bool:
     return bool(calls) and (leaves or any(RATE in call.meta for call in calls))
 
 
-def ever(cursor: Cursor, node: Node, asked: Asked, told: Told, position: int) -> Node:
+def with_running_aggregates(
+    cursor: Cursor, node: Node, asked: AggregateRequest, told: OutputClauses, position: int
+) -> Node:
     """The aggregates over a window, with those of all events beside them."""
     position = asked.position or position
     base = without_filters(node)
@@ -231,22 +233,22 @@ def ever(cursor: Cursor, node: Node, asked: Asked, told: Told, position: int) ->
             "no batch: insert into names the results",
             position,
         )
-    if told.pace is not None or told.is_arranged or told.distinct:
+    if told.rate is not None or told.is_arranged or told.distinct:
         cursor.fail(
             "firstever, lastever and countever beside a window, and rate, are not supported with output, order by, limit "
             "or distinct: insert into names the results",
             position,
         )
-    calls, inner, columns = _taken_apart(cursor, asked, position)
+    calls, inner, columns = _split_columns(cursor, asked, position)
     keys = {key: f"key.{place}" for place, key in enumerate(asked.keys)}
     listed = [*inner, *(exp.alias_(key.copy(), name, quoted=True) for key, name in keys.items())]
     listed = listed or [exp.alias_(exp.Count(this=exp.Star()), "part.0", quoted=True)]
-    found: Node = aggregated(cursor, node, Asked(tuple(listed), asked.keys, asked.having), position)
-    return Map(_Running(node, keys).beside(cursor, found, calls, position), columns)
+    found: Node = aggregate_over(cursor, node, AggregateRequest(tuple(listed), asked.keys, asked.having), position)
+    return Map(_RunningAggregates(node, keys).beside(cursor, found, calls, position), columns)
 
 
-def _taken_apart(
-    cursor: Cursor, asked: Asked, position: int
+def _split_columns(
+    cursor: Cursor, asked: AggregateRequest, position: int
 ) -> tuple[dict[str, exp.Expr], list[exp.Expr], tuple[exp.Expr, ...]]:
     """The calls of all events by name; the values that the window gives; and the columns, of both."""
     calls: dict[str, exp.Expr] = {}
@@ -279,7 +281,7 @@ def _rate(name: str, milliseconds: int) -> exp.Expr:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Running:
+class _RunningAggregates:
     """Aggregates of all events of a node so far, or of the last while, as each event leaves them: those of its group."""
 
     node: Node

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 @dataclasses.dataclass(frozen=True)
-class Keyed:
+class StreamKeys:
     """`k and j from S(v > 1)`: the keys of a stream's events, and which of them count."""
 
     stream: str
@@ -24,7 +24,7 @@ class Context:
     """
 
     name: str
-    streams: tuple[Keyed, ...]
+    streams: tuple[StreamKeys, ...]
     categories: tuple[tuple[str, exp.Expr], ...] = ()
     label: str | None = None
     id: int = 0
@@ -37,35 +37,35 @@ class Context:
         (of,) = self.streams
         conditions = [(label, _both(condition, of.condition)) for label, condition in self.categories]
         return tuple(
-            Context(self.name, (Keyed(of.stream, (), condition),), label=label, id=place)
+            Context(self.name, (StreamKeys(of.stream, (), condition),), label=label, id=place)
             for place, (label, condition) in enumerate(conditions)
         )
 
-    def keyed(self, stream: str) -> Keyed | None:
+    def keyed(self, stream: str) -> StreamKeys | None:
         """What it says of a stream."""
         return next((one for one in self.streams if one.stream.lower() == stream.lower()), None)
 
 
 @dataclasses.dataclass(frozen=True)
-class Pace:
+class OutputRate:
     """`output last every 5 events`: what of the results since the last time, and after how many or how long.
 
-    `is_said`: the kind, which is "all" where none is written.
+    `is_explicit`: the kind, which is "all" where none is written.
     """
 
     kind: str
     count: int | None
     time: int | None
     position: int
-    is_said: bool = False
+    is_explicit: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class OutputClauses:
     """What stands after HAVING, and DISTINCT before the columns."""
 
     distinct: bool
-    pace: Pace | None
+    rate: OutputRate | None
     order: tuple[exp.Ordered, ...]
     limit: int | None
     offset: int

@@ -14,10 +14,10 @@ from sqlglot import exp
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
-from bridge.frontends.epl.clauses import Context, Keyed, Told
-from bridge.frontends.epl.filters import filtered
+from bridge.frontends.epl.clauses import Context, OutputClauses, StreamKeys
+from bridge.frontends.epl.expressions import event_filter
 from bridge.frontends.epl.inputs import Joins
-from bridge.frontends.expressions import Names, position_of, resolved
+from bridge.frontends.expressions import Scope, position_of, resolve
 from bridge.query.epl_output import RStream
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Node, Stream, Window, walk
@@ -61,10 +61,10 @@ def create_context(cursor: Cursor) -> CreateContext:
         return CreateContext(_categories(cursor, name))
     if not cursor.take("PARTITION BY"):
         cursor.expect("PARTITION", " (by which keys: partition by k from S)")
-    found = [_keyed(cursor)]
+    found = [_stream_keys(cursor)]
     while cursor.take(","):
         position = cursor.position
-        found.append(_keyed(cursor))
+        found.append(_stream_keys(cursor))
         if any(one.stream.lower() == found[-1].stream.lower() for one in found[:-1]):
             cursor.fail(f"the stream {found[-1].stream!r} has its keys already", position)
         if len(found[-1].keys) != len(found[0].keys):
@@ -82,7 +82,7 @@ def _categories(cursor: Cursor, name: str) -> Context:
     while True:
         if not cursor.take("GROUP BY"):
             cursor.expect("GROUP", " (group by a condition as a name)")
-        condition = epl_scalars.single(cursor, cursor.until(("AS", ",")), "a condition")
+        condition = epl_scalars.single_expression(cursor, cursor.until(("AS", ",")), "a condition")
         cursor.expect("AS", " (a name for the category)")
         position = cursor.position
         label = cursor.name("a name for the category")
@@ -93,31 +93,31 @@ def _categories(cursor: Cursor, name: str) -> Context:
             break
     cursor.expect("FROM")
     stream, alias, condition_of_all = _stream(cursor)
-    conditions = resolved(cursor, [condition for _, condition in found], Names(alias, ()))
+    conditions = resolve(cursor, [condition for _, condition in found], Scope(alias, ()))
     labels = [label for label, _ in found]
-    return Context(name, (Keyed(stream, (), condition_of_all),), tuple(zip(labels, conditions, strict=True)))
+    return Context(name, (StreamKeys(stream, (), condition_of_all),), tuple(zip(labels, conditions, strict=True)))
 
 
-def _keyed(cursor: Cursor) -> Keyed:
+def _stream_keys(cursor: Cursor) -> StreamKeys:
     """`k and j from S(v > 1) as s`."""
     region = cursor.until(("FROM",))
-    listed = epl_scalars.listed(cursor, region, "a key")
+    listed = epl_scalars.expression_list(cursor, region, "a key")
     keys = [part for one in listed for part in conjuncts(one)]
     for key in keys:
         if not isinstance(key, exp.Column):
             cursor.fail("a context's keys are attributes: partition by k and j from S", position_of(key))
     cursor.expect("FROM")
     stream, alias, condition = _stream(cursor)
-    return Keyed(stream, resolved(cursor, keys, Names(alias, ())), condition)
+    return StreamKeys(stream, resolve(cursor, keys, Scope(alias, ())), condition)
 
 
 def _stream(cursor: Cursor) -> tuple[str, str, exp.Expr | None]:
     """`S(v > 1) as s`: the stream, its alias, and its condition."""
     stream = cursor.name("a stream")
-    condition = filtered(cursor)
+    condition = event_filter(cursor)
     alias = cursor.name("an alias") if cursor.take("AS") or (cursor.has_name() and not _ends(cursor)) else stream
     if condition is not None:
-        (condition,) = resolved(cursor, [condition], Names(alias, ()))
+        (condition,) = resolve(cursor, [condition], Scope(alias, ()))
     return stream, alias, condition
 
 
@@ -144,14 +144,14 @@ def take_context(cursor: Cursor, known: Mapping[str, Context]) -> Context | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Partitioned:
+class ContextSource:
     """What a statement selects from; in a context a node of which each key has its own, and the keys as it names them.
 
     `conditions` join its inputs where they have the same keys; `values` is what `context.key1` stands for.
     """
 
     node: Node
-    reader: _Reader | None = None
+    reader: _Partitioner | None = None
     keys: tuple[exp.Expr, ...] = ()
     conditions: tuple[exp.Expr, ...] = ()
 
@@ -168,7 +168,7 @@ class Partitioned:
         keys = {f"{QUALIFIER}.key{place}": key for place, key in enumerate(self.keys, 1)}
         return {**keys, f"{QUALIFIER}.name": exp.Literal.string(self.reader.context.name)}
 
-    def looked_up(
+    def lookup(
         self, source: Node, name: str, condition: exp.Expr | None, position: int
     ) -> tuple[Node, exp.Expr | None]:
         """What a sub-query reads, and the condition for its rows, whose columns are `name.column`."""
@@ -181,18 +181,18 @@ class Partitioned:
         parts = [*equal(inner, self.keys), *([] if condition is None else [exp.paren(condition)])]
         return reader.source(source), exp.and_(*parts) if parts else None
 
-    def check_telling(self, node: Node, asked: Told, aggregating: bool) -> None:
+    def check_output(self, node: Node, asked: OutputClauses, aggregating: bool) -> None:
         """Results are told for every key on its own; what would be told of all keys together is refused."""
         if self.reader is None or self.reader.context.label is not None:
             return
         cursor = self.reader.cursor
-        if not self.keys and (aggregating or asked.pace is not None):
+        if not self.keys and (aggregating or asked.rate is not None):
             cursor.fail(_NO_KEYS, self.reader.position)
-        pace = asked.pace
-        if pace is not None and (aggregating or pace.count is None or pace.kind == "snapshot"):
+        rate = asked.rate
+        if rate is not None and (aggregating or rate.count is None or rate.kind == "snapshot"):
             cursor.fail(
                 "this output is not supported in a context: output [all | last | first] every n events of single events is",
-                pace.position,
+                rate.position,
             )
         if (asked.is_arranged or asked.distinct) and _is_timed(node, aggregating):
             cursor.fail(
@@ -208,21 +208,21 @@ _NO_KEYS = (
 )
 
 
-def partitioned(cursor: Cursor, context: Context | None, joins: Joins, node: Node) -> Partitioned:
+def context_source(cursor: Cursor, context: Context | None, joins: Joins, node: Node) -> ContextSource:
     """A statement's source, `node`, made of `joins`, in a context or (None) in none."""
     if context is None:
-        return Partitioned(node)
-    reader = _Reader(cursor, context, joins.items[0].position)
+        return ContextSource(node)
+    reader = _Partitioner(cursor, context, joins.items[0].position)
     if isinstance(node, Correlate):
         return reader.join(node, [one.position for one in joins.items])
     if isinstance(node, EagerMatch):
-        return Partitioned(reader.match(node), reader)
+        return ContextSource(reader.match(node), reader)
     if isinstance(node, TemporalMatch):
-        return Partitioned(reader.pattern(node), reader)
-    return Partitioned(reader.source(node), reader, reader.keyed(node).keys)
+        return ContextSource(reader.pattern(node), reader)
+    return ContextSource(reader.source(node), reader, reader.keyed(node).keys)
 
 
-def named(column: exp.Expr) -> exp.Expr:
+def named_by_context(column: exp.Expr) -> exp.Expr:
     """A column of a list under its own name: `context.key1`."""
     if isinstance(column, exp.Column) and column.table.lower() == QUALIFIER:
         return exp.alias_(column, f"{QUALIFIER}.{column.name}", quoted=True)
@@ -258,12 +258,12 @@ def _is_timed(node: Node, aggregating: bool) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Reader:
+class _Partitioner:
     cursor: Cursor
     context: Context
     position: int
 
-    def keyed(self, node: Node) -> Keyed:
+    def keyed(self, node: Node) -> StreamKeys:
         """What the context says of the stream that a node reads."""
         while isinstance(node, (Filter, Window)):
             node = node.input
@@ -295,7 +295,7 @@ class _Reader:
             )
         return Window(self.source(node.input), node.extent, (*keyed.keys, *node.partition_by))
 
-    def join(self, node: Correlate, positions: Sequence[int]) -> Partitioned:
+    def join(self, node: Correlate, positions: Sequence[int]) -> ContextSource:
         """Each input with its own keys, joined where they are equal."""
         readers = [dataclasses.replace(self, position=position) for position in positions]
         pairs = list(zip(readers, node.inputs, strict=True))
@@ -303,7 +303,7 @@ class _Reader:
         keys = [qualified(reader.keyed(below).keys, alias) for reader, (alias, below) in pairs]
         conditions = tuple(part for others in keys[1:] for part in equal(keys[0], others))
         told = keys[0] if not node.outer else [exp.func("COALESCE", *same) for same in zip(*keys, strict=True)]
-        return Partitioned(dataclasses.replace(node, inputs=inputs), self, tuple(told), conditions)
+        return ContextSource(dataclasses.replace(node, inputs=inputs), self, tuple(told), conditions)
 
     def match(self, node: EagerMatch) -> Node:
         """Rows match within their keys."""

@@ -15,7 +15,7 @@ from bridge.frontends.epl.contexts import CreateContext
 from bridge.frontends.epl.event_types import EventTypes
 from bridge.frontends.epl.named_windows import NamedWindows
 from bridge.frontends.epl.schemas import CreateSchema, CreateVariant
-from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTable
+from bridge.frontends.epl.tables import ChangeRows, CreateTable, CreateWindow, IntoTableStatement
 from bridge.frontends.epl.variables import Constants, CreateVariable, OnSet, after
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.epl_state import Variable
@@ -24,7 +24,7 @@ from bridge.query.nodes import Filter, Map, Node, Stream
 from windows.schema import Schema
 
 Created = CreateContext | CreateSchema | CreateTable | CreateVariable | CreateVariant | CreateWindow
-Statement = CreateStream | CreateQuery | Query | Created | ChangeRows | Constants | IntoTable | OnSet
+Statement = CreateStream | CreateQuery | Query | Created | ChangeRows | Constants | IntoTableStatement | OnSet
 """A statement of EPL, as it was read."""
 
 
@@ -64,7 +64,7 @@ Effect = CreateStream | CreateTable | CreateQuery | Query | ChangeQuery | Insert
 """One thing that a statement has a bridge or a script do."""
 
 
-class Names(Protocol):
+class StreamNames(Protocol):
     """The streams and queries of a bridge or a script."""
 
     def schema(self, name: str) -> Schema | None:
@@ -80,7 +80,7 @@ class Names(Protocol):
 class Declarations:
     """Event types, named windows, tables, variables and contexts that statements of EPL have declared."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: StreamNames) -> None:
         self._names = names
         self.event_types = EventTypes(names.schema, names.known)
         self.windows = NamedWindows()
@@ -105,7 +105,7 @@ class Declarations:
 
     def expand(self, node: Node) -> Node:
         """The tree with the content of named windows, tables and event types in the place of their names."""
-        return self.event_types.put(self.windows.put(node))
+        return self.event_types.expand(self.windows.expand(node))
 
     def apply(self, statement: Statement) -> list[Effect]:
         """Notes what a statement declares; gives what is still to be done, in order.
@@ -130,7 +130,7 @@ class Declarations:
                 return self._context(statement.context)
             case Constants() | CreateVariable() | OnSet():
                 return self._variables(statement)
-            case IntoTable() | ChangeRows():
+            case IntoTableStatement() | ChangeRows():
                 return self._changed(statement)
             case CreateQuery():
                 return self._inserted(statement)
@@ -161,16 +161,16 @@ class Declarations:
         title = f"set {', '.join(state.name for state in states)}"
         return [*tables, ChangeQuery(title, self.expand(statement.node), statement.text)]
 
-    def _changed(self, statement: IntoTable | ChangeRows) -> list[Effect]:
+    def _changed(self, statement: IntoTableStatement | ChangeRows) -> list[Effect]:
         """The query that changes a table; none where a window is changed, which its readers do."""
-        if isinstance(statement, IntoTable):
+        if isinstance(statement, IntoTableStatement):
             title, node = f"into {statement.table}", self.windows.into_table(statement.table, statement.node)
-            return [ChangeQuery(title, self.event_types.put(node), statement.text)]
+            return [ChangeQuery(title, self.event_types.expand(node), statement.text)]
         changed = self.windows.change(statement.target, statement.trigger, statement.change)
         if changed is None:
             return []
         title = f"{statement.change.verb} {statement.target}"
-        return [ChangeQuery(title, self.event_types.put(changed), statement.text)]
+        return [ChangeQuery(title, self.event_types.expand(changed), statement.text)]
 
     def _inserted(self, statement: CreateQuery) -> list[Effect]:
         """What `insert into` does: to a variant stream, a table, a named window, or a stream of its own."""
@@ -180,7 +180,7 @@ class Declarations:
             return []
         if self.windows.is_table(name):
             into = self.windows.insert_into_table(name, node)
-            return [ChangeQuery(f"insert {name}", self.event_types.put(into), statement.text)]
+            return [ChangeQuery(f"insert {name}", self.event_types.expand(into), statement.text)]
         if name in self.windows:
             self.windows.insert(name, node)
             return [Insertion(name, node, statement.text)]
@@ -193,8 +193,8 @@ class Declarations:
         elif statement.node == Stream(statement.text) and self.windows.is_table(statement.text):
             return []
         else:
-            rows = self.windows.inserted(statement) or self.windows.put(statement.node)
-        return [Query(self.event_types.put(rows), statement.text)]
+            rows = self.windows.inserted(statement) or self.windows.expand(statement.node)
+        return [Query(self.event_types.expand(rows), statement.text)]
 
 
 def _keys(stream: str, keys: Sequence[exp.Expr], condition: exp.Expr | None) -> Node:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge.check.enumerations import CONDITIONAL, METHODS
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import expressions as epl_scalars
-from bridge.frontends.expressions import Names, resolved
+from bridge.frontends.expressions import Scope, resolve
 from bridge.query.epl_columns import Enumeration
 from bridge.query.nodes import Node
 from windows.sql import column
@@ -23,7 +23,7 @@ EACH = "each."
 
 
 @dataclasses.dataclass(frozen=True)
-class _Cut:
+class _EnumerationCall:
     name: str
     position: int
     values: exp.Expr
@@ -36,8 +36,8 @@ class Enumerations:
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
-        self.found: list[_Cut] = []
-        self._given = 0
+        self.calls: list[_EnumerationCall] = []
+        self._applied = 0
 
     def cut(self, start: int, end: int) -> tuple[str, int] | None:
         """The column that stands for a method whose list begins at this token, and the place after it."""
@@ -46,24 +46,24 @@ class Enumerations:
             return None
         cursor = copy.copy(self.cursor)
         method, position = METHODS[cursor.tokens[at].text.lower()], cursor.tokens[start].start
-        values = epl_scalars.single(cursor, Region(start, at - 1), "a list")
+        values = epl_scalars.single_expression(cursor, Region(start, at - 1), "a list")
         cursor.at = at + 2
-        name = f"{EACH}{len(self.found) + 1}"
+        name = f"{EACH}{len(self.calls) + 1}"
         body = None if cursor.word() == ")" else self._body(cursor, f"{name}.element")
         if cursor.word() == ",":
             cursor.fail("a method on a list has one argument here: x => …")
         if body is None and method in CONDITIONAL:
             cursor.fail(f"{cursor.tokens[at].text} wants a condition: x => …", cursor.tokens[at].start)
         cursor.expect(")")
-        self.found.append(_Cut(name, position, values, method, body))
+        self.calls.append(_EnumerationCall(name, position, values, method, body))
         return name, cursor.at
 
-    def over(self, node: Node, names: Names) -> Node:
-        """The node with what they find, as far as it has not been given it."""
-        given, self._given = self._given, len(self.found)
-        for cut in self.found[given:]:
-            (values,) = resolved(self.cursor, [cut.values], names)
-            body = None if cut.body is None else resolved(self.cursor, [cut.body], names)[0]
+    def over(self, node: Node, names: Scope) -> Node:
+        """The node with what they find, as far as it has not been applied it."""
+        applied, self._applied = self._applied, len(self.calls)
+        for cut in self.calls[applied:]:
+            (values,) = resolve(self.cursor, [cut.values], names)
+            body = None if cut.body is None else resolve(self.cursor, [cut.body], names)[0]
             node = Enumeration(node, cut.name, values, cut.method, body)
         return node
 
@@ -96,7 +96,7 @@ class Enumerations:
         """`x => x.price > 3`, its `x` as the column of an element."""
         variable = cursor.name("a name for the elements")
         cursor.expect("=>", " (x => …)")
-        body = epl_scalars.single(cursor, cursor.until((",",)), "a condition, or a value")
+        body = epl_scalars.single_expression(cursor, cursor.until((",",)), "a condition, or a value")
 
         def meant(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):

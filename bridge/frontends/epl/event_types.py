@@ -22,7 +22,7 @@ _NUMBERS = ("SMALLINT", "INTEGER", "BIGINT", "DOUBLE")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Variant:
+class _VariantStream:
     """A variant stream: its members, the columns they share, and what is inserted."""
 
     name: str
@@ -39,7 +39,7 @@ class EventTypes:
         self.schema, self.names = known, names
         self.children: dict[str, tuple[str, ...]] = {}
         """Of each name the streams whose events are its, too."""
-        self.variants: dict[str, _Variant] = {}
+        self.variants: dict[str, _VariantStream] = {}
         self._read: dict[str, str] = {}
 
     def remember(self) -> Callable[[], None]:
@@ -66,7 +66,7 @@ class EventTypes:
                     f"{attribute.name!r} is {before.type} in one schema and {attribute.type} in another",
                     words=[attribute.name],
                 )
-        schema = _made(tuple(found.values()))
+        schema = _schema(tuple(found.values()))
         for parent in declared.inherits:
             self._add_child(parent, declared.name)
         return schema
@@ -76,8 +76,8 @@ class EventTypes:
         if declared.name in self or self.schema(declared.name) is not None:
             raise NameTaken(f"there is a stream {declared.name!r} already")
         schemas = [self._member(name) for name in declared.members]
-        columns = _made(tuple(_shared(schemas)))
-        self.variants[declared.name.lower()] = _Variant(declared.name, declared.members, columns)
+        columns = _schema(tuple(_shared(schemas)))
+        self.variants[declared.name.lower()] = _VariantStream(declared.name, declared.members, columns)
 
     def insert(self, name: str, node: Node) -> None:
         """Says what is inserted into a variant stream: events of one of its members."""
@@ -98,12 +98,12 @@ class EventTypes:
         variant = self.variants[name.lower()]
         return _with_columns(variant.inserted[-1], variant.columns, is_typed=False)
 
-    def put(self, node: Node) -> Node:
+    def expand(self, node: Node) -> Node:
         """The tree, once, with the events of other types where it reads a stream that these belong to."""
         stream = stream_of(node) if isinstance(node, Map) else node
         if isinstance(stream, Stream) and (found := self._events(stream.name, stream is not node)) is not None:
             return found
-        return node if isinstance(stream, Stream) else node.with_inputs(self.put)
+        return node if isinstance(stream, Stream) else node.with_inputs(self.expand)
 
     def forget(self, name: str) -> None:
         """A stream is no more."""
@@ -123,7 +123,7 @@ class EventTypes:
                     f"nothing is inserted into {name!r} yet: insert into {name} select * from …", words=[name]
                 )
             self.variants[name.lower()] = dataclasses.replace(variant, is_read=True)
-            parts = [self.put(_with_columns(each, variant.columns, is_typed)) for each in variant.inserted]
+            parts = [self.expand(_with_columns(each, variant.columns, is_typed)) for each in variant.inserted]
             return parts[0] if len(parts) == 1 else Union(tuple(parts))
         self._read[name.lower()] = name
         children, schema = list(dict.fromkeys(self._below(name.lower()))), self.schema(name)
@@ -169,10 +169,10 @@ def schema_of(declared: CreateSchema, known: Known, names: list[str]) -> Schema:
     >>> str(schema_of(person, {"Address": Schema.of("city VARCHAR")}.get, ["Address"]))
     'name VARCHAR, homes STRUCT(city VARCHAR)[]'
     """
-    return _made(tuple(Attribute(name, _type(kind, known, names)) for name, kind in declared.attributes))
+    return _schema(tuple(Attribute(name, _type(kind, known, names)) for name, kind in declared.attributes))
 
 
-def _made(attributes: tuple[Attribute, ...]) -> Schema:
+def _schema(attributes: tuple[Attribute, ...]) -> Schema:
     try:
         return Schema(attributes)
     except TypeMismatch as error:

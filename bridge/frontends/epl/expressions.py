@@ -14,7 +14,7 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import paths as epl_paths
 from bridge.frontends.epl.values import with_values
-from bridge.frontends.expressions import plain, position_of, refuse_foreign, unchecked
+from bridge.frontends.expressions import all_of, position_of, refuse_foreign, unchecked_list, without_aliases
 from bridge.query.epl_columns import TYPE
 from windows.schema import TypeMismatch, canonical_type
 
@@ -67,27 +67,28 @@ _BEFORE = (
 )  # fmt: skip
 """Calls of which the list of columns makes sense."""
 
-Expression = exp.Expr
 
-
-def listed(
-    cursor: Cursor, region: Region, what: str, change: Callable[[exp.Expr], exp.Expr] = lambda written: written
+def expression_list(
+    cursor: Cursor,
+    region: Region,
+    what: str,
+    change: Callable[[exp.Expr], exp.Expr] = lambda written: written,
 ) -> tuple[exp.Expr, ...]:
     """The expressions of a region, `change`d first, EPL's own operators and functions in those of SQL."""
-    columns = tuple(change(chained(cursor, column)) for column in written(cursor, region, what))
+    columns = tuple(change(with_chains(cursor, column)) for column in untranslated_list(cursor, region, what))
     for call in (node for column in columns for node in column.find_all(exp.Anonymous) if node.name.lower() in _BEFORE):
         cursor.fail(_REFUSED_CALLS[call.name.lower()], call.meta.get("start", position_of(call)))
-    return checked(cursor, region, columns)
+    return translated(cursor, region, columns)
 
 
-def checked(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
+def translated(cursor: Cursor, region: Region, columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
     """The same expressions in SQL's words, after a clause has made sense of what only it knows."""
     found = tuple(_translated(cursor, column) for column in columns)
     refuse_foreign(cursor, region, found)
     return found
 
 
-def written(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
+def untranslated_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
     """The expressions as they are written: `A[0].v` and `A.lastOf().v` are still those of EPL."""
     for index in range(region.start, region.end):
         _refuse_words(cursor, index, region)
@@ -97,26 +98,26 @@ def written(cursor: Cursor, region: Region, what: str) -> tuple[exp.Expr, ...]:
             start = cursor.tokens[index].start  # sqlglot wants CAST(x AS type): a function of another name, then
             marked.bare = marked.bare[:start] + _CAST + marked.bare[start + 4 :]
     marked.bare, ranges = marked_ranges(cursor, region, marked.bare)
-    return with_ranges(cursor, unchecked(marked, region, what), ranges)
+    return with_ranges(cursor, unchecked_list(marked, region, what), ranges)
 
 
 _CAST = "cas_"
 
 
-def single(cursor: Cursor, region: Region, what: str) -> exp.Expr:
+def single_expression(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     """The one expression of a region that ends before any comma."""
-    return alone(cursor, region, listed(cursor, region, what), what)
+    return only_expression(cursor, region, expression_list(cursor, region, what), what)
 
 
-def alone(cursor: Cursor, region: Region, expressions: tuple[exp.Expr, ...], what: str) -> exp.Expr:
+def only_expression(cursor: Cursor, region: Region, expressions: tuple[exp.Expr, ...], what: str) -> exp.Expr:
     """The one of these expressions, which has no alias."""
-    expressions = plain(cursor, expressions)
+    expressions = without_aliases(cursor, expressions)
     if len(expressions) != 1 or isinstance(expressions[0], exp.Star):
         cursor.fail(f"{what} is expected", cursor.span(region)[0])
     return expressions[0]
 
 
-def type_named(cursor: Cursor, name: str, position: int) -> str:
+def type_of_name(cursor: Cursor, name: str, position: int) -> str:
     """The bridge's type of an EPL type's name."""
     known = TYPES.get(name.lower())
     try:
@@ -157,7 +158,7 @@ def _is_call_with_comma(cursor: Cursor, index: int, region: Region) -> bool:
     return False
 
 
-def chained(
+def with_chains(
     cursor: Cursor,
     expression: exp.Expr,
     made: Callable[[list[epl_paths.Step]], exp.Expr | None] = epl_paths.as_column,
@@ -212,7 +213,7 @@ def _call(cursor: Cursor, node: exp.Anonymous) -> exp.Expr:
         value, kind = node.expressions[0], node.expressions[1]
         if not isinstance(kind, exp.Column):
             cursor.fail("cast wants the name of a type", position_of(node))
-        return exp.cast(value.copy(), type_named(cursor, kind.name, position_of(kind) or 0))
+        return exp.cast(value.copy(), type_of_name(cursor, kind.name, position_of(kind) or 0))
     return _instance_of(cursor, node) if name == "instanceof" else node
 
 
@@ -233,7 +234,7 @@ def _instance_of(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
     found: list[str] = []
     for kind in kinds:
         name = kind.sql().replace('"', "")
-        found += _CLASSES.get(name) or [type_named(cursor, name, position_of(kind) or position or 0)]
+        found += _CLASSES.get(name) or [type_of_name(cursor, name, position_of(kind) or position or 0)]
     return is_one_of(value[0].copy(), dict.fromkeys(found))
 
 
@@ -251,32 +252,22 @@ def _extreme(compare: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Ex
     return exp.Case().when(wins, left).when(loses, right)
 
 
-def both(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    """Two conditions that both hold.
-
-    >>> both(exp.condition("a OR b"), exp.condition("c")).sql()
-    '(a OR b) AND c'
-    """
-    parts = [exp.Paren(this=part) if isinstance(part, exp.Or) else part for part in (left, right)]
-    return exp.And(this=parts[0], expression=parts[1])
-
-
 # Operators of EPL that SQL writes in other ways: ranges, `v in [1:3)`, and `regexp`
 
 _MARK = "^"
 """Stands for the colon of a range while sqlglot reads it: EPL's own use of it is refused."""
 
 
-class Range(NamedTuple):
+class RangeEnds(NamedTuple):
     """Which ends of a range are in it."""
 
     low: bool
     high: bool
 
 
-def marked_ranges(cursor: Cursor, region: Region, bare: str) -> tuple[str, list[Range]]:
+def marked_ranges(cursor: Cursor, region: Region, bare: str) -> tuple[str, list[RangeEnds]]:
     """The text with `in [1:3)` written as a list of one value, in as many letters; and the ranges in their order."""
-    found: list[Range] = []
+    found: list[RangeEnds] = []
     for index in range(region.start, region.end - 1):
         token = cursor.tokens[index]
         if word_of(token) == _MARK:
@@ -291,7 +282,7 @@ def marked_ranges(cursor: Cursor, region: Region, bare: str) -> tuple[str, list[
         opened, closed = cursor.tokens[index + 1], cursor.tokens[end]
         for place, letter in ((opened.start, "("), (cursor.tokens[colon].start, _MARK), (closed.start, ")")):
             bare = bare[:place] + letter + bare[place + 1 :]
-        found.append(Range(word_of(opened) == "[", word_of(closed) == "]"))
+        found.append(RangeEnds(word_of(opened) == "[", word_of(closed) == "]"))
     return bare, found
 
 
@@ -308,7 +299,7 @@ def _ends(cursor: Cursor, start: int, region: Region) -> tuple[int | None, int]:
     return None, start
 
 
-def with_ranges(cursor: Cursor, columns: Sequence[exp.Expr], ranges: list[Range]) -> tuple[exp.Expr, ...]:
+def with_ranges(cursor: Cursor, columns: Sequence[exp.Expr], ranges: list[RangeEnds]) -> tuple[exp.Expr, ...]:
     """The expressions with each marked list as two comparisons."""
     left = list(ranges)
     found: list[exp.Expr] = []
@@ -323,7 +314,7 @@ def with_ranges(cursor: Cursor, columns: Sequence[exp.Expr], ranges: list[Range]
     return tuple(found)
 
 
-def _compared(node: exp.In, ends: Range) -> exp.Expr:
+def _compared(node: exp.In, ends: RangeEnds) -> exp.Expr:
     low, high = node.expressions[0].this, node.expressions[0].expression
     above = exp.GTE if ends.low else exp.GT
     below = exp.LTE if ends.high else exp.LT
@@ -350,3 +341,28 @@ def whole_match(cursor: Cursor, node: exp.RegexpLike) -> exp.Expr:
     except re.error as error:
         cursor.fail(f"this is no regular expression: {error}", position_of(node))
     return exp.RegexpLike(this=node.this.copy(), expression=exp.Literal.string(f"^({text})$"))
+
+
+# The condition in parentheses after a stream, and the conditions of clauses
+
+STOPS = ("FROM", "WHERE", "GROUP BY", "HAVING", "OUTPUT", "ORDER BY", "LIMIT", "FOR", "MATCH_RECOGNIZE", "ON")
+"""Words that end an expression of a statement."""
+
+JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER")
+
+
+def event_filter(cursor: Cursor) -> exp.Expr | None:
+    """Step over `( condition, … )` after a stream's name; gives the conjunction of the conditions, None without any."""
+    if not cursor.take("(") or cursor.take(")"):
+        return None
+    conditions = expression_list(cursor, cursor.until(()), "a condition")
+    cursor.expect(")")
+    return all_of(conditions)
+
+
+def condition(cursor: Cursor, read: Callable[[Region, str], tuple[exp.Expr, ...]] | None = None) -> exp.Expr:
+    """Step over a condition that ends before the next clause; `read` gives the expressions of a region."""
+    region = cursor.until((",", *STOPS, *JOINS))
+    if read is None:
+        return single_expression(cursor, region, "a condition")
+    return only_expression(cursor, region, read(region, "a condition"), "a condition")

@@ -8,10 +8,10 @@ from typing import NamedTuple, cast
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.epl.filters import _JOINS, condition, filtered
+from bridge.frontends.epl.expressions import JOINS, condition, event_filter
 from bridge.frontends.epl.pattern import pattern
-from bridge.frontends.epl.views import windowed, windows
-from bridge.frontends.expressions import Inside, Names, resolved
+from bridge.frontends.epl.views import view_of, window_over
+from bridge.frontends.expressions import Scope, TagColumns, resolve
 from bridge.query.epl_patterns import EventColumns, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Node, Stream, Window
 
@@ -53,13 +53,13 @@ def item(cursor: Cursor) -> Item:
     else:
         name = cursor.name("a stream")
         node = Stream(name)
-        condition = filtered(cursor)
-    view = windows(cursor)
+        condition = event_filter(cursor)
+    view = view_of(cursor)
     alias = _alias(cursor) or name
     if condition is not None:
-        node = Filter(node, resolved(cursor, [condition], Names(alias, ()))[0])
+        node = Filter(node, resolve(cursor, [condition], Scope(alias, ()))[0])
     if view is not None:
-        node = windowed(cursor, node, view, alias)
+        node = window_over(cursor, node, view, alias)
     return Item(alias, node, position, cursor.take("UNIDIRECTIONAL"))
 
 
@@ -87,7 +87,7 @@ def read_joins(cursor: Cursor) -> Joins:
     while True:
         if cursor.take(","):
             items.append(item(cursor))
-        elif cursor.word() in _JOINS:
+        elif cursor.word() in JOINS:
             position = cursor.position
             if cursor.word() in ("LEFT", "RIGHT", "FULL"):
                 outer = cursor.word()
@@ -108,7 +108,7 @@ def read_joins(cursor: Cursor) -> Joins:
     return Joins(items, conditions, outer, position)
 
 
-def asked_by(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -> Joins:
+def joined_by_trigger(cursor: Cursor, by: Item, columns: tuple[exp.Expr, ...]) -> Joins:
     """`on B as b select … from W as w`: what an event finds in a named window."""
     position = cursor.position
     found = item(cursor)
@@ -141,17 +141,17 @@ def correlated(cursor: Cursor, joins: Joins) -> Correlate:
     return Correlate(inputs, None, frozenset(outer), driving[0].alias if driving else None)
 
 
-def names_of(joins: Joins) -> Names:
+def scope_of(joins: Joins) -> Scope:
     """The qualifiers of a join's columns: its aliases, and the tags of its patterns where they are one input's alone."""
     aliases = tuple(found.alias for found in joins.items)
-    inside: dict[tuple[str | None, str], Inside] = {}
+    inside: dict[tuple[str | None, str], TagColumns] = {}
     told = [(one.alias, tag) for one in joins.items for tag in _event_columns(one.node)]
     for alias, tag in told:
-        found = Inside(alias, tag.prefix, tag.is_one)
+        found = TagColumns(alias, tag.prefix, tag.is_one)
         inside[alias, tag.alias] = found
         if tag.alias not in aliases and sum(other.alias == tag.alias for _, other in told) == 1:
             inside[None, tag.alias] = found
-    return Names(None, aliases, inside)
+    return Scope(None, aliases, inside)
 
 
 def _event_columns(node: Node) -> tuple[EventColumns, ...]:

@@ -17,29 +17,29 @@ from windows.extents import Range
 from windows.sql import column
 
 if TYPE_CHECKING:
-    from bridge.frontends.epl.clauses import Pace
+    from bridge.frontends.epl.clauses import OutputRate
 
 
-TOLD = "told."
+PREVIOUS = "told."
 """What the columns begin with that hold what aggregates told before (`epl_before`)."""
 
 NEW = "istream"
 """The column that tells what comes from what leaves; a statement names it `istream()`."""
 
 
-def leaving(cursor: Cursor, node: Node, position: int) -> RStream:
+def expired_rows(cursor: Cursor, node: Node, position: int) -> RStream:
     """What leaves a window; `position`: where rstream stands."""
     if not isinstance(node, Window):
         cursor.fail("rstream wants one stream with a window: #time(5 sec), #length(5)", position)
     return RStream(node)
 
 
-def both(cursor: Cursor, node: Node, position: int) -> Node:
+def both_streams(cursor: Cursor, node: Node, position: int) -> Node:
     """What comes, and what leaves, where something may; of one moment first what comes.
 
     >>> from bridge.frontends.epl.cursor import EplCursor
     >>> from bridge.query.nodes import Stream
-    >>> print(both(EplCursor("irstream"), Window(Stream("s"), "ROWS 5"), 0))
+    >>> print(both_streams(EplCursor("irstream"), Window(Stream("s"), "ROWS 5"), 0))
     SELECT *, TRUE AS istream FROM s WINDOW(ROWS 5) \
 UNION ALL SELECT *, FALSE AS istream FROM s WINDOW(ROWS 5) RSTREAM
     """
@@ -69,7 +69,7 @@ def _marked(node: Node, value: exp.Expr) -> Map:
     return Map(node, (exp.Star(), exp.alias_(value, NEW)))
 
 
-def is_both(node: Node) -> bool:
+def has_both_streams(node: Node) -> bool:
     """Whether a statement's source is what comes and what leaves."""
     return isinstance(without_filters(node), Union)
 
@@ -82,16 +82,16 @@ def streams_of(node: Node) -> str:
     if any(isinstance(one, Union) for one in below):
         return "IRSTREAM"
     left = any(
-        isinstance(one, RStream) or (isinstance(one, PreviousRow) and one.name.startswith(TOLD)) for one in below
+        isinstance(one, RStream) or (isinstance(one, PreviousRow) and one.name.startswith(PREVIOUS)) for one in below
     )
     return "RSTREAM" if left else ""
 
 
-def marked(columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
-    """The columns of a list over `node`, which `both` gave, with the mark after them where they do not name it."""
-    star = is_both(node) and any(column.is_star for column in columns)
+def with_mark_over(columns: tuple[exp.Expr, ...], node: Node) -> tuple[exp.Expr, ...]:
+    """The columns of a list over `node`, which `both_streams` gave, with the mark after them where they do not name it."""
+    star = has_both_streams(node) and any(column.is_star for column in columns)
     columns = columns if star else with_mark(columns)
-    return columns if is_both(node) else _valued(columns, exp.true())  # nothing leaves what matches
+    return columns if has_both_streams(node) else _valued(columns, exp.true())  # nothing leaves what matches
 
 
 def with_mark(columns: tuple[exp.Expr, ...]) -> tuple[exp.Expr, ...]:
@@ -117,7 +117,7 @@ def _valued(columns: tuple[exp.Expr, ...], value: exp.Expr) -> tuple[exp.Expr, .
     return tuple(column.transform(lambda one: value.copy() if is_mark(one) else one) for column in columns)
 
 
-def arranged(node: OrderLimitDistinct) -> OrderLimitDistinct:
+def newest_first(node: OrderLimitDistinct) -> OrderLimitDistinct:
     """The same order of what comes, and after it of what leaves."""
     return dataclasses.replace(node, order_by=(in_order(f"{NEW} DESC"), *node.order_by))
 
@@ -125,38 +125,38 @@ def arranged(node: OrderLimitDistinct) -> OrderLimitDistinct:
 # What comes and what leaves (EPL's irstream and rstream), told every so long
 
 
-def tells_leaving(node: Node) -> bool:
+def reports_expiry(node: Node) -> bool:
     """Whether a statement's source gives what leaves."""
     return any(isinstance(below, RStream) for below in walk(node))
 
 
-def every_so_long(cursor: Cursor, node: Node, pace: Pace) -> Node:
+def at_interval(cursor: Cursor, node: Node, rate: OutputRate) -> Node:
     """Of each period first what came, then what left; of rstream this alone, in periods that begin with what comes."""
-    check(cursor, pace)
-    found = told(node if is_both(node) else _beside(cursor, node), pace, NEW)
-    return found if is_both(node) else Filter(found, exp.Not(this=column(NEW)))
+    check_rate(cursor, rate)
+    found = per_period(node if has_both_streams(node) else _with_arrivals(cursor, node), rate, NEW)
+    return found if has_both_streams(node) else Filter(found, exp.Not(this=column(NEW)))
 
 
-def told(node: Node, pace: Pace, mark: str) -> OrderLimitDistinct:
+def per_period(node: Node, rate: OutputRate, mark: str) -> OrderLimitDistinct:
     """The rows of each period, those whose mark says that they came first; or the last of either kind."""
-    batch = Window(node, Range(pace.time or 1, pace.time, first=True))
+    batch = Window(node, Range(rate.time or 1, rate.time, first=True))
     return OrderLimitDistinct(
-        batch, (in_order(f'"{mark}" DESC'),), last_of=(column(mark),) if pace.kind == "last" else None
+        batch, (in_order(f'"{mark}" DESC'),), last_of=(column(mark),) if rate.kind == "last" else None
     )
 
 
-def check(cursor: Cursor, pace: Pace) -> None:
+def check_rate(cursor: Cursor, rate: OutputRate) -> None:
     """Refuses what is not told of both streams."""
-    if pace.time is None or pace.kind not in ("all", "last"):
+    if rate.time is None or rate.kind not in ("all", "last"):
         cursor.fail(
             "what leaves is told by output [all | last] every so long alone: insert rstream into names it",
-            pace.position,
+            rate.position,
         )
 
 
-def _beside(cursor: Cursor, node: Node) -> Node:
+def _with_arrivals(cursor: Cursor, node: Node) -> Node:
     """What comes, beside what leaves."""
     if isinstance(node, Filter):
-        return Filter(_beside(cursor, node.input), node.condition)
+        return Filter(_with_arrivals(cursor, node.input), node.condition)
     assert isinstance(node, RStream)
-    return both(cursor, node.input, 0)
+    return both_streams(cursor, node.input, 0)

@@ -33,7 +33,7 @@ _REPORT = {"PASTLAST": After.PAST_LAST_ROW, "TONEXT": After.TO_NEXT_ROW, "TOCURR
 """The report's words for the same."""
 
 
-class _Written(NamedTuple):
+class _NamedExpression(NamedTuple):
     """An expression as it was written, with its place; what it names is made sense of when the pattern is known."""
 
     name: str
@@ -43,21 +43,21 @@ class _Written(NamedTuple):
 
 
 @dataclasses.dataclass
-class _Read:
+class _MatchClauses:
     partition_by: tuple[exp.Column, ...] = ()
-    measures: tuple[_Written, ...] = ()
+    measures: tuple[_NamedExpression, ...] = ()
     all_matches: bool = False
     after: After = After.PAST_LAST_ROW
     interval: int | None = None
     or_terminated: bool = False
-    define: tuple[_Written, ...] = ()
+    define: tuple[_NamedExpression, ...] = ()
 
 
 def match_recognize(cursor: Cursor, alias: str) -> Callable[[Node], EagerMatch]:
     """Step over `match_recognize ( … )`; what it is applied to is called `alias`."""
     cursor.expect("MATCH_RECOGNIZE")
     cursor.expect("(")
-    read = _Read()
+    read = _MatchClauses()
     if cursor.take("PARTITION BY"):
         read.partition_by = _keys(cursor, alias)
     cursor.expect("MEASURES", " (what a match tells)")
@@ -79,12 +79,12 @@ def match_recognize(cursor: Cursor, alias: str) -> Callable[[Node], EagerMatch]:
     if cursor.take("DEFINE"):
         read.define = _definitions(cursor)
     cursor.expect(")")
-    return _checked(cursor, read, pattern, alias)
+    return _eager_match(cursor, read, pattern, alias)
 
 
 def _keys(cursor: Cursor, alias: str) -> tuple[exp.Column, ...]:
     region = cursor.until(_CLAUSES)
-    keys = epl_scalars.listed(cursor, region, "a column to partition by")
+    keys = epl_scalars.expression_list(cursor, region, "a column to partition by")
     for key in keys:
         if not isinstance(key, exp.Column):
             cursor.fail(
@@ -96,15 +96,15 @@ def _keys(cursor: Cursor, alias: str) -> tuple[exp.Column, ...]:
     return tuple(key for key in keys if isinstance(key, exp.Column))
 
 
-def _measures(cursor: Cursor) -> tuple[_Written, ...]:
+def _measures(cursor: Cursor) -> tuple[_NamedExpression, ...]:
     found = []
     while True:
         position = cursor.position
         region = cursor.until((",", *_CLAUSES))
-        (written,) = epl_scalars.written(cursor, region, "a measure")
+        (written,) = epl_scalars.untranslated_list(cursor, region, "a measure")
         if not isinstance(written, exp.Alias):
             cursor.fail("a measure has a name: … as name", position)
-        found.append(_Written(written.alias, position, region, written.this))
+        found.append(_NamedExpression(written.alias, position, region, written.this))
         if not cursor.take(","):
             return tuple(found)
 
@@ -125,17 +125,17 @@ def _skip(cursor: Cursor) -> After:
     return _AFTER[word]
 
 
-def _definitions(cursor: Cursor) -> tuple[_Written, ...]:
+def _definitions(cursor: Cursor) -> tuple[_NamedExpression, ...]:
     found = []
     while True:
         position = cursor.position
         name = cursor.name("a pattern variable to define")
         cursor.expect("AS")
         region = cursor.until((",", "DEFINE"))
-        (written,) = epl_scalars.written(cursor, region, "a condition")
+        (written,) = epl_scalars.untranslated_list(cursor, region, "a condition")
         if isinstance(written, exp.Alias):
             cursor.fail(f"unexpected {written.alias!r}", position_of(written.args["alias"]))
-        found.append(_Written(name, position, region, written))
+        found.append(_NamedExpression(name, position, region, written))
         if not (cursor.take(",") or cursor.take("DEFINE")):  # the report repeats DEFINE
             return tuple(found)
 
@@ -144,7 +144,7 @@ def _definitions(cursor: Cursor) -> tuple[_Written, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Scope:
+class _PatternScope:
     """The variables that an expression may name: in the definition of `symbol`, or (None) in measures."""
 
     cursor: Cursor
@@ -157,18 +157,18 @@ class _Scope:
     def groups(self) -> frozenset[str]:
         return variables.groups(self.pattern)
 
-    def read(self, written: _Written) -> exp.Expr:
+    def read(self, written: _NamedExpression) -> exp.Expr:
         """The expression as RowPattern says, its places kept; a whole row is `A.*`."""
         for column in written.expression.find_all(exp.Column):
             if isinstance(column.this, exp.Star) and column.table:
                 self.cursor.fail(f"the whole event is {column.table}", position_of(column))
-        holder = exp.Paren(this=epl_scalars.chained(self.cursor, written.expression, self._navigated))
+        holder = exp.Paren(this=epl_scalars.with_chains(self.cursor, written.expression, self._navigated))
         for call in list(holder.find_all(exp.Anonymous)):
             if call.name.upper() == "PREV":
                 call.replace(self._prev(call))
         for aggregate in list(holder.find_all(exp.AggFunc)):
             self._aggregate(aggregate)
-        (result,) = epl_scalars.checked(self.cursor, written.region, (holder.this.pop(),))
+        (result,) = epl_scalars.translated(self.cursor, written.region, (holder.this.pop(),))
         holder = exp.Paren(this=result)
         for column in list(holder.find_all(exp.Column)):
             self._column(column)
@@ -315,7 +315,7 @@ def _marked(written: exp.Identifier, symbol: str) -> exp.Identifier:
     return found
 
 
-def _checked(cursor: Cursor, read: _Read, pattern: Pattern, alias: str) -> Callable[[Node], EagerMatch]:
+def _eager_match(cursor: Cursor, read: _MatchClauses, pattern: Pattern, alias: str) -> Callable[[Node], EagerMatch]:
     known = symbols(pattern)
     seen: set[str] = set()
     for one in read.define:
@@ -326,7 +326,7 @@ def _checked(cursor: Cursor, read: _Read, pattern: Pattern, alias: str) -> Calla
                 f"the variable {one.name!r} is not in the pattern{nearest(one.name, list(known))}", one.position
             )
         seen.add(one.name)
-    scope = _Scope(cursor, pattern, tuple(key.name.lower() for key in read.partition_by), alias)
+    scope = _PatternScope(cursor, pattern, tuple(key.name.lower() for key in read.partition_by), alias)
     define = tuple((one.name, dataclasses.replace(scope, symbol=one.name).read(one)) for one in read.define)
     measures = tuple(_named(scope.read(one), one.name) for one in read.measures)
     clause = RowPattern(pattern, define, measures, read.partition_by)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from bridge.errors import NameTaken, QueryError, nearest
-from bridge.frontends.epl.tables import kept
+from bridge.frontends.epl.tables import stored_aggregates
 from bridge.query.epl_columns import ALL_TIME, OF_EVENT, Enumeration, PreviousRow, SubqueryColumn
 from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, Snapshot, Throttle
 from bridge.query.epl_patterns import EagerMatch
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
-def is_all_time(node: Aggregate) -> bool:
+def has_all_time(node: Aggregate) -> bool:
     """Whether it asks for aggregates over all events that ever came."""
     return any(ALL_TIME in part.meta for column in node.columns for part in column.walk())
 
 
-def tells_more(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
+def reports_expired_groups(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
     """Whether EPL tells more of an aggregate than the group of each event that enters: what leaves is told, too."""
     if not window.extent.leaves:
         return False
@@ -43,7 +43,7 @@ def is_per_event(node: Aggregate) -> bool:
 class NamedWindow:
     """A window under a name; `like` is the stream whose columns it has.
 
-    `is_read`: whether a statement reads what is in it; `is_told`: whether one reads what is inserted.
+    `is_read`: whether a statement reads what is in it; `is_reported`: whether one reads what is inserted.
     """
 
     name: str
@@ -52,7 +52,7 @@ class NamedWindow:
     input: Node | None = None
     changes: tuple[tuple[Node, Change], ...] = ()
     is_read: bool = False
-    is_told: bool = False
+    is_reported: bool = False
 
     @property
     def rows(self) -> Node:
@@ -105,9 +105,9 @@ class NamedWindows:
             raise QueryError(f"unknown table {name!r}{nearest(name, known)}", words=[name])
         if table.is_filled:
             raise QueryError(f"a second statement gives the aggregates of the table {name!r}: one can", words=[name])
-        found = kept(table, node)
+        found = stored_aggregates(table, node)
         self.tables[name.lower()] = dataclasses.replace(table, is_filled=True)
-        return self.put(found)
+        return self.expand(found)
 
     def _check_plain(self, name: str) -> None:
         if self.tables[name.lower()].aggregates:
@@ -117,19 +117,19 @@ class NamedWindows:
         """What inserts the rows of a node into a table."""
         self._check_plain(name)
         insertion = Change("event", "row", unmatched=(Action("insert", star=True),), always=True)
-        return ChangeTable(self.put(node), self.tables[name.lower()], insertion)
+        return ChangeTable(self.expand(node), self.tables[name.lower()], insertion)
 
     def change(self, name: str, trigger: Node, change: Change) -> Node | None:
         """Says how events change a window; of a table it is a query of its own."""
         if self.is_table(name):
             self._check_plain(name)
-            return ChangeTable(self.put(trigger), self.tables[name.lower()], change)
+            return ChangeTable(self.expand(trigger), self.tables[name.lower()], change)
         window = self._unread(name)
         if not isinstance(window.window.extent, Unbounded):
             raise QueryError(
                 f"the window {name!r} is {window.window.extent}: on … {change.verb} is for #keepall", words=[name]
             )
-        if window.is_told and not change.is_deletion:
+        if window.is_reported and not change.is_deletion:
             raise _read_already(name)
         self.known[name.lower()] = dataclasses.replace(window, changes=(*window.changes, (trigger, change)))
         return None
@@ -141,22 +141,24 @@ class NamedWindows:
             raise QueryError(f"a second statement inserts into the window {name!r}: one can")
         self.known[name.lower()] = dataclasses.replace(window, input=node)
 
-    def put(self, node: Node) -> Node:
+    def expand(self, node: Node) -> Node:
         """The tree with the windows' content where it names them; what they give each event of is what is inserted."""
         if isinstance(node, Stream) and node.name in self:
-            return self._told(node.name)
+            return self._reported_rows(node.name)
         if isinstance(node, Stream) and self.is_table(node.name):
             return Relation(self.tables[node.name.lower()].name)
         if isinstance(node, (Map, Filter, OrderLimitDistinct, Throttle, PreviousRow, Output, Enumeration, OutputEvery)):
-            return node.with_inputs(self.put)
+            return node.with_inputs(self.expand)
         if isinstance(node, Window) and not isinstance(node.input, Aggregate):
-            return node.with_inputs(self.put)  # batches of what is inserted
+            return node.with_inputs(self.expand)  # batches of what is inserted
         if isinstance(node, SubqueryColumn):
             early = node.early and not (isinstance(node.input, Stream) and node.input.name in self)
-            return dataclasses.replace(node, input=self.put(node.input), source=self._put(node.source), early=early)
-        return self._put(node)
+            return dataclasses.replace(
+                node, input=self.expand(node.input), source=self._expand(node.source), early=early
+            )
+        return self._expand(node)
 
-    def _put(self, node: Node) -> Node:
+    def _expand(self, node: Node) -> Node:
         if isinstance(node, Stream) and self.is_table(node.name):
             return Relation(self.tables[node.name.lower()].name)
         if isinstance(node, Stream):
@@ -166,8 +168,8 @@ class NamedWindows:
         if isinstance(node, Snapshot):
             return self._sampled(node)
         if isinstance(node, EagerMatch):
-            return dataclasses.replace(node, input=self._matched(self._put(node.input)))
-        return node.with_inputs(self._put)
+            return dataclasses.replace(node, input=self._matched(self._expand(node.input)))
+        return node.with_inputs(self._expand)
 
     def inserted(self, statement: object) -> Node | None:
         """What is inserted into a window, where a statement is what the reader of EPL adds to tell that."""
@@ -175,12 +177,12 @@ class NamedWindows:
         tells = isinstance(node, Stream) and node.name == text and node.name in self
         return self.known[node.name.lower()].rows if isinstance(node, Stream) and tells else None
 
-    def _told(self, name: str) -> Node:
+    def _reported_rows(self, name: str) -> Node:
         """What of a window is told row by row: what is inserted, and rows that are changed as they are then."""
         window = self.known[name.lower()]
         if not window.only_deletes:
             return self._read(name).content
-        self.known[name.lower()] = dataclasses.replace(window, is_told=True)
+        self.known[name.lower()] = dataclasses.replace(window, is_reported=True)
         return window.rows
 
     @staticmethod
@@ -197,15 +199,15 @@ class NamedWindows:
         below = without_filters(every.input)
         self._check_unasked(below)
         if not (isinstance(below, Stream) and below.name in self):
-            return node.with_inputs(self._put)
-        content = self._put(every.input)
+            return node.with_inputs(self._expand)
+        content = self._expand(every.input)
         if is_per_event(node) and self.known[below.name.lower()].window.extent.is_sorted:
             raise QueryError(
                 f"values of single events beside aggregates over the window {below.name!r} are not supported: it is sorted",
                 words=[below.name],
             )
         known = self.known[below.name.lower()]
-        if is_all_time(node) and (known.changes or not isinstance(known.window.extent, Unbounded)):
+        if has_all_time(node) and (known.changes or not isinstance(known.window.extent, Unbounded)):
             raise QueryError(f"firstever, lastever and countever are not supported over the window {below.name!r}")
         if is_per_event(node) and not known.only_deletes:
             raise QueryError(
@@ -215,7 +217,7 @@ class NamedWindows:
             )
         if is_per_event(node) or not isinstance(every.extent, Unbounded):
             return dataclasses.replace(node, input=content)
-        more = bool(known.changes) or tells_more(known.window, below is not every.input, node.group_by)
+        more = bool(known.changes) or reports_expired_groups(known.window, below is not every.input, node.group_by)
         return dataclasses.replace(node, input=content, every_change=more)
 
     def _sampled(self, node: Snapshot) -> Node:
@@ -225,8 +227,8 @@ class NamedWindows:
             without_filters(every.input) if isinstance(every, Window) and isinstance(every.extent, Unbounded) else None
         )
         if isinstance(every, Window) and isinstance(below, Stream) and below.name in self:
-            return dataclasses.replace(node, input=self._put(every.input))
-        return node.with_inputs(self._put)
+            return dataclasses.replace(node, input=self._expand(every.input))
+        return node.with_inputs(self._expand)
 
     def _check_unasked(self, node: Node) -> None:
         """What is in a named window now is not filtered by values that change."""

@@ -9,12 +9,12 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
-from bridge.frontends.epl.clauses import Pace, Told
+from bridge.frontends.epl.clauses import OutputClauses, OutputRate
 from bridge.frontends.epl.cursor import period, whole
-from bridge.frontends.epl.istream_rstream import arranged as newest_first
-from bridge.frontends.epl.istream_rstream import every_so_long, is_both, tells_leaving
+from bridge.frontends.epl.istream_rstream import at_interval, has_both_streams, reports_expiry
+from bridge.frontends.epl.istream_rstream import newest_first as newest_first
 from bridge.frontends.epl.named_windows import is_per_event
-from bridge.frontends.expressions import Names, position_of, resolved
+from bridge.frontends.expressions import Scope, position_of, resolve
 from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
 from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
 from bridge.query.epl_patterns import EagerMatch
@@ -24,34 +24,34 @@ from windows.extents import Range, Rows, Unbounded
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
 
 
-def told(cursor: Cursor, distinct: bool, names: Names) -> Told:
+def output_clauses(cursor: Cursor, distinct: bool, names: Scope) -> OutputClauses:
     """Step over `output …`, `order by …`, `limit …`."""
-    pace = _pace(cursor) if cursor.word() == "OUTPUT" else None
+    rate = _output_rate(cursor) if cursor.word() == "OUTPUT" else None
     order = _order(cursor, names) if cursor.take("ORDER BY") else ()
     limit, offset = _limit(cursor) if cursor.take("LIMIT") else (None, 0)
-    return Told(distinct, pace, order, limit, offset)
+    return OutputClauses(distinct, rate, order, limit, offset)
 
 
-def _pace(cursor: Cursor) -> Pace:
+def _output_rate(cursor: Cursor) -> OutputRate:
     position = cursor.expect("OUTPUT")
-    is_said = cursor.word() in ("ALL", "FIRST", "LAST", "SNAPSHOT")
-    kind = cursor.word().lower() if is_said else "all"
-    cursor.at += is_said
+    is_explicit = cursor.word() in ("ALL", "FIRST", "LAST", "SNAPSHOT")
+    kind = cursor.word().lower() if is_explicit else "all"
+    cursor.at += is_explicit
     if not cursor.take("EVERY"):
         cursor.fail("output is supported as output [all | first | last] every n events, or every 5 seconds", position)
     counted = re.fullmatch(r"\d+", cursor.word()) and cursor.word(1) in ("EVENTS", "EVENT")
     if counted:
         count = whole(cursor, "the number of events")
         cursor.at += 1
-        return Pace(kind, count, None, position, is_said)
-    return Pace(kind, None, period(cursor), position, is_said)
+        return OutputRate(kind, count, None, position, is_explicit)
+    return OutputRate(kind, None, period(cursor), position, is_explicit)
 
 
-def _order(cursor: Cursor, names: Names) -> tuple[exp.Ordered, ...]:
+def _order(cursor: Cursor, names: Scope) -> tuple[exp.Ordered, ...]:
     terms = []
     while True:
         region = cursor.until((",", "ASC", "DESC", "LIMIT"))
-        (this,) = resolved(cursor, [epl_scalars.single(cursor, region, "an expression to order by")], names)
+        (this,) = resolve(cursor, [epl_scalars.single_expression(cursor, region, "an expression to order by")], names)
         descending = cursor.take("DESC")
         cursor.take("ASC")
         terms.append(exp.Ordered(this=this, desc=descending))
@@ -67,10 +67,10 @@ def _limit(cursor: Cursor) -> tuple[int, int]:
     return limit, whole(cursor, "the number of results left out", 0) if cursor.take("OFFSET") else 0
 
 
-def paced(
+def at_rate(
     cursor: Cursor,
     node: Node,
-    pace: Pace | None,
+    rate: OutputRate | None,
     groups: tuple[exp.Expr, ...] | None = None,
     keys: tuple[exp.Expr, ...] = (),
 ) -> Node:
@@ -78,18 +78,18 @@ def paced(
 
     Events are counted for each of the `keys`.
     """
-    if pace is None:
+    if rate is None:
         return node
-    if pace.count is not None and not keys and _has_several(node):
-        gathered = OutputEvery(node, pace.count, pace.kind == "first")
-        return OrderLimitDistinct(gathered, last_of=()) if pace.kind == "last" else gathered
-    if pace.count is not None:
-        _check_counting(cursor, node, pace)
-    if pace.kind == "first":
-        return Throttle(node, pace.count, pace.time, groups or keys)
-    extent = Rows(pace.count, pace.count) if pace.count is not None else Range(pace.time or 1, pace.time, first=True)
+    if rate.count is not None and not keys and _has_several(node):
+        gathered = OutputEvery(node, rate.count, rate.kind == "first")
+        return OrderLimitDistinct(gathered, last_of=()) if rate.kind == "last" else gathered
+    if rate.count is not None:
+        _check_counting(cursor, node, rate)
+    if rate.kind == "first":
+        return Throttle(node, rate.count, rate.time, groups or keys)
+    extent = Rows(rate.count, rate.count) if rate.count is not None else Range(rate.time or 1, rate.time, first=True)
     batch = Window(node, extent, keys)
-    return OrderLimitDistinct(batch, last_of=groups or ()) if pace.kind == "last" else batch
+    return OrderLimitDistinct(batch, last_of=groups or ()) if rate.kind == "last" else batch
 
 
 def _has_several(node: Node) -> bool:
@@ -100,7 +100,7 @@ def _has_several(node: Node) -> bool:
     return not isinstance(base, Aggregate) and _is_batch(base)
 
 
-def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
+def _check_counting(cursor: Cursor, node: Node, rate: OutputRate) -> None:
     """Events can be counted by their results only where each has one."""
     base = node
     while isinstance(base, (Filter, Map, SubqueryColumn, PreviousRow, Enumeration)):
@@ -113,26 +113,26 @@ def _check_counting(cursor: Cursor, node: Node, pace: Pace) -> None:
         cursor.fail(
             "output every n events is not supported here, as one event may have several results or none: say a time, or "
             "insert into names the results",
-            pace.position,
+            rate.position,
         )
 
 
-def sampled(cursor: Cursor, node: Node, pace: Pace, aggregating: bool, all_groups: bool = False) -> Node:
+def snapshot(cursor: Cursor, node: Node, rate: OutputRate, aggregating: bool, all_groups: bool = False) -> Node:
     """`output snapshot every 2 sec` over a window: what is in it then, counted from the first row there is.
 
     An aggregate of a stream without a window is of all its events.
     """
     base = without_filters(node)
     held = isinstance(base, Stream) or (isinstance(base, Window) and not base.extent.jumps)
-    if not held and not (isinstance(base, Correlate) and is_plain_join(base) and pace.time is not None):
+    if not held and not (isinstance(base, Correlate) and is_plain_join(base) and rate.time is not None):
         cursor.fail(
-            f"output {pace.kind} is not supported here: of a stream with a window that is no batch it is, and every so "
+            f"output {rate.kind} is not supported here: of a stream with a window that is no batch it is, and every so "
             "long of an inner join of such windows",
-            pace.position,
+            rate.position,
         )
     if aggregating and isinstance(base, Stream):
         node = Window(node, Unbounded())
-    return Snapshot(node, pace.time, pace.count, all_groups)
+    return Snapshot(node, rate.time, rate.count, all_groups)
 
 
 def _is_batch(node: Node) -> bool:
@@ -141,23 +141,25 @@ def _is_batch(node: Node) -> bool:
 
 
 def single_events(
-    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told, keys: tuple[exp.Expr, ...] = ()
+    cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: OutputClauses, keys: tuple[exp.Expr, ...] = ()
 ) -> Node:
     """A statement without aggregates: the results are ordered by values of the events, or by those they have."""
-    marked = is_both(node)
-    if asked.pace is not None and tells_leaving(node):
+    marked = has_both_streams(node)
+    if asked.rate is not None and reports_expiry(node):
         if not marked and any(column.is_star for column in columns):
-            cursor.fail("output of rstream * is not supported: name the columns", asked.pace.position)
-        node = every_so_long(cursor, node, asked.pace)
+            cursor.fail("output of rstream * is not supported: name the columns", asked.rate.position)
+        node = at_interval(cursor, node, asked.rate)
     else:
-        node = paced(cursor, node, asked.pace, keys=keys)
+        node = at_rate(cursor, node, asked.rate, keys=keys)
     if marked and (asked.distinct or asked.limit is not None):
         cursor.fail(
             "irstream with distinct or limit is not supported: insert into names the results",
             position_of(columns[0]),
         )
     if asked.is_arranged and not asked.distinct:
-        order = tuple(exp.Ordered(this=_meant(term.this, columns), desc=term.args["desc"]) for term in asked.order)
+        order = tuple(
+            exp.Ordered(this=_aliased_value(term.this, columns), desc=term.args["desc"]) for term in asked.order
+        )
         arranged = OrderLimitDistinct(node, order, asked.limit, asked.offset)
         node = newest_first(arranged) if marked else arranged
     if columns != (exp.Star(),):
@@ -165,29 +167,31 @@ def single_events(
     return _by_columns(cursor, node, columns, asked) if asked.distinct else node
 
 
-def aggregates(cursor: Cursor, node: Aggregate, asked: Told) -> Node:
+def aggregates(cursor: Cursor, node: Aggregate, asked: OutputClauses) -> Node:
     """A statement with aggregates: the results are ordered by columns they have."""
-    pace = asked.pace
-    if pace is not None and pace.kind == "all" and pace.is_said and node.group_by:
-        node = _of_all_groups(cursor, node, pace)
-        asked = dataclasses.replace(asked, pace=None)
+    rate = asked.rate
+    if rate is not None and rate.kind == "all" and rate.is_explicit and node.group_by:
+        node = _of_all_groups(cursor, node, rate)
+        asked = dataclasses.replace(asked, rate=None)
     groups = None
-    if asked.pace is not None and node.group_by and asked.pace.kind in ("last", "first"):
-        groups = tuple(_column(cursor, key, node.columns, asked.pace.position) for key in node.group_by)
-    result = paced(cursor, node, asked.pace, groups)
+    if asked.rate is not None and node.group_by and asked.rate.kind in ("last", "first"):
+        groups = tuple(_column(cursor, key, node.columns, asked.rate.position) for key in node.group_by)
+    result = at_rate(cursor, node, asked.rate, groups)
     return _by_columns(cursor, result, node.columns, asked) if asked.is_arranged or asked.distinct else result
 
 
-def _of_all_groups(cursor: Cursor, node: Aggregate, pace: Pace) -> Aggregate:
+def _of_all_groups(cursor: Cursor, node: Aggregate, rate: OutputRate) -> Aggregate:
     """Each group there has been is told every time, as it is then."""
     if is_per_event(node):
         cursor.fail(
-            "output all with values of single events beside groups is not supported: leave all out", pace.position
+            "output all with values of single events beside groups is not supported: leave all out", rate.position
         )
-    return dataclasses.replace(node, input=sampled(cursor, node.input, pace, True, all_groups=True), every_change=False)
+    return dataclasses.replace(
+        node, input=snapshot(cursor, node.input, rate, True, all_groups=True), every_change=False
+    )
 
 
-def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: Told) -> Node:
+def _by_columns(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], asked: OutputClauses) -> Node:
     whole_rows = columns == (exp.Star(),)
     order = tuple(
         term if whole_rows else exp.Ordered(this=_column(cursor, term.this, columns, None), desc=term.args["desc"])
@@ -210,7 +214,7 @@ def _column(cursor: Cursor, value: exp.Expr, columns: tuple[exp.Expr, ...], posi
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _meant(value: exp.Expr, columns: tuple[exp.Expr, ...]) -> exp.Expr:
+def _aliased_value(value: exp.Expr, columns: tuple[exp.Expr, ...]) -> exp.Expr:
     """An alias of the list stands for its value."""
     aliases: dict[str, exp.Expr] = {
         column.alias.lower(): column.this for column in columns if isinstance(column, exp.Alias)

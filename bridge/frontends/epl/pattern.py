@@ -15,10 +15,10 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.cursor import period, whole
-from bridge.frontends.epl.filters import filtered
+from bridge.frontends.epl.expressions import event_filter
 from bridge.frontends.epl.paths import COUNTS
 from bridge.frontends.epl.timers import timer
-from bridge.frontends.expressions import Names, position_of, resolved
+from bridge.frontends.expressions import Scope, position_of, resolve
 from bridge.query.epl_patterns import COUNT, LAST, WHOLE, Element, Occurrence, TemporalMatch, elements
 from bridge.query.nodes import Stream
 from nfa.temporal.calendar import Dates
@@ -53,15 +53,15 @@ def pattern(cursor: Cursor) -> TemporalMatch:
     cursor.expect("PATTERN")
     _refuse_annotations(cursor)
     cursor.expect("[")
-    reader = _Reader(cursor)
+    reader = _PatternReader(cursor)
     tree = reader.then()
     cursor.expect("]")
     found = TemporalMatch(tuple(reader.events), tree, tuple(reader.values))
     tags = {tag: several for _, tag, several in found.tags}
-    return dataclasses.replace(found, elements=mentioned(cursor, tags, start, cursor.at))
+    return dataclasses.replace(found, elements=elements_used(cursor, tags, start, cursor.at))
 
 
-class _Reader:
+class _PatternReader:
     """Recursive descent; each method reads one level of precedence."""
 
     def __init__(self, cursor: Cursor) -> None:
@@ -191,7 +191,7 @@ class _Reader:
         if not regions:
             cursor.fail("every-distinct wants a key: every-distinct(a.k) a=A")
         part = self._repeated()
-        keys = [epl_scalars.listed(cursor, region, "a key")[0] for region in regions]
+        keys = [epl_scalars.expression_list(cursor, region, "a key")[0] for region in regions]
         return Distinct(part, tuple(map(self._value, keys)), time)
 
     def guarded(self) -> Temporal:
@@ -200,7 +200,7 @@ class _Reader:
         while cursor.word() in ("WHERE", "WHILE"):
             if cursor.take("WHILE"):
                 cursor.expect("(")
-                condition = epl_scalars.single(cursor, cursor.until(()), "a condition")
+                condition = epl_scalars.single_expression(cursor, cursor.until(()), "a condition")
                 cursor.expect(")")
                 tree = While(tree, self._value(condition))
                 continue
@@ -236,7 +236,7 @@ class _Reader:
         if cursor.word() in (".", "#"):
             cursor.fail("a pattern reads streams as they come, not windows or parts of their events")
         place = cursor.position
-        condition = filtered(cursor)
+        condition = event_filter(cursor)
         if condition is not None:
             condition = self._resolved(condition, tag or name)
         if cursor.take("@"):
@@ -251,7 +251,7 @@ class _Reader:
         tags = [event.tag for event in self.events if event.tag is not None]
         several = [str(one) for tag in tags if tag in self.repeated for one in elements([expression], tag)]
         single = [tag for tag in tags if tag not in self.repeated]
-        (found,) = resolved(self.cursor, [expression], Names(own, (*single, *several)))
+        (found,) = resolve(self.cursor, [expression], Scope(own, (*single, *several)))
         return found
 
     def _value(self, expression: exp.Expr) -> int:
@@ -296,7 +296,7 @@ _LISTS = ("SELECT", "ISTREAM", "RSTREAM", "IRSTREAM", "DISTINCT")
 """Words before a list of columns."""
 
 
-def mentioned(cursor: Cursor, tags: Mapping[str, bool], start: int, end: int) -> tuple[str, ...]:
+def elements_used(cursor: Cursor, tags: Mapping[str, bool], start: int, end: int) -> tuple[str, ...]:
     """What the statement at the cursor says of tags, but for its tokens from `start` to before `end`, the pattern.
 
     Of those that are repeated it names some events, and all where it selects all; of any tag the events as a whole. Refuses,
@@ -310,7 +310,7 @@ def mentioned(cursor: Cursor, tags: Mapping[str, bool], start: int, end: int) ->
         if tag in tags and _is_column(cursor, at, start):
             found.append(Element(tag, WHOLE))
         elif tags.get(tag):
-            found += _mentioned_at(cursor, at)
+            found += _element_at(cursor, at)
     return tuple(dict.fromkeys(map(str, found)))
 
 
@@ -326,7 +326,7 @@ def _is_column(cursor: Cursor, at: int, end: int) -> bool:
     return at < end and before in (*_LISTS, ",") and after in (",", "FROM", "AS")
 
 
-def _mentioned_at(cursor: Cursor, at: int) -> Iterator[Element]:
+def _element_at(cursor: Cursor, at: int) -> Iterator[Element]:
     def word(ahead: int) -> str:
         return cursor.word(at + ahead - cursor.at)
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl.istream_rstream import mark
-from bridge.frontends.expressions import Names, position_of, resolved
+from bridge.frontends.expressions import Scope, position_of, resolve
 from bridge.query.epl_columns import ALL_TIME, RATE, PreviousRow, SubqueryColumn
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Node, Window
@@ -33,7 +33,7 @@ class _Call:
     position: int | None
 
 
-def with_events(column: exp.Expr, names: Names) -> exp.Expr:
+def with_whole_events(column: exp.Expr, names: Scope) -> exp.Expr:
     """A column of the list in which `window(s)` is of the events of the stream `s`."""
     for found in column.find_all(exp.ArrayAgg):
         of = found.this
@@ -42,14 +42,14 @@ def with_events(column: exp.Expr, names: Names) -> exp.Expr:
     return column
 
 
-class Priors:
+class PreviousValues:
     """The calls of prev and prior in a statement; with `both` of its streams told, those of istream, too."""
 
     def __init__(self, cursor: Cursor, both: bool = False) -> None:
         self.cursor, self.both = cursor, both
-        self.found: list[_Call] = []
+        self.calls: list[_Call] = []
 
-    def taken(self, column: exp.Expr) -> exp.Expr:
+    def extracted(self, column: exp.Expr) -> exp.Expr:
         """The expression with each call as a column."""
         if isinstance(column, exp.Anonymous) and column.name.lower() == "window":
             column = exp.alias_(column, f"window({', '.join(one.sql() for one in column.expressions)})", quoted=True)
@@ -57,7 +57,7 @@ class Priors:
         for node in list(holder.find_all(exp.Anonymous)):
             if node.name.lower() in ("prev", "prior", "prevtail", "prevcount"):
                 call = self._call(node)
-                self.found.append(call)
+                self.calls.append(call)
                 node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
             elif node.name.lower() == "istream" and self.both and not node.expressions:
                 node.replace(mark(node))
@@ -82,7 +82,7 @@ class Priors:
             self.cursor.fail(f"{function} wants a number of events, at most {LIMIT}, and a value: {function}(1, v)", at)
         if values[0].find(exp.AggFunc, exp.Anonymous, exp.Typeof):
             self.cursor.fail(f"{function} wants an attribute of the event", at)
-        return _Call(f"{BEFORE}{len(self.found) + 1}", function, values[0].copy(), count, at)
+        return _Call(f"{BEFORE}{len(self.calls) + 1}", function, values[0].copy(), count, at)
 
     def _ever(self, node: exp.Anonymous, make: type[exp.Expr]) -> exp.Expr:
         """`firstever(v)`: an aggregate, of all events that ever came."""
@@ -119,15 +119,15 @@ class Priors:
         found.meta.update(node.meta)
         return found
 
-    def over(self, node: Node, names: Names, context: tuple[exp.Expr, ...] = ()) -> Node:
+    def over(self, node: Node, names: Scope, context: tuple[exp.Expr, ...] = ()) -> Node:
         """The node with the values of the events before, of the same keys of a context."""
         base = node
-        for call in self.found:
+        for call in self.calls:
             if isinstance(base, (Correlate, EagerMatch, TemporalMatch)):
                 self.cursor.fail(
                     f"{call.function} is supported over one stream: insert into names results", call.position
                 )
-            (value,) = resolved(self.cursor, [call.value], names)
+            (value,) = resolve(self.cursor, [call.value], names)
             if isinstance(base, Window):
                 node = self._within(node, base, call, value, context)
             elif call.function == "prior":

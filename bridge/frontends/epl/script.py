@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from bridge.frontends.epl.declarations import ChangeQuery, Declarations, Effect, Insertion
 from bridge.frontends.epl.paths import refuse_where
-from bridge.frontends.epl.statement import annotated, reading, refuse_next, statements_of
+from bridge.frontends.epl.select import refuse_next
+from bridge.frontends.epl.statement import annotated, reading, statements_of
 from bridge.frontends.epl.tables import CreateTable
 from bridge.frontends.epl.variables import Constants
 from bridge.frontends.statements import CreateQuery, CreateStream, Query

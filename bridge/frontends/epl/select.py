@@ -1,55 +1,264 @@
-"""What a statement of EPL cannot say, at its place: columns without a name, values that are not known where they are asked."""
+"""EPL's SELECT: its clauses in order, from its text to query objects, and what it refuses."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor, Region
+from bridge.frontends.epl import expressions as epl_scalars
+from bridge.frontends.epl.aggregates import (
+    AggregateRequest,
+    aggregate_over,
+    needs_running_aggregates,
+    reported_changes,
+    with_running_aggregates,
+)
+from bridge.frontends.epl.clauses import Context, OutputClauses
+from bridge.frontends.epl.contexts import ContextSource, context_source
+from bridge.frontends.epl.contexts import named_by_context as named_in_context
 from bridge.frontends.epl.enumerations import EACH
-from bridge.frontends.epl.previous import BEFORE, Priors
+from bridge.frontends.epl.expressions import STOPS, condition
+from bridge.frontends.epl.inputs import Item, Joins, correlated, joined_by_trigger, read_joins, scope_of, tags_of
+from bridge.frontends.epl.istream_rstream import (
+    both_streams,
+    check_join,
+    expired_rows,
+    is_mark,
+    of_join,
+    with_mark,
+    with_mark_over,
+)
+from bridge.frontends.epl.istream_rstream import per_period as told_later
+from bridge.frontends.epl.match_recognize import match_recognize
+from bridge.frontends.epl.output import aggregates, at_rate, output_clauses, single_events, snapshot
+from bridge.frontends.epl.paths import as_written
+from bridge.frontends.epl.previous import BEFORE, PreviousValues, with_whole_events
 from bridge.frontends.epl.subqueries import FOUND, Subqueries
-from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
+from bridge.frontends.epl.values import named_by_variable as named_by_variable
+from bridge.frontends.epl.variables import SplitColumns, is_filter, variables_of, with_early_values, with_variables
+from bridge.frontends.expressions import Scope, all_of, position_of, resolve
+from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn, as_typeof, with_types
+from bridge.query.epl_output import RStream
 from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.epl_state import CURRENT
-from bridge.query.nodes import Correlate, Filter, Node, Window, walk
+from bridge.query.nodes import Aggregate, Correlate, Filter, Node, Union, Window, walk, without_filters
 
-LATER = (FOUND, BEFORE)
+_REFUSED = {
+    "FOR": "for is not supported: every processor gets the results in order",
+    "UNION": "union is not supported",
+}
+
+_LATER = (FOUND, BEFORE)
 """What the columns begin with that stand for sub-queries, and for values of events before."""
 
 
-def columns_in(expressions: Sequence[exp.Expr]) -> Iterator[exp.Column]:
+def select(cursor: Cursor, by: Item | None = None, within: Context | None = None) -> Node:
+    """`select … from …`; the events of `by` ask for it, where there is one, and it may stand in a context."""
+    start = cursor.at
+    node = with_early_values(_selected(cursor, by, within))
+    asks_types = any(token.text.lower() == "typeof" for token in cursor.tokens[start : cursor.at])
+    return with_types(node) if asks_types else node
+
+
+def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
+    cursor.expect("SELECT", " (a statement starts with select, insert into or create schema)")
+    is_named = cursor.word() in ("ISTREAM", "RSTREAM", "IRSTREAM") and cursor.word(1) != "("
+    which = cursor.word() if is_named else ""
+    position = cursor.position
+    cursor.at += bool(which)
+    distinct = cursor.take("DISTINCT")
+    start = cursor.at
+    region = cursor.until(STOPS)
+    priors = PreviousValues(cursor, which == "IRSTREAM")
+    subqueries = Subqueries(cursor, priors.extracted)
+    columns = subqueries.listed(region, "a list of columns")
+    _refuse_unnamed(cursor, columns, subqueries, priors)
+    cursor.expect("FROM")
+    joins = read_joins(cursor) if by is None else joined_by_trigger(cursor, by, columns)
+    node, names = _source(cursor, joins)
+    keyed = context_source(cursor, within, joins, node)
+    node, names = keyed.node, names._replace(values=keyed.values)
+    _refuse_repeated(cursor, node, Region(start, region.end), columns)
+    summed = any(column.find(exp.AggFunc) for column in columns) or isinstance(node, Correlate)
+    node, columns = _with_leaving(cursor, which, position, node, columns, within)
+    where = resolve(cursor, [condition(cursor, subqueries.listed)], names) if cursor.take("WHERE") else ()
+    # What such a condition does not let in is no event before, either.
+    first = is_filter(node) and not any(one.name.startswith(_LATER) for one in _columns_in(where))
+    later = () if first else variables_of(where)
+    if isinstance(node, Correlate):
+        on = (*resolve(cursor, joins.conditions, names), *keyed.conditions)
+        on, where = (on, where) if node.outer or subqueries.calls or later else (on + where, ())
+        node = dataclasses.replace(node, condition=all_of(on) if on else None)
+    if which in ("RSTREAM", "IRSTREAM") and (subqueries.calls or priors.calls or variables_of((*columns, *where))):
+        cursor.fail(
+            f"{which.lower()} with a sub-query, prev, prior or a variable that changes is not supported: insert into names "
+            "these",
+            position,
+        )
+    if first and where:
+        node = Filter(subqueries.each.over(node, names), all_of(where))
+    node = with_variables(subqueries.over(priors.over(node, names, keyed.keys), names, keyed), later)
+    if where and not first:
+        node = Filter(node, all_of(where))
+    called = (with_whole_events(named_by_variable(named_in_context(as_typeof(column))), names) for column in columns)
+    listed = tuple(map(as_written, resolve(cursor, called, names)))
+    telling = which if summed and which != "ISTREAM" else ""
+    return _projected(cursor, node, listed, names, distinct, keyed, later, telling)
+
+
+def _with_leaving(
+    cursor: Cursor, which: str, position: int, node: Node, columns: tuple[exp.Expr, ...], within: Context | None
+) -> tuple[Node, tuple[exp.Expr, ...]]:
+    """What `rstream` and `irstream` tell of single rows, and the columns with the mark of the latter.
+
+    Aggregates and joins tell by themselves what leaves.
+    """
+    aggregating = any(column.find(exp.AggFunc) for column in columns)
+    if isinstance(node, Correlate) and which in ("RSTREAM", "IRSTREAM") and not aggregating:
+        check_join(cursor, node, position)
+        return node, with_mark(columns) if which == "IRSTREAM" else columns
+    if which == "RSTREAM" and not aggregating:
+        return expired_rows(cursor, node, position), columns
+    if which != "IRSTREAM":
+        return node, columns
+    if within is not None and within.label is not None:
+        cursor.fail("irstream in a context of categories is not supported: a statement for each, S(v < 0)", position)
+    if aggregating:
+        return node, with_mark(columns)
+    node = both_streams(cursor, node, position)
+    return node, with_mark_over(columns, node)
+
+
+def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Scope]:
+    """What is selected from, and the qualifiers of its columns."""
+    if len(joins.items) == 1:
+        alias, node, position, _ = joins.items[0]
+        tags = tags_of(node)
+        if cursor.word() != "MATCH_RECOGNIZE":
+            return node, Scope(alias, tags)
+        if tags:
+            cursor.fail("match_recognize reads a stream: insert into names a pattern's results", position)
+        return match_recognize(cursor, alias)(node), Scope(None, ())
+    if cursor.word() == "MATCH_RECOGNIZE":
+        cursor.fail("match_recognize reads one stream: insert into names a join's results")
+    return correlated(cursor, joins), scope_of(joins)
+
+
+def _projected(
+    cursor: Cursor,
+    node: Node,
+    columns: tuple[exp.Expr, ...],
+    names: Scope,
+    distinct: bool,
+    keyed: ContextSource,
+    there: tuple[str, ...],
+    telling: str,
+) -> Node:
+    """The list of columns, and what follows it; the values of the variables that are `there` the rows have."""
+    keys: tuple[exp.Expr, ...] = keyed.keys
+    grouped = cursor.take("GROUP BY")
+    if grouped:
+        listed = resolve(
+            cursor, epl_scalars.expression_list(cursor, cursor.until(STOPS), "a column to group by"), names
+        )
+        keys += tuple(key for key in listed if key not in keys)
+    position = cursor.position
+    having = resolve(cursor, [condition(cursor)], names) if cursor.take("HAVING") else ()
+    asked = output_clauses(cursor, distinct, names)
+    refuse_next(cursor)
+    changing = variables_of((*columns, *having))
+    if asked.rate is not None and changing:
+        cursor.fail("output with a variable that changes is not supported: insert into names it", asked.rate.position)
+    aggregating = grouped or any(column.find(exp.AggFunc) for column in (*columns, *having))
+    keyed.check_output(node, asked, aggregating)
+    if asked.rate is not None and asked.rate.kind == "snapshot":
+        node, asked = snapshot(cursor, node, asked.rate, aggregating), dataclasses.replace(asked, rate=None)
+    if aggregating and changing:
+        parts = SplitColumns.of(cursor, columns, having, asked, position)
+        _refuse_lookups(cursor, node, parts.inner, position)
+        return parts.over(aggregate_over(cursor, node, AggregateRequest(parts.inner, keys, None), position))
+    if aggregating:
+        _refuse_lookups(cursor, node, columns, position)
+        if telling:
+            return _told_before(
+                cursor, node, AggregateRequest(columns, keys, having[0] if having else None), telling, asked
+            )
+        if isinstance(without_filters(node), (RStream, Union)):
+            cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
+        of = AggregateRequest(columns, keys, having[0] if having else None)
+        if needs_running_aggregates(node, columns):
+            return with_running_aggregates(cursor, node, of, asked, position)
+        return aggregates(cursor, aggregate_over(cursor, node, of, position), asked)
+    if telling:
+        at = position_of(columns[0]) if columns else None
+        _refuse_arranged(cursor, f"{telling.lower()} of a join", bool(having), asked, at)
+        return of_join(node, columns, telling == "IRSTREAM")
+    node = with_variables(node, (name for name in changing if name not in there))
+    if having:
+        node = Filter(node, having[0])  # without aggregates it says the same as where
+    return single_events(cursor, node, columns, asked, keyed.keys)
+
+
+def _told_before(cursor: Cursor, node: Node, listed: AggregateRequest, telling: str, asked: OutputClauses) -> Node:
+    """What `rstream` or `irstream` tell of aggregates."""
+    bare = [column for column in listed.columns if not any(map(is_mark, column.walk()))]
+    if dataclasses.replace(listed, columns=tuple(bare)).is_per_event:
+        cursor.fail(
+            f"values of single events beside aggregates are not supported with {telling.lower()}: group by them",
+            listed.position,
+        )
+    rate = asked.rate
+    is_plain = rate is not None and rate.kind == "all" and not rate.is_explicit and rate.time is not None
+    rest = dataclasses.replace(asked, rate=None) if is_plain else asked
+    _refuse_arranged(cursor, f"{telling.lower()} of aggregates", listed.having is not None, rest, listed.position)
+
+    def aggregate(columns: tuple[exp.Expr, ...]) -> Aggregate:
+        return aggregate_over(cursor, node, AggregateRequest(columns, listed.keys, None), listed.position or 0)
+
+    found = reported_changes(cursor, telling, listed.columns, aggregate)
+    if rate is None:
+        return found
+    mark = next((column.alias_or_name for column in listed.columns if is_mark(column.unalias())), None)
+    return at_rate(cursor, found, rate) if mark is None else told_later(found, rate, mark)
+
+
+# Refusals
+
+
+def _columns_in(expressions: Sequence[exp.Expr]) -> Iterator[exp.Column]:
     """All columns that they name."""
     return (column for expression in expressions for column in expression.find_all(exp.Column))
 
 
-def refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: Priors) -> None:
+def _refuse_unnamed(cursor: Cursor, columns: tuple[exp.Expr, ...], cut: Subqueries, priors: PreviousValues) -> None:
     """A column with a sub-query, a method on a list, or a value of an event before, has no name of its own."""
-    places: dict[str, int | None] = {one.name: one.position for one in cut.found}
-    places |= {one.name: one.position for one in cut.each.found}
-    places |= {one.name: one.position for one in priors.found}
+    places: dict[str, int | None] = {one.name: one.position for one in cut.calls}
+    places |= {one.name: one.position for one in cut.each.calls}
+    places |= {one.name: one.position for one in priors.calls}
     for column in columns:
         inside = [name for one in column.find_all(exp.Column) for name in (one.table, one.name) if name in places]
         if inside and not isinstance(column, exp.Alias):
             cursor.fail("a column with a sub-query, a method, prev or prior is named: … as x", places[inside[0]])
 
 
-def refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
+def _refuse_repeated(cursor: Cursor, node: Node, region: Region, columns: tuple[exp.Expr, ...]) -> None:
     """`select *` of a pattern that repeats an event."""
     patterns = (below for below in walk(node) if isinstance(below, TemporalMatch))
     found = (
         tag
         for below in patterns
         for number, tag, several in below.tags
-        if several and not any(told.number == number and told.is_whole for told in below.event_columns)
+        if several and not any(one.number == number and one.is_whole for one in below.event_columns)
     )
     if columns == (exp.Star(),) and (tag := next(found, None)) is not None:
         message = f"select * cannot tell {tag!r}, which stands for several events: name {tag}[0].…, {tag}.lastOf().…"
         cursor.fail(message, cursor.span(region)[0])
 
 
-def refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
+def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], position: int) -> None:
     """What a sub-query finds is known as an event arrives; a window would ask again as it leaves."""
     below, looks_up = node, False
     while isinstance(below, (Filter, SubqueryColumn, PreviousRow, Enumeration)):
@@ -60,9 +269,24 @@ def refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], po
             "into names these",
             position,
         )
-    if any(one.name.startswith((*LATER, EACH, CURRENT)) for one in columns_in(columns)):
+    if any(one.name.startswith((*_LATER, EACH, CURRENT)) for one in _columns_in(columns)):
         cursor.fail(
             "a sub-query, a method on a list, prev, prior or a variable that changes beside aggregates is not supported: "
             "insert into names it",
             position,
         )
+
+
+def _refuse_arranged(cursor: Cursor, what: str, has_having: bool, asked: OutputClauses, position: int | None) -> None:
+    """Of what leaves, too, all is told at once: `what` is `rstream of a join`, say."""
+    if has_having or asked.rate is not None or asked.is_arranged or asked.distinct:
+        cursor.fail(
+            f"{what} with having, output, order by, limit or distinct is not supported: insert {what.split()[0]} into "
+            "names what is told",
+            position,
+        )
+
+
+def refuse_next(cursor: Cursor) -> None:
+    if cursor.word() in _REFUSED:
+        cursor.fail(_REFUSED[cursor.word()])

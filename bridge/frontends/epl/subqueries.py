@@ -14,11 +14,11 @@ from sqlglot import Token, TokenType, exp
 
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import expressions as epl_scalars
-from bridge.frontends.epl.contexts import Partitioned
+from bridge.frontends.epl.contexts import ContextSource
 from bridge.frontends.epl.enumerations import Enumerations
-from bridge.frontends.epl.filters import STOPS
+from bridge.frontends.epl.expressions import STOPS
 from bridge.frontends.epl.inputs import item
-from bridge.frontends.expressions import Names, resolved
+from bridge.frontends.expressions import Scope, resolve
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.nodes import Node, Stream, Window
@@ -33,7 +33,7 @@ _AGGREGATES = [aggregate for aggregate in AGGREGATES if aggregate.parts is not N
 
 
 @dataclasses.dataclass
-class _Cut:
+class _Subquery:
     """One sub-query: the column it stands as, what it selects, from where; `operand` is what stands before IN."""
 
     name: str
@@ -53,31 +53,31 @@ class Subqueries:
         self.cursor = cursor
         self.change = change
         """What else is made of each expression."""
-        self.found: list[_Cut] = []
+        self.calls: list[_Subquery] = []
         self.each = Enumerations(cursor)
         self._numbers = itertools.count(1)
 
     def listed(self, region: Region, what: str) -> tuple[exp.Expr, ...]:
         """The expressions of a region, sub-queries among them as columns."""
         marked, region = self._marked(region)
-        return epl_scalars.listed(marked, region, what, self._with_operands)
+        return epl_scalars.expression_list(marked, region, what, self._with_operands)
 
-    def over(self, node: Node, names: Names, keyed: Partitioned) -> Node:
+    def over(self, node: Node, names: Scope, keyed: ContextSource) -> Node:
         """The node with what they find, of the same keys in a context."""
         node = self.each.over(node, names)
-        for cut in self.found:
-            operand = None if cut.operand is None else resolved(self.cursor, [cut.operand], names)[0]
+        for cut in self.calls:
+            operand = None if cut.operand is None else resolve(self.cursor, [cut.operand], names)[0]
             condition, value = (self._meant(part, cut, names) for part in (cut.condition, cut.value))
-            source, condition = keyed.looked_up(cut.source, cut.name, condition, cut.position)
+            source, condition = keyed.lookup(cut.source, cut.name, condition, cut.position)
             node = SubqueryColumn(node, cut.name, source, condition, value, operand)
         return node
 
-    def _meant(self, part: exp.Expr | None, cut: _Cut, outer: Names) -> exp.Expr | None:
+    def _meant(self, part: exp.Expr | None, cut: _Subquery, outer: Scope) -> exp.Expr | None:
         """Names without an input are the sub-query's own, others those of the statement."""
         if part is None:
             return None
         own = [outer.own] if outer.own is not None else []
-        (found,) = resolved(self.cursor, [part], Names(None, (cut.alias, *outer.kept, *own)))
+        (found,) = resolve(self.cursor, [part], Scope(None, (cut.alias, *outer.aliases, *own)))
 
         def named(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
@@ -113,7 +113,7 @@ class Subqueries:
         marked.tokens = [*self.cursor.tokens[: region.start], *left, *self.cursor.tokens[region.end :]]
         return marked, Region(region.start, region.start + len(left))
 
-    def _cut(self, opening: int) -> tuple[_Cut, int]:
+    def _cut(self, opening: int) -> tuple[_Subquery, int]:
         """Reads the sub-query in these parentheses; gives the place after them, too."""
         cursor = copy.copy(self.cursor)
         before = word_of(cursor.tokens[opening - 1])
@@ -124,7 +124,7 @@ class Subqueries:
         position = cursor.expect("SELECT")
         if cursor.word() == "DISTINCT":
             cursor.fail("distinct is not supported in a sub-query")
-        columns = epl_scalars.listed(cursor, cursor.until(STOPS), "a column")
+        columns = epl_scalars.expression_list(cursor, cursor.until(STOPS), "a column")
         cursor.expect("FROM")
         alias, source, at, _ = item(cursor)
         if isinstance(source, TemporalMatch):
@@ -134,12 +134,12 @@ class Subqueries:
             cursor.fail("a sub-query wants a window: write #keepall for all events, or #time(…), #length(…)", at)
         condition = None
         if cursor.take("WHERE"):
-            condition = epl_scalars.single(cursor, cursor.until(STOPS), "a condition")
+            condition = epl_scalars.single_expression(cursor, cursor.until(STOPS), "a condition")
         if cursor.word() != ")":
             cursor.fail("a sub-query is select … from one stream where …: insert into names all else")
         value = None if kind == "exists" else self._value(cursor, columns, position)
-        cut = _Cut(f"{FOUND}{next(self._numbers)}", kind, position, alias, source, value, condition)
-        self.found.append(cut)
+        cut = _Subquery(f"{FOUND}{next(self._numbers)}", kind, position, alias, source, value, condition)
+        self.calls.append(cut)
         return cut, cursor.at + 1
 
     def _value(self, cursor: Cursor, columns: tuple[exp.Expr, ...], position: int) -> exp.Expr:
@@ -156,7 +156,7 @@ class Subqueries:
         holder = exp.Paren(this=column)
         for node in list(holder.find_all(exp.In)):
             field = node.args.get("field")
-            cut = next((cut for cut in self.found if field is not None and field.name == cut.name), None)
+            cut = next((cut for cut in self.calls if field is not None and field.name == cut.name), None)
             if cut is not None and field is not None:
                 cut.operand = node.this.copy()
                 node.replace(field.copy())

@@ -11,8 +11,8 @@ from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.inputs import Item, item
-from bridge.frontends.epl.views import windowed, windows
-from bridge.frontends.expressions import Names, position_of, resolved
+from bridge.frontends.epl.views import view_of, window_over
+from bridge.frontends.expressions import Scope, position_of, resolve
 from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.epl_state import INITIAL, Action, Change, ChangeTable, StateTable
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Window
@@ -32,10 +32,10 @@ def create_window(cursor: Cursor) -> CreateWindow:
     """Step over `window W#keepall as S`, after `create`."""
     position = cursor.expect("WINDOW")
     name = cursor.name("a name for the window")
-    view = windows(cursor)
+    view = view_of(cursor)
     if view is None or view.extent.jumps:
         cursor.fail("a named window has a window that is no batch: #keepall, #time(5 sec), #length(5)", position)
-    window = windowed(cursor, Stream(name), view, name)
+    window = window_over(cursor, Stream(name), view, name)
     cursor.expect("AS", " (the stream whose columns it has)")
     if cursor.word() in ("(", "SELECT"):
         cursor.fail("the name of a stream is expected: create schema, before")
@@ -117,7 +117,7 @@ def _column(cursor: Cursor) -> tuple[Attribute, bool, str]:
     if cursor.word() in ("[", "."):
         cursor.fail("arrays and classes are not supported as types: columns are flat")
     is_key = cursor.take("PRIMARY KEY")
-    return Attribute(name, epl_scalars.type_named(cursor, kind, position)), is_key, ""
+    return Attribute(name, epl_scalars.type_of_name(cursor, kind, position)), is_key, ""
 
 
 # ON … UPDATE, MERGE, DELETE -------------------------------------------------------------------------------------------
@@ -131,13 +131,13 @@ def change_rows(cursor: Cursor, by: Item, start: int) -> ChangeRows:
         cursor.take("FROM" if verb == "DELETE" else "INTO")
     target = cursor.name("a named window, or a table")
     row = cursor.name("an alias") if cursor.take("AS") or (cursor.has_name() and cursor.word() != "SET") else target
-    reader = _Reader(cursor, by.alias, row)
+    reader = _ChangeReader(cursor, by.alias, row)
     change = getattr(reader, verb.lower())()
     return ChangeRows(target, by.node, change, cursor.slice(Region(start, cursor.at)))
 
 
 @dataclasses.dataclass
-class _Reader:
+class _ChangeReader:
     """Reads the clauses of a change, whose names are those of the event and of the row."""
 
     cursor: Cursor
@@ -208,14 +208,14 @@ class _Reader:
         names = self._names() if cursor.word() == "(" else None
         cursor.expect("SELECT", " (insert select … as column, …)")
         start = cursor.position
-        listed = epl_scalars.listed(cursor, self._region(_STOPS[1:]), "a list of columns")
+        listed = epl_scalars.expression_list(cursor, self._region(_STOPS[1:]), "a list of columns")
         if listed == (exp.Star(),) and names is None:
             return Action("insert", condition, star=True)
         if any(column.is_star for column in listed):
             cursor.fail("a star stands alone here: insert select *", start)
         if names is not None and len(names) != len(listed):
             cursor.fail(f"{len(names)} columns are named, {len(listed)} are selected", start)
-        values = resolved(cursor, (column.unalias() for column in listed), self._known(False))
+        values = resolve(cursor, (column.unalias() for column in listed), self._known(False))
         names = [self._name(column) for column in listed] if names is None else names
         return Action("insert", condition, tuple(zip(names, values, strict=True)))
 
@@ -236,11 +236,11 @@ class _Reader:
         return self._expression("a condition") if self.cursor.take("WHERE") else None
 
     def _expression(self, what: str) -> exp.Expr:
-        found = epl_scalars.single(self.cursor, self._region(_STOPS), what)
-        return resolved(self.cursor, [found], self._known(True))[0]
+        found = epl_scalars.single_expression(self.cursor, self._region(_STOPS), what)
+        return resolve(self.cursor, [found], self._known(True))[0]
 
-    def _known(self, initial: bool) -> Names:
-        return Names(None, (self.alias, self.row, *[INITIAL] * initial))
+    def _known(self, initial: bool) -> Scope:
+        return Scope(None, (self.alias, self.row, *[INITIAL] * initial))
 
     def _region(self, stops: Collection[str]) -> Region:
         """Everything up to one of these words; those of CASE are its own."""
@@ -261,7 +261,7 @@ _OF_VALUES = {"sum": None, "min": "", "max": "", "avg": "DOUBLE", "stddev": "DOU
 
 
 @dataclasses.dataclass(frozen=True)
-class IntoTable:
+class IntoTableStatement:
     """`into table T select sum(v) as total from S group by k`."""
 
     table: str
@@ -285,7 +285,7 @@ def aggregate_column(cursor: Cursor, function: str, position: int) -> tuple[str,
         known = ", ".join(f"{one}(…)" for one in ("count", *_OF_VALUES))
         cursor.fail(f"{function}(…) in a table is not supported; there are {known}", position)
     place = cursor.position
-    of = epl_scalars.type_named(cursor, cursor.name("the type of what is aggregated"), place)
+    of = epl_scalars.type_of_name(cursor, cursor.name("the type of what is aggregated"), place)
     cursor.expect(")")
     if name == "count":
         return "BIGINT", "COUNT"
@@ -295,7 +295,7 @@ def aggregate_column(cursor: Cursor, function: str, position: int) -> tuple[str,
     return kind or of, "STDDEV" if name == "stddev" else name.upper()
 
 
-def into_table(cursor: Cursor, name: str, node: Node, start: int, position: int) -> IntoTable:
+def into_table(cursor: Cursor, name: str, node: Node, start: int, position: int) -> IntoTableStatement:
     """What follows `into table T`, a statement that has been read; `position`: where `into` stands."""
     if not isinstance(node, Aggregate) or node.having is not None:
         cursor.fail(
@@ -306,7 +306,7 @@ def into_table(cursor: Cursor, name: str, node: Node, start: int, position: int)
     for column in node.columns:
         if not isinstance(column, exp.Alias) and column.find(exp.AggFunc):
             cursor.fail("an aggregate is named as its column in the table is: … as total", position)
-    return IntoTable(name, node, cursor.slice(Region(start, cursor.at)))
+    return IntoTableStatement(name, node, cursor.slice(Region(start, cursor.at)))
 
 
 # Tables that hold a statement's aggregates (EPL's into table): a row for each group, as it is then
@@ -314,7 +314,7 @@ def into_table(cursor: Cursor, name: str, node: Node, start: int, position: int)
 EVENT, ROW = "result", "row"
 
 
-def kept(table: StateTable, node: Aggregate) -> Node:
+def stored_aggregates(table: StateTable, node: Aggregate) -> Node:
     """The results of an aggregate, each put into the table as it comes, under the key that its groups are.
 
     >>> from bridge.query.nodes import Stream, Window
@@ -323,7 +323,7 @@ def kept(table: StateTable, node: Aggregate) -> Node:
     >>> from windows.schema import Schema
     >>> table = StateTable("T", Schema.of("k VARCHAR, total BIGINT"), ("k",), (("total", "SUM"),))
     >>> totals = Aggregate(Window(Stream("S"), "ROWS 3"), [sum("v").as_("total")], ["k"])
-    >>> print(kept(table, totals))
+    >>> print(stored_aggregates(table, totals))
     SELECT "total" FROM (SELECT SUM(v) AS total, k AS "k" FROM S WINDOW(ROWS 3) GROUP BY k) CHANGING TABLE T
     """
     if len(node.group_by) != len(table.key):

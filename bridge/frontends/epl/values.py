@@ -37,7 +37,7 @@ def with_values(expression: exp.Expr, known: Mapping[str, Variable], read: set[s
     return expression.transform(value) if known else expression
 
 
-def named(column: exp.Expr) -> exp.Expr:
+def named_by_variable(column: exp.Expr) -> exp.Expr:
     """A column of a list under its variable's name, if it is one alone, or as it was written with one that changes."""
     if NAME in column.meta:
         return exp.alias_(column, column.meta[NAME], quoted=True)

@@ -11,9 +11,9 @@ from bridge.check.types import family, type_of
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl import expressions as epl_scalars
-from bridge.frontends.epl.clauses import Told
+from bridge.frontends.epl.clauses import OutputClauses
 from bridge.frontends.epl.inputs import Item, tags_of
-from bridge.frontends.expressions import Names, resolved
+from bridge.frontends.expressions import Scope, resolve
 from bridge.query.epl_patterns import Occurrence, TemporalMatch
 from bridge.query.epl_state import SetVariables, Variable, over_early_values, variables_in, with_variable
 from bridge.query.nodes import Filter, Map, Node, Stream, without_filters
@@ -70,14 +70,14 @@ def create_variable(cursor: Cursor) -> CreateVariable:
     is_constant = cursor.take("CONSTANT")
     cursor.expect("VARIABLE")
     position = cursor.position
-    kind = epl_scalars.type_named(cursor, cursor.name("the type of a variable"), position)
+    kind = epl_scalars.type_of_name(cursor, cursor.name("the type of a variable"), position)
     if cursor.word() == "[":
         cursor.fail("a variable of several values is not supported: write them, v in (1, 2)")
     name = cursor.name("a name for the variable")
     if not (cursor.take("=") or cursor.take(":=")):
         return CreateVariable(Variable(name, kind, exp.cast(exp.null(), kind), is_constant))
     position = cursor.position
-    value = epl_scalars.single(cursor, cursor.until((";",)), "a value")
+    value = epl_scalars.single_expression(cursor, cursor.until((";",)), "a value")
     if value.find(exp.Column, exp.AggFunc, exp.Anonymous) is not None:
         cursor.fail("the value of a variable is computed of constants", position)
     found = type_of(value, lambda column: "UNKNOWN")
@@ -104,15 +104,15 @@ def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
     before = cursor.variables
     changed = {name.lower(): _settable(cursor, name, at) for name, at in _names(cursor)}
     cursor.variables = {**before, **changed}
-    names = Names(None if tags_of(by.node) else by.alias, tags_of(by.node))
+    names = Scope(None if tags_of(by.node) else by.alias, tags_of(by.node))
     settings = []
     while True:
         name = cursor.name("a variable")
         cursor.at += 1
         if cursor.word() == "(" and cursor.word(1) == "SELECT":
             cursor.fail("a sub-query is not supported here: insert into names what it finds")
-        value = epl_scalars.single(cursor, cursor.until((",",)), "a value")
-        settings.append((cursor.variables[name.lower()].name, resolved(cursor, [value], names)[0]))
+        value = epl_scalars.single_expression(cursor, cursor.until((",",)), "a value")
+        settings.append((cursor.variables[name.lower()].name, resolve(cursor, [value], names)[0]))
         if not cursor.take(","):
             break
     asked = dict.fromkeys(
@@ -120,7 +120,7 @@ def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
     )
     tables = tuple(cursor.variables[name.lower()].state for name in asked)
     cursor.variables = before
-    node = SetVariables(asking_early(by.node), tables, tuple(settings))
+    node = SetVariables(with_early_values(by.node), tables, tuple(settings))
     return OnSet(node, cursor.slice(Region(start, cursor.at)))
 
 
@@ -156,7 +156,7 @@ def _settable(cursor: Cursor, name: str, position: int) -> Variable:
 # Values that may change -----------------------------------------------------------------------------------------------
 
 
-def asked_of(expressions: Iterable[exp.Expr]) -> tuple[str, ...]:
+def variables_of(expressions: Iterable[exp.Expr]) -> tuple[str, ...]:
     """The variables that these expressions ask for."""
     return tuple(dict.fromkeys(name for one in expressions for name in variables_in(one)))
 
@@ -173,37 +173,37 @@ def is_filter(node: Node) -> bool:
     return isinstance(without_filters(node), Stream)
 
 
-def asking_early(node: Node) -> Node:
+def with_early_values(node: Node) -> Node:
     """The tree with filters of streams, and of a pattern's events, over the values that variables have before the event.
 
     >>> condition = exp.GT(this=exp.column("v"), expression=exp.column("variable.most"))
-    >>> print(asking_early(Filter(Stream("S"), condition)))
+    >>> print(with_early_values(Filter(Stream("S"), condition)))
     SELECT * FROM S WITH "filter.most" ("filter.most".most OF most) WHERE v > "filter.most"
     """
     if isinstance(node, Filter) and is_filter(node):
         names = variables_in(node.condition)
         return (
-            Filter(with_variables(asking_early(node.input), names, early=True), over_early_values(node.condition))
+            Filter(with_variables(with_early_values(node.input), names, early=True), over_early_values(node.condition))
             if names
             else node
         )
     if isinstance(node, TemporalMatch):
         conditions = {below: [e.condition for e in node.events if e.input == below] for below in node.inputs_of}
-        asked = {below: asked_of(one for one in found if one is not None) for below, found in conditions.items()}
+        asked = {below: variables_of(one for one in found if one is not None) for below, found in conditions.items()}
         return dataclasses.replace(node, events=tuple(_occurrence(one, asked[one.input]) for one in node.events))
-    return node.with_inputs(asking_early)
+    return node.with_inputs(with_early_values)
 
 
 def _occurrence(event: Occurrence, names: tuple[str, ...]) -> Occurrence:
     """An event of a pattern; with the values that any event of its stream asks for, as they are one input."""
     condition = None if event.condition is None else over_early_values(event.condition)
     return dataclasses.replace(
-        event, input=with_variables(asking_early(event.input), names, early=True), condition=condition
+        event, input=with_variables(with_early_values(event.input), names, early=True), condition=condition
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
+class SplitColumns:
     """A list of columns, and HAVING, of values that aggregates have, and of variables: the `inner` columns are the former.
 
     The values of variables are those at the moment at which the aggregates are told.
@@ -214,7 +214,9 @@ class Parts:
     having: exp.Expr | None
 
     @classmethod
-    def of(cls, cursor: Cursor, columns: Sequence[exp.Expr], having: Sequence[exp.Expr], asked: Told, at: int) -> Parts:
+    def of(
+        cls, cursor: Cursor, columns: Sequence[exp.Expr], having: Sequence[exp.Expr], asked: OutputClauses, at: int
+    ) -> SplitColumns:
         """Takes the list and HAVING apart."""
         if asked.is_arranged or asked.distinct:
             cursor.fail(
@@ -248,5 +250,5 @@ class Parts:
 
     def over(self, node: Node) -> Node:
         """The results of an aggregate of the inner columns."""
-        node = with_variables(node, asked_of((*self.columns, *([self.having] if self.having is not None else []))))
+        node = with_variables(node, variables_of((*self.columns, *([self.having] if self.having is not None else []))))
         return Map(node if self.having is None else Filter(node, self.having), self.columns)

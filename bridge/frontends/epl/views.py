@@ -1,7 +1,7 @@
 """EPL's windows: what stands after a stream with # (or .win:), to the general windows of the bridge.
 
 >>> from bridge.frontends.epl.cursor import EplCursor
->>> view = windows(EplCursor("#groupwin(k)#length(5)"))
+>>> view = view_of(EplCursor("#groupwin(k)#length(5)"))
 >>> print(view.extent, *view.keys)
 ROWS 5 k
 """
@@ -17,7 +17,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.cursor import period, whole
-from bridge.frontends.expressions import Names, resolved
+from bridge.frontends.expressions import Scope, resolve
 from bridge.query.nodes import Filter, Node, Window
 from windows.extent import Extent
 from windows.extents import (
@@ -54,17 +54,17 @@ class View:
     keys: tuple[exp.Expr, ...] = ()
 
 
-def windowed(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
+def window_over(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
     """The window of a node whose columns are perhaps called `alias.column`."""
-    names = Names(alias, ())
-    extent = view.extent.with_expressions(lambda expression: resolved(cursor, [expression], names)[0])
+    names = Scope(alias, ())
+    extent = view.extent.with_expressions(lambda expression: resolve(cursor, [expression], names)[0])
     if isinstance(extent, Trailing) and extent.of is not None:
         # An event without a time is in no window of Esper's; WINDOW(TRAILING) of the bridge's own SQL it empties.
         node = Filter(node, exp.Not(this=exp.Is(this=extent.of.copy(), expression=exp.null())))
-    return Window(node, extent, resolved(cursor, view.keys, names))
+    return Window(node, extent, resolve(cursor, view.keys, names))
 
 
-def windows(cursor: Cursor) -> View | None:
+def view_of(cursor: Cursor) -> View | None:
     """`#time(5 sec)`, `.win:time(5 sec)`, `#groupwin(k)#length(5)`: the window after a stream, if there is one."""
     found: View | None = None
     keys: tuple[exp.Expr, ...] = ()
@@ -123,7 +123,7 @@ def _view(cursor: Cursor, name: str, position: int) -> View:
 def _arguments(cursor: Cursor, what: str) -> tuple[exp.Expr, ...]:
     """`(k, j)`."""
     cursor.expect("(")
-    found = epl_scalars.listed(cursor, cursor.until(()), what)
+    found = epl_scalars.expression_list(cursor, cursor.until(()), what)
     cursor.expect(")")
     return found
 
@@ -194,13 +194,13 @@ def _rank(cursor: Cursor) -> View:
 
 
 def _argument(cursor: Cursor) -> exp.Expr:
-    return epl_scalars.single(cursor, cursor.until((",",)), "an expression")
+    return epl_scalars.single_expression(cursor, cursor.until((",",)), "an expression")
 
 
 def _order(cursor: Cursor) -> tuple[exp.Ordered, ...]:
     terms = []
     while True:
-        this = epl_scalars.single(cursor, cursor.until((",", "ASC", "DESC")), "an expression to sort by")
+        this = epl_scalars.single_expression(cursor, cursor.until((",", "ASC", "DESC")), "an expression to sort by")
         descending = cursor.take("DESC")
         cursor.take("ASC")
         terms.append(exp.Ordered(this=this, desc=descending))
@@ -255,7 +255,7 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.
 def expiring_extent(cursor: Cursor) -> Rows | Trailing:
     """Step over the condition of `#expr(…)`."""
     position, region = cursor.position, cursor.until(())
-    condition = epl_scalars.single(cursor, region, "a condition")
+    condition = epl_scalars.single_expression(cursor, region, "a condition")
     sizes, counts = list[int](), list[int]()
     for part in conjuncts(condition):
         if (count := _count(part)) is not None:

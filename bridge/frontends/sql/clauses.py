@@ -12,9 +12,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
-from bridge.frontends.clauses import batch, duration, schema, whole
+from bridge.frontends.clauses import batch, duration, positive_integer, schema
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.expressions import Names, listed, plain, resolved, single
+from bridge.frontends.expressions import Scope, expression_list, resolve, single_expression, without_aliases
 from bridge.query.nodes import Definition, Match, Node, Window
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
@@ -34,7 +34,7 @@ from windows.extents import (
 )
 from windows.schema import Schema
 
-Clause = Callable[[Node, Names], Node]
+Clause = Callable[[Node, Scope], Node]
 
 
 # WINDOW ---------------------------------------------------------------------------------------------------------------
@@ -48,9 +48,9 @@ def window(cursor: Cursor) -> Clause:
     extent = _extent(cursor)
     cursor.expect(")")
 
-    def windowed(node: Node, names: Names) -> Node:
-        own = extent.with_expressions(lambda expression: resolved(cursor, [expression], names)[0])
-        return Window(node, own, resolved(cursor, keys, names))
+    def windowed(node: Node, names: Scope) -> Node:
+        own = extent.with_expressions(lambda expression: resolve(cursor, [expression], names)[0])
+        return Window(node, own, resolve(cursor, keys, names))
 
     return windowed
 
@@ -58,7 +58,7 @@ def window(cursor: Cursor) -> Clause:
 def _partition(cursor: Cursor, stops: tuple[str, ...]) -> tuple[exp.Expr, ...]:
     if not cursor.take("PARTITION BY"):
         return ()
-    return plain(cursor, listed(cursor, cursor.until(stops), "a key to partition by"))
+    return without_aliases(cursor, expression_list(cursor, cursor.until(stops), "a key to partition by"))
 
 
 def _extent(cursor: Cursor) -> Extent:
@@ -86,10 +86,10 @@ def _range(cursor: Cursor) -> Range:
 def _rows(cursor: Cursor) -> Extent:
     """`ROWS 10 [SLIDE 5 [FULL]]` (W2, W3), or `ROWS 3 ORDER BY …` (W9)."""
     cursor.expect("ROWS")
-    count = whole(cursor)
+    count = positive_integer(cursor)
     if cursor.take("ORDER BY"):
         return _top(cursor, count)
-    slide = whole(cursor) if cursor.take("SLIDE") else None
+    slide = positive_integer(cursor) if cursor.take("SLIDE") else None
     return Rows(count, slide, cursor.take("FULL"))
 
 
@@ -97,7 +97,7 @@ def _first(cursor: Cursor) -> Extent:
     """`FIRST ROWS 10` or `FIRST RANGE 5 S` (W7)."""
     cursor.expect("FIRST")
     if cursor.take("ROWS"):
-        return FirstRows(whole(cursor))
+        return FirstRows(positive_integer(cursor))
     cursor.expect("RANGE")
     return FirstRange(duration(cursor))
 
@@ -112,8 +112,10 @@ def _trailing(cursor: Cursor) -> Trailing:
     """`TRAILING 5 S [ROWS 10] [OF v]` (W10)."""
     cursor.expect("TRAILING")
     size = duration(cursor)
-    count = whole(cursor) if cursor.take("ROWS") else None
-    return Trailing(size, count, single(cursor, cursor.until(()), "an expression") if cursor.take("OF") else None)
+    count = positive_integer(cursor) if cursor.take("ROWS") else None
+    return Trailing(
+        size, count, single_expression(cursor, cursor.until(()), "an expression") if cursor.take("OF") else None
+    )
 
 
 def _tumbling(cursor: Cursor) -> Tumbling:
@@ -123,14 +125,14 @@ def _tumbling(cursor: Cursor) -> Tumbling:
     if cursor.take("OFFSET"):
         origin = 0 if cursor.take("0", "MS") else duration(cursor)
     cursor.expect("OF", " (the time that counts)")
-    return Tumbling(size, single(cursor, cursor.until(()), "an expression"), origin)
+    return Tumbling(size, single_expression(cursor, cursor.until(()), "an expression"), origin)
 
 
 def _top(cursor: Cursor, count: int) -> Top:
     """`v DESC, w [LAST OF k, …]`, after `ROWS 3 ORDER BY` (W9)."""
     terms = []
     while True:
-        this = single(cursor, cursor.until((",", "ASC", "DESC", "LAST")), "an expression to order by")
+        this = single_expression(cursor, cursor.until((",", "ASC", "DESC", "LAST")), "an expression to order by")
         descending = cursor.take("DESC")
         cursor.take("ASC")
         terms.append(exp.Ordered(this=this, desc=descending))
@@ -139,7 +141,7 @@ def _top(cursor: Cursor, count: int) -> Top:
     if not cursor.take("LAST"):
         return Top(count, tuple(terms))
     cursor.expect("OF")
-    return Top(count, tuple(terms), plain(cursor, listed(cursor, cursor.until(()), "a key")))
+    return Top(count, tuple(terms), without_aliases(cursor, expression_list(cursor, cursor.until(()), "a key")))
 
 
 def _unbounded(cursor: Cursor) -> Unbounded:
@@ -162,17 +164,17 @@ _EXTENTS: dict[str, Callable[[Cursor], Extent]] = {
 # MATCHING -------------------------------------------------------------------------------------------------------------
 
 
-class _Name(NamedTuple):
+class _SymbolName(NamedTuple):
     """A name and where it stands; the tree keeps names only, so what they refer to is checked while reading."""
 
     text: str
     position: int
 
 
-class _Defined(NamedTuple):
-    symbol: _Name
+class _SymbolDefinition(NamedTuple):
+    symbol: _SymbolName
     condition: exp.Expr | None
-    assignments: tuple[tuple[_Name, exp.Expr], ...]
+    assignments: tuple[tuple[_SymbolName, exp.Expr], ...]
 
 
 def matching(cursor: Cursor) -> Clause:
@@ -191,9 +193,9 @@ def matching(cursor: Cursor) -> Clause:
     pattern = _pattern(cursor, raw, [one.symbol.text for one in defined])
     _check_names(cursor, defined, pattern, measures)
 
-    def match(node: Node, names: Names) -> Node:
+    def match(node: Node, names: Scope) -> Node:
         define = tuple(_definition(cursor, one, names) for one in defined)
-        return Match(node, pattern, within, measures, define, resolved(cursor, keys, names))
+        return Match(node, pattern, within, measures, define, resolve(cursor, keys, names))
 
     return match
 
@@ -218,21 +220,21 @@ def _pattern(cursor: Cursor, region: Region, names: list[str]) -> Pattern:
         raise QueryError(error.message, cursor.text, error.position) from None
 
 
-def _definitions(cursor: Cursor) -> list[_Defined]:
+def _definitions(cursor: Cursor) -> list[_SymbolDefinition]:
     # The paper's listing has no commas between its definitions.
-    defined = [_defined(cursor)]
+    defined = [_symbol_definition(cursor)]
     while cursor.take(",") or cursor.has_name():
-        defined.append(_defined(cursor))
+        defined.append(_symbol_definition(cursor))
     return defined
 
 
-def _defined(cursor: Cursor) -> _Defined:
+def _symbol_definition(cursor: Cursor) -> _SymbolDefinition:
     symbol = _name(cursor, "a symbol to define")
-    condition = single(cursor, _up_to(cursor, "DO"), "a condition") if cursor.take("AS") else None
-    return _Defined(symbol, condition, tuple(_assignments(cursor)) if cursor.take("DO") else ())
+    condition = single_expression(cursor, _up_to(cursor, "DO"), "a condition") if cursor.take("AS") else None
+    return _SymbolDefinition(symbol, condition, tuple(_assignments(cursor)) if cursor.take("DO") else ())
 
 
-def _assignments(cursor: Cursor) -> Iterable[tuple[_Name, exp.Expr]]:
+def _assignments(cursor: Cursor) -> Iterable[tuple[_SymbolName, exp.Expr]]:
     yield _assignment(cursor)
     # After a comma the next assignment or the next definition follows.
     while cursor.word() == "," and cursor.word(2) == "=":
@@ -240,10 +242,10 @@ def _assignments(cursor: Cursor) -> Iterable[tuple[_Name, exp.Expr]]:
         yield _assignment(cursor)
 
 
-def _assignment(cursor: Cursor) -> tuple[_Name, exp.Expr]:
+def _assignment(cursor: Cursor) -> tuple[_SymbolName, exp.Expr]:
     variable = _name(cursor, "a variable to set")
     cursor.expect("=")
-    return variable, single(cursor, _up_to(cursor), "a value")
+    return variable, single_expression(cursor, _up_to(cursor), "a value")
 
 
 def _up_to(cursor: Cursor, *stops: str) -> Region:
@@ -254,19 +256,19 @@ def _up_to(cursor: Cursor, *stops: str) -> Region:
     return Region(region.start, cursor.at)
 
 
-def _name(cursor: Cursor, what: str) -> _Name:
+def _name(cursor: Cursor, what: str) -> _SymbolName:
     position = cursor.position
-    return _Name(cursor.name(what), position)
+    return _SymbolName(cursor.name(what), position)
 
 
-def _definition(cursor: Cursor, one: _Defined, names: Names) -> Definition:
-    condition = None if one.condition is None else resolved(cursor, [one.condition], names)[0]
+def _definition(cursor: Cursor, one: _SymbolDefinition, names: Scope) -> Definition:
+    condition = None if one.condition is None else resolve(cursor, [one.condition], names)[0]
     variables = [variable.text for variable, _ in one.assignments]
-    values = resolved(cursor, [value for _, value in one.assignments], names)
+    values = resolve(cursor, [value for _, value in one.assignments], names)
     return Definition(one.symbol.text, condition, tuple(zip(variables, values, strict=True)))
 
 
-def _check_names(cursor: Cursor, defined: list[_Defined], pattern: Pattern, measures: Schema) -> None:
+def _check_names(cursor: Cursor, defined: list[_SymbolDefinition], pattern: Pattern, measures: Schema) -> None:
     seen: set[str] = set()
     for symbol, _, assignments in defined:
         if symbol.text in seen:

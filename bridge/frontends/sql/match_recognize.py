@@ -6,22 +6,21 @@ WITHIN after the pattern, and WITH TIMED OUT MATCHES.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import TypeVar
 
 from sqlglot import TokenType, exp
 
-from bridge.errors import QueryError, nearest
+from bridge.errors import QueryError
 from bridge.frontends.clauses import duration
 from bridge.frontends.cursor import Cursor, Region, word_of
-from bridge.frontends.expressions import single
-from bridge.frontends.navigation import check, is_name, refuse_functions, rowwise
-from bridge.query.row_pattern import PAST_LAST_ROW, PerMatch, RowPattern, Skip
+from bridge.frontends.expressions import single_expression
+from bridge.frontends.sql.navigation import is_name, refuse_functions, rowwise
+from bridge.frontends.sql.pattern_clauses import Name, PatternClauses, Subset, row_pattern
+from bridge.query.row_pattern import PerMatch, RowPattern, Skip
 from bridge.query.words import ROW_PATTERN_WORDS
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
-from nfa.pattern import Empty, Pattern, symbols
 
 _T = TypeVar("_T")
 
@@ -31,37 +30,6 @@ _STOPS = (*_ALONE, *_FOLLOWED)
 _OPTIONS = (PerMatch.SHOW_EMPTY, PerMatch.OMIT_EMPTY, PerMatch.WITH_UNMATCHED)
 _ALL_ROWS = "ALL ROWS PER MATCH"
 _TIMED_OUT = "WITH TIMED OUT MATCHES"
-
-
-class _Name(NamedTuple):
-    """A name and where it stands; the clause keeps names only, so what they refer to is checked while reading."""
-
-    text: str
-    position: int
-
-
-class _Subset(NamedTuple):
-    name: _Name
-    members: tuple[_Name, ...]
-
-
-@dataclasses.dataclass
-class _Read:
-    """What the clauses said; the places are those of words whose meaning other clauses may forbid."""
-
-    partition_by: tuple[exp.Column, ...] = ()
-    order_by: tuple[exp.Ordered, ...] = ()
-    measures: tuple[tuple[_Name, exp.Expr], ...] = ()
-    per_match: PerMatch = PerMatch.ONE_ROW
-    timed_out: int | None = None
-    skip: Skip = PAST_LAST_ROW
-    target: int | None = None
-    pattern: Pattern = dataclasses.field(default_factory=Empty)
-    exclusion: int | None = None
-    absent: _Name | None = None
-    within: int | None = None
-    subsets: tuple[_Subset, ...] = ()
-    define: tuple[tuple[_Name, exp.Expr], ...] = ()
 
 
 def match_recognize(cursor: Cursor) -> RowPattern:
@@ -75,14 +43,14 @@ def match_recognize(cursor: Cursor) -> RowPattern:
     cursor.expect("(")
     read = _clauses(cursor)
     cursor.expect(")")
-    return _checked(cursor, read)
+    return row_pattern(cursor, read)
 
 
 # The clauses and their order ------------------------------------------------------------------------------------------
 
 
-def _clauses(cursor: Cursor) -> _Read:
-    read, seen = _Read(), list[str]()
+def _clauses(cursor: Cursor) -> PatternClauses:
+    read, seen = PatternClauses(), list[str]()
     while (word := cursor.word()) in _READERS:
         title, reader = _READERS[word]
         _check_order(cursor, title, seen)
@@ -102,20 +70,20 @@ def _check_order(cursor: Cursor, title: str, seen: list[str]) -> None:
         cursor.fail(f"{title} stands before {min(later, key=_TITLES.index)}")
 
 
-def _partition_by(cursor: Cursor, read: _Read) -> None:
+def _partition_by(cursor: Cursor, read: PatternClauses) -> None:
     read.partition_by = _listed(cursor, _partition_column)
 
 
 def _partition_column(cursor: Cursor) -> exp.Column:
     start = cursor.position
-    column = single(cursor, _region(cursor, "a column to partition by", ","), "a column to partition by")
+    column = single_expression(cursor, _region(cursor, "a column to partition by", ","), "a column to partition by")
     if not isinstance(column, exp.Column):
         cursor.fail("PARTITION BY wants columns: compute the key in a sub-query before", start)
     refuse_functions(cursor, column, "PARTITION BY")
     return column
 
 
-def _order_by(cursor: Cursor, read: _Read) -> None:
+def _order_by(cursor: Cursor, read: PatternClauses) -> None:
     read.order_by = _listed(cursor, _ordered)
 
 
@@ -132,11 +100,11 @@ def _ordered(cursor: Cursor) -> exp.Ordered:
     return exp.Ordered(this=key, desc=descending, nulls_first=first)
 
 
-def _measures(cursor: Cursor, read: _Read) -> None:
+def _measures(cursor: Cursor, read: PatternClauses) -> None:
     read.measures = _listed(cursor, _measure)
 
 
-def _measure(cursor: Cursor) -> tuple[_Name, exp.Expr]:
+def _measure(cursor: Cursor) -> tuple[Name, exp.Expr]:
     region = _region(cursor, "a measure", ",", "AS")
     if cursor.word() != "AS" and _is_named(cursor, region):
         cursor.fail("AS is expected before the measure's name", cursor.tokens[region.end - 1].start)
@@ -145,7 +113,7 @@ def _measure(cursor: Cursor) -> tuple[_Name, exp.Expr]:
     position = cursor.position
     if _opens(cursor):
         cursor.fail(f"a name for the measure is expected, not {cursor.shown()}")
-    return _Name(cursor.name("a name for the measure"), position), value
+    return Name(cursor.name("a name for the measure"), position), value
 
 
 def _is_named(cursor: Cursor, region: Region) -> bool:
@@ -154,7 +122,7 @@ def _is_named(cursor: Cursor, region: Region) -> bool:
     return len(words) > 1 and is_name(words[-1]) and (words[-2] == ")" or is_name(words[-2]))
 
 
-def _rows_per_match(cursor: Cursor, read: _Read) -> None:
+def _rows_per_match(cursor: Cursor, read: PatternClauses) -> None:
     every = cursor.word(-1) == "ALL"
     _expect(cursor, f"{'ROWS' if every else 'ROW'} PER MATCH")
     if every:
@@ -172,7 +140,7 @@ def _option(option: PerMatch) -> str:
     return option.value.removeprefix(_ALL_ROWS).strip()
 
 
-def _after_match(cursor: Cursor, read: _Read) -> None:
+def _after_match(cursor: Cursor, read: PatternClauses) -> None:
     _expect(cursor, "MATCH SKIP")
     if cursor.take("PAST"):
         _expect(cursor, "LAST ROW")
@@ -187,7 +155,7 @@ def _after_match(cursor: Cursor, read: _Read) -> None:
     read.skip, read.target = Skip(to, variable.text), variable.position
 
 
-def _initial(cursor: Cursor, read: _Read) -> None:
+def _initial(cursor: Cursor, read: PatternClauses) -> None:
     if cursor.word(-1) == "SEEK":
         cursor.at -= 1
         cursor.fail("SEEK is not supported: it belongs to patterns in a WINDOW clause; here each match is looked for")
@@ -195,7 +163,7 @@ def _initial(cursor: Cursor, read: _Read) -> None:
         cursor.fail(f"PATTERN is expected after INITIAL, not {cursor.shown()}")
 
 
-def _pattern(cursor: Cursor, read: _Read) -> None:
+def _pattern(cursor: Cursor, read: PatternClauses) -> None:
     opening = cursor.expect("(", " (the pattern stands in parentheses)")
     region, read.absent = _absence(cursor, _pattern_region(cursor))
     start = cursor.tokens[region.start].start if region.start < len(cursor.tokens) else cursor.position
@@ -220,7 +188,7 @@ def _pattern_region(cursor: Cursor) -> Region:
     return Region(start, cursor.at)
 
 
-def _absence(cursor: Cursor, region: Region) -> tuple[Region, _Name | None]:
+def _absence(cursor: Cursor, region: Region) -> tuple[Region, Name | None]:
     """The region without the `NOT symbol` at its end, and that symbol."""
     at = region.end - 2
     if at < region.start or word_of(cursor.tokens[at]) != "NOT":
@@ -229,7 +197,7 @@ def _absence(cursor: Cursor, region: Region) -> tuple[Region, _Name | None]:
     if at == region.start:
         cursor.fail("NOT stands after what it is the absence of: PATTERN (A NOT B)", cursor.tokens[at].start)
     name = token.text if token.token_type == TokenType.IDENTIFIER else token.text.upper()
-    return Region(region.start, at), _Name(name, token.start)
+    return Region(region.start, at), Name(name, token.start)
 
 
 def _exclusion(cursor: Cursor, region: Region) -> int | None:
@@ -237,28 +205,28 @@ def _exclusion(cursor: Cursor, region: Region) -> int | None:
     return next((one.start for one, two in words if (one.text, two.text) == ("{", "-")), None)
 
 
-def _within(cursor: Cursor, read: _Read) -> None:
+def _within(cursor: Cursor, read: PatternClauses) -> None:
     read.within = duration(cursor)
 
 
-def _subset(cursor: Cursor, read: _Read) -> None:
+def _subset(cursor: Cursor, read: PatternClauses) -> None:
     read.subsets = _listed(cursor, _one_subset)
 
 
-def _one_subset(cursor: Cursor) -> _Subset:
+def _one_subset(cursor: Cursor) -> Subset:
     name = _variable(cursor, "a name for the subset")
     cursor.expect("=")
     cursor.expect("(", " (and the symbols of the subset)")
     members = _listed(cursor, lambda cursor: _variable(cursor, "a symbol of the subset"))
     cursor.expect(")")
-    return _Subset(name, members)
+    return Subset(name, members)
 
 
-def _define(cursor: Cursor, read: _Read) -> None:
+def _define(cursor: Cursor, read: PatternClauses) -> None:
     read.define = _listed(cursor, _definition)
 
 
-def _definition(cursor: Cursor) -> tuple[_Name, exp.Expr]:
+def _definition(cursor: Cursor) -> tuple[Name, exp.Expr]:
     symbol = _variable(cursor, "a symbol to define")
     cursor.expect("AS", " (and the condition)")
     region = _region(cursor, "a condition", ",", "AS")
@@ -267,7 +235,7 @@ def _definition(cursor: Cursor) -> tuple[_Name, exp.Expr]:
     return symbol, rowwise(cursor, region, "a condition")
 
 
-_Reader = Callable[[Cursor, _Read], None]
+_Reader = Callable[[Cursor, PatternClauses], None]
 _READERS: dict[str, tuple[str, _Reader]] = {
     "PARTITION BY": ("PARTITION BY", _partition_by),
     "ORDER BY": ("ORDER BY", _order_by),
@@ -316,106 +284,13 @@ def _expect(cursor: Cursor, words: str) -> None:
         cursor.expect(word)
 
 
-def _variable(cursor: Cursor, what: str) -> _Name:
+def _variable(cursor: Cursor, what: str) -> Name:
     token, position = cursor.peek(), cursor.position
     if cursor.word() in ROW_PATTERN_WORDS:
         cursor.fail(f'{what} is expected, not {cursor.shown()}; as a name it is quoted: "{cursor.word()}"')
     text = cursor.name(what)
     quoted = token is not None and token.token_type == TokenType.IDENTIFIER
-    return _Name(text if quoted else text.upper(), position)
+    return Name(text if quoted else text.upper(), position)
 
 
 # What the clauses say of one another ----------------------------------------------------------------------------------
-
-
-def _checked(cursor: Cursor, read: _Read) -> RowPattern:
-    known = symbols(read.pattern)
-    variables = [*known, *(subset.name.text for subset in read.subsets)]
-    if read.timed_out is not None and read.within is None:
-        cursor.fail("without WITHIN after the pattern no match is ever timed out", read.timed_out)
-    if read.exclusion is not None and read.per_match is PerMatch.WITH_UNMATCHED:
-        cursor.fail("{- -} cannot stand beside WITH UNMATCHED ROWS, which shows every row", read.exclusion)
-    _check_subsets(cursor, read.subsets, known)
-    _check_target(cursor, read, variables)
-    absent = () if read.absent is None else (_checked_absence(cursor, read, read.absent, variables),)
-    _check_defined(cursor, read, (*known, *absent))
-    for _, condition in read.define:
-        check(cursor, condition, [*variables, *absent], defining=True)
-    return RowPattern(
-        pattern=read.pattern,
-        define=tuple((symbol.text, condition) for symbol, condition in read.define),
-        measures=_aliases(cursor, read, variables),
-        partition_by=read.partition_by,
-        order_by=read.order_by,
-        per_match=read.per_match,
-        skip=read.skip,
-        within=read.within,
-        timed_out=read.timed_out is not None,
-        absent=None if read.absent is None else read.absent.text,
-        subsets=tuple((name.text, tuple(member.text for member in members)) for name, members in read.subsets),
-    )
-
-
-def _checked_absence(cursor: Cursor, read: _Read, absent: _Name, variables: list[str]) -> str:
-    if absent.text in variables:
-        cursor.fail(f"{absent.text!r} cannot be absent and in the pattern: define a symbol of its own", absent.position)
-    if read.within is None:
-        cursor.fail("NOT needs WITHIN after the pattern: until when no such row may come", absent.position)
-    if read.timed_out is not None:
-        cursor.fail(
-            "with NOT it is the match that time brings: WITH TIMED OUT MATCHES cannot stand here", read.timed_out
-        )
-    return absent.text
-
-
-def _check_subsets(cursor: Cursor, subsets: tuple[_Subset, ...], known: tuple[str, ...]) -> None:
-    seen: set[str] = set()
-    for name, members in subsets:
-        if name.text in known:
-            cursor.fail(f"{name.text!r} is a symbol of the pattern: the subset needs another name", name.position)
-        if name.text in seen:
-            cursor.fail(f"the subset {name.text!r} is written twice", name.position)
-        seen.add(name.text)
-        for place, member in enumerate(members):
-            if member.text not in known:
-                _unknown(cursor, member, "symbol", known)
-            if member.text in [other.text for other in members[:place]]:
-                cursor.fail(f"the subset {name.text!r} has {member.text!r} twice", member.position)
-
-
-def _check_target(cursor: Cursor, read: _Read, variables: list[str]) -> None:
-    if read.skip.variable is not None and read.target is not None and read.skip.variable not in variables:
-        _unknown(cursor, _Name(read.skip.variable, read.target), "variable", variables)
-
-
-def _check_defined(cursor: Cursor, read: _Read, known: tuple[str, ...]) -> None:
-    seen: set[str] = set()
-    for symbol, _ in read.define:
-        if symbol.text in seen:
-            cursor.fail(f"the symbol {symbol.text!r} is defined twice: join the conditions with OR", symbol.position)
-        if symbol.text in [subset.name.text for subset in read.subsets]:
-            cursor.fail(f"{symbol.text!r} is a subset: its symbols are what is defined", symbol.position)
-        if symbol.text not in known:
-            hint = nearest(symbol.text, list(known))
-            cursor.fail(f"the symbol {symbol.text!r} is defined but not in PATTERN{hint}", symbol.position)
-        seen.add(symbol.text)
-
-
-def _unknown(cursor: Cursor, name: _Name, what: str, known: tuple[str, ...] | list[str]) -> NoReturn:
-    cursor.fail(f"the {what} {name.text!r} is not in PATTERN{nearest(name.text, list(known))}", name.position)
-
-
-def _aliases(cursor: Cursor, read: _Read, variables: list[str]) -> tuple[exp.Alias, ...]:
-    seen: set[str] = set()
-    for name, value in read.measures:
-        if name.text.lower() in seen:
-            cursor.fail(f"two measures are called {name.text!r}", name.position)
-        seen.add(name.text.lower())
-        check(cursor, value, variables)
-    return tuple(_alias(name, value) for name, value in read.measures)
-
-
-def _alias(name: _Name, value: exp.Expr) -> exp.Alias:
-    alias = exp.to_identifier(name.text)
-    alias.meta["start"] = name.position
-    return exp.Alias(this=value, alias=alias)

@@ -12,7 +12,15 @@ from sqlglot import exp
 
 from bridge.frontends.clauses import schema
 from bridge.frontends.cursor import Cursor, word_of
-from bridge.frontends.expressions import Names, joined, listed, plain, resolved, single, visible
+from bridge.frontends.expressions import (
+    Scope,
+    aliases_of,
+    all_of,
+    expression_list,
+    resolve,
+    single_expression,
+    without_aliases,
+)
 from bridge.frontends.sql.clauses import Clause, matching, window
 from bridge.frontends.sql.match_recognize import match_recognize
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, MatchRecognize, Node, Stream, Union, source_name
@@ -72,7 +80,7 @@ Results = Mapping[str, tuple[str, Node]]
 """What WITH names: by lower case, the name as written and its tree."""
 
 
-class _Item(NamedTuple):
+class _FromItem(NamedTuple):
     """One input of FROM; `alias` is None where neither an alias nor a name is written."""
 
     alias: str | None
@@ -131,7 +139,7 @@ def _core(cursor: Cursor, results: Results) -> Node:
     _refuse_next(cursor, _NO_STREAM)
     cursor.expect("SELECT")
     _refuse_next(cursor, ["DISTINCT"])
-    columns = listed(cursor, cursor.until(_STOPS), "a list of columns")
+    columns = expression_list(cursor, cursor.until(_STOPS), "a list of columns")
     _refuse_next(cursor)
     cursor.expect("FROM")
     items, conditions = _from(cursor, results)
@@ -139,27 +147,27 @@ def _core(cursor: Cursor, results: Results) -> Node:
         conditions.append(_condition(cursor))
     inputs = _aliased(cursor, items)
     names = _names(inputs)
-    node = _combined(inputs, resolved(cursor, conditions, names))
-    return _projected(cursor, node, resolved(cursor, columns, names), names)
+    node = _combined(inputs, resolve(cursor, conditions, names))
+    return _projected(cursor, node, resolve(cursor, columns, names), names)
 
 
 def _condition(cursor: Cursor) -> exp.Expr:
-    return single(cursor, cursor.until((",", *_STOPS)), "a condition")
+    return single_expression(cursor, cursor.until((",", *_STOPS)), "a condition")
 
 
-def _names(inputs: tuple[tuple[str, Node], ...]) -> Names:
+def _names(inputs: tuple[tuple[str, Node], ...]) -> Scope:
     if len(inputs) > 1:
-        return Names(None, tuple(alias for alias, _ in inputs))
-    return Names(inputs[0][0], visible(inputs[0][1]))
+        return Scope(None, tuple(alias for alias, _ in inputs))
+    return Scope(inputs[0][0], aliases_of(inputs[0][1]))
 
 
 def _combined(inputs: tuple[tuple[str, Node], ...], conditions: tuple[exp.Expr, ...]) -> Node:
     if len(inputs) > 1:
-        return Correlate(inputs, joined(conditions) if conditions else None)
+        return Correlate(inputs, all_of(conditions) if conditions else None)
     return Filter(inputs[0][1], conditions[0]) if conditions else inputs[0][1]
 
 
-def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Names) -> Node:
+def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Scope) -> Node:
     grouped = cursor.take("GROUP BY")
     keys = _grouping(cursor) if grouped else ()
     position = cursor.position
@@ -167,7 +175,7 @@ def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names:
     # what only the database knows may be an aggregate, too
     kinds = (exp.AggFunc, exp.Anonymous) if having or cursor.word() == "EMIT" else (exp.AggFunc,)
     if grouped or any(column.find(*kinds) for column in columns + having):
-        keys, having = resolved(cursor, keys, names), resolved(cursor, having, names)
+        keys, having = resolve(cursor, keys, names), resolve(cursor, having, names)
         return Aggregate(node, columns, keys, having[0] if having else None, **_on_change(cursor))
     if having:
         cursor.fail("HAVING wants aggregates or GROUP BY: a condition on single events belongs in WHERE", position)
@@ -196,7 +204,7 @@ def _grouping(cursor: Cursor) -> tuple[exp.Expr, ...]:
     for token in cursor.tokens[region.start : region.end]:
         if word_of(token) in _GROUPINGS:
             cursor.fail(f"{word_of(token)} is not supported: {_GROUPINGS[word_of(token)]}", token.start)
-    keys = plain(cursor, listed(cursor, region, "a column to group by"))
+    keys = without_aliases(cursor, expression_list(cursor, region, "a column to group by"))
     for key in keys:
         if isinstance(key, exp.Literal):
             place = next(token.start for token in cursor.tokens[region.start :] if token.text == key.this)
@@ -207,14 +215,14 @@ def _grouping(cursor: Cursor) -> tuple[exp.Expr, ...]:
 # FROM -----------------------------------------------------------------------------------------------------------------
 
 
-def _from(cursor: Cursor, results: Results) -> tuple[list[_Item], list[exp.Expr]]:
-    items, conditions = [_item(cursor, results)], list[exp.Expr]()
+def _from(cursor: Cursor, results: Results) -> tuple[list[_FromItem], list[exp.Expr]]:
+    items, conditions = [_from_item(cursor, results)], list[exp.Expr]()
     while True:
         _refuse_next(cursor)
         if cursor.take(",") or _cross(cursor):
-            items.append(_item(cursor, results))
+            items.append(_from_item(cursor, results))
         elif cursor.word() in ("JOIN", "INNER"):
-            items.append(_joined_item(cursor, results))
+            items.append(_join_item(cursor, results))
             conditions.append(_condition(cursor))
         else:
             return items, conditions
@@ -227,21 +235,21 @@ def _cross(cursor: Cursor) -> bool:
     return crossed
 
 
-def _joined_item(cursor: Cursor, results: Results) -> _Item:
+def _join_item(cursor: Cursor, results: Results) -> _FromItem:
     cursor.take("INNER")
     cursor.expect("JOIN")
-    item = _item(cursor, results)
+    item = _from_item(cursor, results)
     _refuse_next(cursor, ["USING"])
     cursor.expect("ON", " (a join of everything with everything is written CROSS JOIN)")
     return item
 
 
-def _item(cursor: Cursor, results: Results) -> _Item:
+def _from_item(cursor: Cursor, results: Results) -> _FromItem:
     _refuse_next(cursor, _NO_STREAM)
     position = cursor.position
     default, node = _subquery(cursor, results) if cursor.word() == "(" else _named(cursor, results)
     alias, clauses = _modifiers(cursor)
-    return _Item(alias or default, node, clauses, position)
+    return _FromItem(alias or default, node, clauses, position)
 
 
 def _subquery(cursor: Cursor, results: Results) -> tuple[str | None, Node]:
@@ -300,12 +308,12 @@ def _alias(cursor: Cursor) -> str:
     return alias
 
 
-def _aliased(cursor: Cursor, items: Iterable[_Item]) -> tuple[tuple[str, Node], ...]:
+def _aliased(cursor: Cursor, items: Iterable[_FromItem]) -> tuple[tuple[str, Node], ...]:
     inputs: dict[str, tuple[str, Node]] = {}
     for place, item in enumerate(items, 1):
         alias, node = item.alias or f"input{place}", item.node
         for clause in item.clauses:
-            node = clause(node, Names(alias, visible(node)))
+            node = clause(node, Scope(alias, aliases_of(node)))
         if alias.lower() in inputs:
             cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", item.position)
         inputs[alias.lower()] = (alias, node)

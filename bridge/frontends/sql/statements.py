@@ -12,7 +12,7 @@ from typing import TypeVar
 from bridge.errors import QueryError
 from bridge.frontends.clauses import schema
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.expressions import respelt
+from bridge.frontends.expressions import with_spelling_hint
 from bridge.frontends.sql.select import select
 from bridge.frontends.statements import CreateQuery, CreateStream, Query, Statement
 from bridge.query.nodes import Node
@@ -47,7 +47,7 @@ def _guarded(text: str, read: Callable[[Cursor], _T]) -> _T:
     try:
         return read(cursor)
     except QueryError as error:
-        raise respelt(error, cursor) from None
+        raise with_spelling_hint(error, cursor) from None
     except RecursionError:
         raise QueryError("the query is nested too deeply", text) from None
 

@@ -13,7 +13,7 @@ from sqlglot import Token, exp
 
 from bridge.errors import nearest
 from bridge.frontends.cursor import Cursor, Region, word_of
-from bridge.frontends.expressions import position_of, single
+from bridge.frontends.expressions import position_of, single_expression
 from bridge.query.row_pattern import NAVIGATION, OF_THE_MATCH, SEMANTICS, variable_identifier
 from bridge.query.words import WORD
 
@@ -46,7 +46,7 @@ def rowwise(cursor: Cursor, region: Region, what: str) -> exp.Expr:
     for place in modes.values():
         marked.bare = _without(marked.bare, cursor.tokens[place])
     # Below a node of our own, so that the root is replaced like any other.
-    holder = exp.Paren(this=single(marked, region, what))
+    holder = exp.Paren(this=single_expression(marked, region, what))
     _refuse_calls_of_modes(cursor, holder)
     calls = list(holder.find_all(exp.Func))
     for name, place in modes.items():

@@ -1,1 +1,14 @@
-"""The tree as written becomes the tree as meant: names found, types checked, refusals with their place."""
+"""Queries resolved: every name looked up, every type known, each refusal with its place in the text.
+
+`bridge.check.resolve.resolve` is the entry point. The modules imported here register how each kind of node is resolved.
+"""
+
+from bridge.check import correlate as correlate
+from bridge.check import epl_columns as epl_columns
+from bridge.check import epl_output as epl_output
+from bridge.check import epl_state as epl_state
+from bridge.check import match as match
+from bridge.check import row_pattern as row_pattern
+from bridge.check import select as select
+from bridge.check import temporal as temporal
+from bridge.check import windows as windows

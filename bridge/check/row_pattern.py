@@ -14,7 +14,7 @@ from bridge import query
 from bridge.check.aggregates import refuse_missing
 from bridge.check.objects import with_objects
 from bridge.check.paths import with_parts
-from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, condition_of, field_of
 from bridge.check.types import UNKNOWN, TypeOf, check_types, place, type_of, with_type_names
 from bridge.errors import QueryError
@@ -25,8 +25,8 @@ from windows.schema import is_reserved
 
 
 @resolve.register
-def _(node: query.MatchRecognize, names: Names) -> Resolved:
-    below = streaming(node.input, names)
+def _(node: query.MatchRecognize, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
     if isinstance(below.node, query.Window):
         raise QueryError(
             "MATCH_RECOGNIZE reads a stream, not a window of it: WITHIN bounds how long a match may last; over what a "
@@ -48,13 +48,13 @@ def _(node: query.MatchRecognize, names: Names) -> Resolved:
         rest = [Field(f.name, f.type) for f in fields if f.name not in {key.name for key in keys}]
     found = (*keys, *measures, *rest)
     check_measures(found, clause)
-    return Resolved(query.MatchRecognize(below.node, clause), found, windowed=False)
+    return ResolvedNode(query.MatchRecognize(below.node, clause), found, windowed=False)
 
 
 @resolve.register
-def _(node: query.EagerMatch, names: Names) -> Resolved:
+def _(node: query.EagerMatch, names: Namespace) -> ResolvedNode:
     deleting = node.input if isinstance(node.input, query.WindowWithDeletions) else None
-    below = streaming(node.input if deleting is None else deleting.input, names)
+    below = resolve_stream(node.input if deleting is None else deleting.input, names)
     if deleting is not None and node.interval is not None:
         raise QueryError("INTERVAL is not supported over a window with on … delete", words=["interval"])
     if isinstance(below.node, query.Window):
@@ -73,11 +73,11 @@ def _(node: query.EagerMatch, names: Names) -> Resolved:
         source = query.WindowWithDeletions(
             below.node, tuple(_deletion(one, below, names) for one in deleting.deletions)
         )
-    return Resolved(dataclasses.replace(node, input=source, pattern=pattern), measures, windowed=False)
+    return ResolvedNode(dataclasses.replace(node, input=source, pattern=pattern), measures, windowed=False)
 
 
 @resolve.register
-def _(node: query.WindowWithDeletions, names: Names) -> Resolved:
+def _(node: query.WindowWithDeletions, names: Namespace) -> ResolvedNode:
     raise QueryError("a window with on … delete is read by match_recognize, or plainly, select * from it")
 
 
@@ -85,9 +85,9 @@ _OURS = ("bridge", "windows", "contextlib", "functools")
 """Modules that a warning is not about."""
 
 
-def _deletion(deletion: query.Deletion, rows: Resolved, names: Names) -> query.Deletion:
+def _deletion(deletion: query.Deletion, rows: ResolvedNode, names: Namespace) -> query.Deletion:
     """The condition with its columns named `alias.column`, those of the window's rows and of the event."""
-    trigger = streaming(deletion.trigger, names)
+    trigger = resolve_stream(deletion.trigger, names)
     condition = None
     if deletion.condition is not None:
         fields = [

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge.check.objects import with_objects
 from bridge.check.paths import with_parts
-from bridge.check.types import UNKNOWN, check_types, place, type_of, with_type_names
+from bridge.check.types import UNKNOWN, check_types, place, refuse_nested, type_of, with_type_names
 from bridge.errors import QueryError, nearest
 from bridge.query.epl_state import CURRENT
 from windows.schema import is_reserved
@@ -121,6 +121,11 @@ def condition_of(expression: exp.Expr, scope: Scope, clause: str, aggregates: bo
     if kind not in ("BOOLEAN", UNKNOWN):
         raise QueryError(f"{clause} wants a condition; {expression.sql()} is {kind}", position=place(expression))
     return resolved
+
+
+def order_term(term: exp.Ordered, scope: Scope) -> exp.Ordered:
+    refuse_nested(term, scope.type_of)
+    return exp.Ordered(this=scalar(term.this, scope), desc=term.args["desc"])
 
 
 def columns_of(columns: Sequence[exp.Expr], scope: Scope) -> tuple[exp.Alias, ...]:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from bridge import query
 from bridge.check.objects import object_type
-from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, condition_of, scalar
 from bridge.errors import QueryError
 from bridge.query.epl_patterns import COUNT, LAST, WHOLE, EventColumns, Occurrence, element, elements
@@ -20,8 +20,8 @@ from windows.types import List
 
 
 @resolve.register
-def _(node: query.TemporalMatch, names: Names) -> Resolved:
-    below = {event.input: streaming(event.input, names) for event in node.events}
+def _(node: query.TemporalMatch, names: Namespace) -> ResolvedNode:
+    below = {event.input: resolve_stream(event.input, names) for event in node.events}
     for event in node.events:
         if isinstance(below[event.input].node, query.Window):
             raise QueryError("a pattern reads streams, not windows of them: timer:within bounds how long it waits")
@@ -40,7 +40,7 @@ def _(node: query.TemporalMatch, names: Names) -> Resolved:
         for n, value in enumerate(node.values)
     )
     fields = _fields(node, scope)
-    return Resolved(query.TemporalMatch(events, node.pattern, values, node.elements), fields, windowed=False)
+    return ResolvedNode(query.TemporalMatch(events, node.pattern, values, node.elements), fields, windowed=False)
 
 
 def tag_field(tag: str, name: str) -> str:
@@ -73,7 +73,7 @@ def tagged(node: query.TemporalMatch, columns: Callable[[int], Sequence[str]], n
 class _Tags:
     """The events of a pattern with what their inputs give."""
 
-    events: list[tuple[Occurrence, Resolved]]
+    events: list[tuple[Occurrence, ResolvedNode]]
 
     def fields(self, expression: exp.Expr, bound: dict[int, bool]) -> list[Field]:
         """What an expression may name of the events bound (True: several of them)."""
@@ -97,7 +97,7 @@ class _Tags:
         return [*((field.name, field.type) for field in resolved.visible), ("ts", "BIGINT")]
 
 
-def _resolved(event: Occurrence, own: Resolved, scope: _Tags, bound: dict[int, bool]) -> Occurrence:
+def _resolved(event: Occurrence, own: ResolvedNode, scope: _Tags, bound: dict[int, bool]) -> Occurrence:
     keys = tuple(scalar(key, Scope(own.visible)) for key in event.keys)
     event = dataclasses.replace(event, input=own.node, keys=keys)
     if event.condition is None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from sqlglot import exp
 
 from bridge import query
-from bridge.check.resolve import Resolved, resolve
+from bridge.check.resolve import ResolvedNode, resolve
 from bridge.check.scope import Field
 from bridge.engine.event import Event, maker
 from bridge.errors import NameTaken, QueryError, SchemaError, UnknownName, nearest
@@ -85,7 +85,7 @@ class QueryEntry:
 
     name: str
     text: str
-    resolved: Resolved
+    resolved: ResolvedNode
     epoch: int
     flow: Flow
     operators: list[Operator]
@@ -208,23 +208,23 @@ class Catalogue:
         found = self.stream(name)
         return None if found is None else Schema(tuple(Attribute(f.name, f.type) for f in found.visible))
 
-    def stream(self, name: str) -> Resolved | None:
+    def stream(self, name: str) -> ResolvedNode | None:
         """The stream of this name, or the results of the query of this name, as a resolved node."""
         if entry := self.streams.get(name.lower()):
             fields = tuple(Field(a.name, a.type) for a in entry.schema)
-            return Resolved(query.Stream(entry.name), fields, windowed=False)
+            return ResolvedNode(query.Stream(entry.name), fields, windowed=False)
         if found := self.queries.get(name.lower()):
             known = found.resolved
-            return Resolved(query.Stream(found.name), found.fields, known.windowed, known.expiring)
+            return ResolvedNode(query.Stream(found.name), found.fields, known.windowed, known.expiring)
         return None
 
-    def relation(self, name: str) -> Resolved | None:
+    def relation(self, name: str) -> ResolvedNode | None:
         """A table of the database as a resolved node."""
         state = self.tables.get(name.lower())  # not every database knows its columns' types as they were meant
         schema = self.database.relation(name) if state is None else state.schema
         if schema is None:
             return None
-        return Resolved(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)
+        return ResolvedNode(query.Relation(name), tuple(Field(a.name, a.type) for a in schema), windowed=False)
 
     def store(self, name: str | None) -> Database:
         """The database of a data store; the bridge's own where there is no name."""

@@ -7,12 +7,11 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-import bridge.check.changes
-import bridge.check.enumerations
 import bridge.stores.check  # noqa: F401  (registers the checks of what data stores are for)
 from bridge import query as objects
-from bridge.check.resolve import WINDOWS, resolve
+from bridge.check.resolve import resolve
 from bridge.check.types import family
+from bridge.check.windows import WINDOWS
 from bridge.engine.catalogue import Catalogue, ScriptEntry
 from bridge.engine.runner import Runner
 from bridge.errors import InUse, NameTaken, QueryError

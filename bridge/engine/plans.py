@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-from bridge.check.resolve import Resolved, streaming, without_types
+from bridge.check.resolve import ResolvedNode, resolve_stream, without_event_types
 from bridge.check.scope import Field
 from bridge.engine.catalogue import Catalogue, QueryEntry, ResultQuery, StreamEntry
 from bridge.engine.inboxes import Inboxes
@@ -93,7 +93,7 @@ class Plans(abc.ABC):
 
         Where it is refused, the caller takes back what it has added to operators.
         """
-        resolved = without_types(streaming(node, self.catalogue), self.catalogue)
+        resolved = without_event_types(resolve_stream(node, self.catalogue), self.catalogue)
         self._outdate()
         self.catalogue.queries[name.lower()] = self._planned(name, resolved, text)
         self._check_timed()
@@ -118,7 +118,7 @@ class Plans(abc.ABC):
         finally:
             self.expected = frozenset()
 
-    def _planned(self, name: str, resolved: Resolved, text: str) -> QueryEntry:
+    def _planned(self, name: str, resolved: ResolvedNode, text: str) -> QueryEntry:
         known = {id(each): [len(made.indexes) for made in each.tables] for each in self.network.operators}
         flow, operators, derived = self.network.plan(resolved.node, self.seq)
         for operator in self.network.operators:

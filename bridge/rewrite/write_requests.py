@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope
 from bridge.check.types import type_of
 from bridge.query.nodes import Node, walk
@@ -44,8 +44,8 @@ class WriteRequests(Node):
 
 
 @resolve.register
-def _(node: WriteRequests, names: Names) -> Resolved:
-    below = streaming(node.input, names)
+def _(node: WriteRequests, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
     written = node.values
     if written is None:
         written = (column("ts"), *(column(field.name) for field in below.visible))
@@ -54,7 +54,7 @@ def _(node: WriteRequests, names: Names) -> Resolved:
     kinds = [type_of(value, scope.type_of) for value in values]
     fields = [Field(f"{VALUE}{place}", kind) for place, kind in enumerate(kinds)]
     system = (Field(SEQ, "BIGINT"), Field(PLACE, "BIGINT"))
-    return Resolved(WriteRequests(below.node, values), (*system, *fields), windowed=False)
+    return ResolvedNode(WriteRequests(below.node, values), (*system, *fields), windowed=False)
 
 
 @rewrite.register

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, scalar
 from bridge.errors import QueryError
 from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
@@ -19,15 +19,15 @@ RESULT_ID = "result_id"
 
 
 @resolve.register(ReadSQL)
-def _(node: ReadSQL, names: Names) -> Resolved:
-    below = streaming(node.input, names)
+def _(node: ReadSQL, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
     database = names.store(node.store)
     sql = statement.read(node.statement, database, node.position)
     statement.check_parameters(sql, len(node.parameters), node.position)
     parameters = tuple(scalar(parameter, Scope(below.fields)) for parameter in node.parameters)
     columns = statement.columns(sql, node.columns, database, node.position)
     resolved = dataclasses.replace(node, input=below.node, parameters=parameters, columns=columns)
-    return Resolved(resolved, (*below.visible, *_result_fields(node, columns, below.visible)), windowed=False)
+    return ResolvedNode(resolved, (*below.visible, *_result_fields(node, columns, below.visible)), windowed=False)
 
 
 def _result_fields(node: ReadSQL, columns: Sequence[tuple[str, str]], before: Sequence[Field]) -> list[Field]:
@@ -48,8 +48,8 @@ def _result_fields(node: ReadSQL, columns: Sequence[tuple[str, str]], before: Se
 
 
 @resolve.register(UpdateSQL)
-def _(node: UpdateSQL, names: Names) -> Resolved:
-    below = streaming(node.input, names)
+def _(node: UpdateSQL, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
     database = names.store(node.store)
     sql = statement.update(node.statement, database, node.position)
     statement.check_parameters(sql, len(node.parameters), node.position)
@@ -65,7 +65,7 @@ def _(node: UpdateSQL, names: Names) -> Resolved:
         if node.changed.lower() in {field.name.lower() for field in fields} or is_reserved(node.changed):
             raise QueryError(f"there is a column {node.changed!r} already", position=node.position)
         fields = (*fields, Field(node.changed, "BIGINT"))
-    return Resolved(dataclasses.replace(node, input=below.node, parameters=parameters), fields, windowed=False)
+    return ResolvedNode(dataclasses.replace(node, input=below.node, parameters=parameters), fields, windowed=False)
 
 
 def parameter_of(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
@@ -77,11 +77,11 @@ def parameter_of(parameter: exp.Expr, fields: Sequence[Field]) -> exp.Expr:
 
 
 @resolve.register(IntoTable)
-def _(node: IntoTable, names: Names) -> Resolved:
-    below = streaming(node.input, names)
+def _(node: IntoTable, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
     found = names.relation(node.table)
     known = {field.name.lower() for field in found.fields} if found is not None else None
     for field in below.visible if known is not None else ():
         if field.name.lower() not in known:  # type: ignore[operator]
             raise QueryError(f"the table {node.table!r} has no column {field.name!r}", words=[node.table])
-    return Resolved(dataclasses.replace(node, input=below.node), below.visible, windowed=False)
+    return ResolvedNode(dataclasses.replace(node, input=below.node), below.visible, windowed=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from bridge.check.enumerations import CONDITIONAL, told
+from bridge.check.epl_columns import CONDITIONAL, method_type
 from bridge.check.types import type_of
 from bridge.query.epl_columns import Enumeration
 from bridge.rewrite.flow import Flow, Need
@@ -41,7 +41,7 @@ def _of_list(node: Enumeration, network: Network) -> exp.Expr:
         aggregate = aggregate_named(node.method)
         assert aggregate is not None
         value = aggregate.call(body)
-        return exp.cast(exp.Subquery(this=rows.select(value)), told(node.method, _type(node.body, types)))
+        return exp.cast(exp.Subquery(this=rows.select(value)), method_type(node.method, _type(node.body, types)))
     holds = exp.Case().when(body, number(1)).else_(number(0))
     rows = rows.where(exp.EQ(this=holds, expression=number(0 if node.method == "ALL" else 1)))
     if node.method in ("FIRST", "LAST"):

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from bridge.check.resolve import Names, Resolved, resolve, streaming
+from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, condition_of, scalar
 from bridge.check.types import UNKNOWN, family, place, type_of
 from bridge.errors import QueryError, nearest
-from bridge.query.epl_output import RStream
 from bridge.query.epl_state import CURRENT, INITIAL, Action, Change, ChangedWindow, ChangeTable, SetVariables
-from bridge.query.nodes import Filter, Stream, without_filters
 
 Fields = Sequence[Field]
 
@@ -21,33 +19,25 @@ _WHOLE = ("SMALLINT", "INTEGER", "BIGINT")
 
 
 @resolve.register
-def _(node: ChangeTable, names: Names) -> Resolved:
-    below = streaming(node.input, names)
+def _(node: ChangeTable, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
     columns = tuple(Field(attribute.name, attribute.type) for attribute in node.table.schema)
-    change = checked(node.change, below.visible, columns, f"the table {node.table.name!r}")
+    change = check_change(node.change, below.visible, columns, f"the table {node.table.name!r}")
     resolved = dataclasses.replace(node, input=below.node, change=change)
-    return Resolved(resolved, below.visible if change.always else columns, windowed=False)
+    return ResolvedNode(resolved, below.visible if change.always else columns, windowed=False)
 
 
 @resolve.register
-def _(node: ChangedWindow, names: Names) -> Resolved:
-    below = streaming(node.input, names)
+def _(node: ChangedWindow, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
     changes = []
     for trigger, change in node.changes:
-        by = streaming(trigger, names)
-        changes.append((by.node, checked(change, by.visible, below.visible, "the window")))
-    return Resolved(ChangedWindow(below.node, tuple(changes)), below.visible, windowed=True)
+        by = resolve_stream(trigger, names)
+        changes.append((by.node, check_change(change, by.visible, below.visible, "the window")))
+    return ResolvedNode(ChangedWindow(below.node, tuple(changes)), below.visible, windowed=True)
 
 
-@resolve.register
-def _(node: RStream, names: Names) -> Resolved:
-    below = streaming(node.input, names)
-    if isinstance(without_filters(below.node), Stream):  # nothing leaves what has no window
-        return Resolved(Filter(below.node, exp.false()), below.fields, windowed=False)
-    return Resolved(RStream(below.node), below.fields, windowed=False)
-
-
-def checked(change: Change, event: Fields, row: Fields, what: str) -> Change:
+def check_change(change: Change, event: Fields, row: Fields, what: str) -> Change:
     """The change with its columns named `alias.column`, all that are set of types that fit; `what` is changed."""
     if change.alias.lower() == change.row.lower():
         raise QueryError(f"the event and the row are both called {change.row!r}: give one of them an alias")
@@ -144,8 +134,8 @@ def _quoted(name: str) -> exp.Identifier:
 
 
 @resolve.register
-def _(node: SetVariables, names: Names) -> Resolved:
-    below = streaming(node.input, names)
+def _(node: SetVariables, names: Namespace) -> ResolvedNode:
+    below = resolve_stream(node.input, names)
     types = {column.name: column.type for table in node.tables for column in table.schema}
     values = [Field(CURRENT + name, kind, hidden=True) for name, kind in types.items()]
     scope = Scope((*below.fields, *values))
@@ -156,4 +146,4 @@ def _(node: SetVariables, names: Names) -> Resolved:
         check_fits(value, kind, Field(name, types[name]), "variable")
         settings.append((name, found if kind == types[name] else exp.cast(found, types[name])))
     told = tuple(Field(table.name, types[table.name]) for table in node.set)
-    return Resolved(dataclasses.replace(node, input=below.node, settings=tuple(settings)), told, windowed=False)
+    return ResolvedNode(dataclasses.replace(node, input=below.node, settings=tuple(settings)), told, windowed=False)

@@ -1,0 +1,57 @@
+"""Correlations resolved: the columns of all inputs, and their windows (rule O3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bridge import query
+from bridge.check.resolve import Namespace, ResolvedNode, resolve
+from bridge.check.scope import Field, Scope, condition_of
+from bridge.check.windows import is_known_to_end, no_window
+from bridge.errors import QueryError, source_words
+from bridge.query.nodes import Node
+
+
+@resolve.register
+def _(node: query.Correlate, names: Namespace) -> ResolvedNode:
+    parts = [(alias, resolve(below, names)) for alias, below in node.inputs]
+    streaming = [(alias, part) for alias, part in parts if not isinstance(part.node, query.Relation)]
+    if not streaming:
+        raise QueryError("a correlation needs a stream: for tables alone ask cep.query")
+    for alias, part in streaming:
+        if len(streaming) > 1 and not part.windowed and alias != node.driving:
+            message = no_window("a correlation", part.node, alias)
+            raise QueryError(message, words=_words_of(part.node, alias))
+    fields = _joined_fields(parts)
+    condition = None if node.condition is None else condition_of(node.condition, Scope(fields), "WHERE or ON")
+    inputs = tuple((alias, part.node) for alias, part in parts)
+    resolved = query.Correlate(inputs, condition, node.outer, node.driving)
+    windowed, expiring = (all(getattr(part, name) for _, part in streaming) for name in ("windowed", "expiring"))
+    windowed = windowed and is_known_to_end(resolved) and not node.outer and node.driving is None
+    return ResolvedNode(resolved, fields, windowed, expiring)
+
+
+def _joined_fields(parts: Sequence[tuple[str, ResolvedNode]]) -> tuple[Field, ...]:
+    """O3: the inputs' columns in FROM order, names that occur twice as `alias_name`; each part's ts as `alias.ts`."""
+    listed = [(alias, field) for alias, part in parts for field in part.visible]
+    lowered = [field.name.lower() for _, field in listed]
+    fields = []
+    for alias, field in listed:
+        name = field.name if lowered.count(field.name.lower()) == 1 else f"{alias}_{field.name}"
+        fields.append(Field(name, field.type, (alias, field.name)))
+    names = [field.name.lower() for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise QueryError(f"the correlation would have two columns {name!r}: give an input another alias")
+    times = [
+        Field(f"{alias}.ts", "BIGINT", (alias, "ts"), hidden=True)
+        for alias, part in parts
+        if not isinstance(part.node, query.Relation)
+    ]
+    return (*fields, *times)
+
+
+def _words_of(node: Node, alias: str) -> list[str]:
+    """An input of a correlation as its text may name it: with its alias, or by its own name."""
+    name = query.source_name(node)
+    return ([f"{name} {alias}", f"{name} AS {alias}"] if name else [f"AS {alias}"]) + source_words(name or alias)

@@ -1,0 +1,107 @@
+"""Select lists resolved: Map and Aggregate, GROUP BY and HAVING (rules O1, O2)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from bridge import query
+from bridge.check.aggregates import check_offsets, is_own_aggregate, refuse_missing, with_own_aggregates
+from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
+from bridge.check.scope import Scope, columns_of, condition_of, expanded, fields_of, scalar, without_aliases
+from bridge.check.types import place
+from bridge.check.windows import is_known_to_change, is_known_to_end, may_evict_newest, no_window
+from bridge.errors import QueryError
+from bridge.query.nodes import Node
+
+if TYPE_CHECKING:
+    from windows.databases import Database
+
+
+@resolve.register
+def _(node: query.Map, names: Namespace) -> ResolvedNode:
+    database = names.store(None)
+    if any(is_own_aggregate(below, database) for item in node.columns for below in item.find_all(exp.Anonymous)):
+        return resolve(query.Aggregate(node.input, node.columns), names)
+    below = resolve_stream(node.input, names)
+    scope = Scope(below.fields)
+    columns = columns_of(node.columns, scope)
+    for item in columns:
+        if aggregate := item.this.find(exp.AggFunc):
+            raise QueryError(f"{aggregate.sql()} is an aggregate: use Aggregate", position=place(aggregate))
+    return ResolvedNode(query.Map(below.node, columns), fields_of(columns, scope), below.windowed, below.expiring)
+
+
+@resolve.register
+def _(node: query.Aggregate, names: Namespace) -> ResolvedNode:
+    database = names.store(None)
+    node = _with_own_aggregates(node, database)
+    below = resolve_stream(node.input, names)
+    if not below.windowed:
+        raise QueryError(no_window("an aggregate", below.node), position=_first_place(node.columns))
+    scope = Scope(below.fields)
+    raw = tuple(expanded(node.columns, scope))
+    groups = tuple(_group(key, raw, scope) for key in node.group_by)
+    columns = columns_of(node.columns, scope)
+    having = None
+    if node.having is not None:
+        having = condition_of(without_aliases(node.having, raw, scope), scope, "HAVING", aggregates=True)
+    for expression in (*(item.this for item in columns), *([having] if having else [])):
+        _check_grouped(expression, groups)
+        check_offsets(expression)
+    if node.on_change and not below.expiring:
+        raise QueryError("EMIT ON CHANGE needs a time window without SLIDE: there rows expire at an instant")
+    if node.every_change and not is_known_to_change(query.without_filters(below.node)):
+        raise QueryError(
+            "EMIT ON EVERY CHANGE needs a stream with a window, or a join of windows that are neither batches nor sessions, "
+            "perhaps filtered"
+        )
+    _check_parts(below.node, groups)
+    resolved = query.Aggregate(below.node, columns, groups, having, node.on_change, node.every_change)
+    windowed = is_known_to_end(below.node) and not may_evict_newest(below.node)
+    return ResolvedNode(resolved, fields_of(columns, scope), windowed)
+
+
+def _with_own_aggregates(node: query.Aggregate, database: Database) -> query.Aggregate:
+    columns = tuple(with_own_aggregates(column, database) for column in node.columns)
+    having = None if node.having is None else with_own_aggregates(node.having, database)
+    refuse_missing([*columns, *([] if having is None else [having])], database)
+    return dataclasses.replace(node, columns=columns, having=having)
+
+
+def _group(key: exp.Expr, columns: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
+    return scalar(without_aliases(key, columns, scope), scope)
+
+
+def _check_grouped(expression: exp.Expr, groups: Sequence[exp.Expr]) -> None:
+    if expression in groups or isinstance(expression, exp.AggFunc):
+        return
+    if isinstance(expression, exp.Column):
+        raise QueryError(f"{expression.name!r} is neither in GROUP BY nor in an aggregate", position=place(expression))
+    for child in expression.iter_expressions():
+        _check_grouped(child, groups)
+
+
+def _check_parts(node: Node, groups: Sequence[exp.Expr]) -> None:
+    """A jump of a window per key renews one key's rows, so the aggregate must be per key, too."""
+    match node:
+        case query.Window(_, extent, keys) if extent.jumps and extent.holds_per_key and not set(keys) <= set(groups):
+            wanted = ", ".join(key.sql() for key in keys)
+            raise QueryError(f"an aggregate over {node.extent} PARTITION BY {wanted} needs GROUP BY {wanted}")
+        case query.Filter():
+            _check_parts(node.input, groups)
+        case query.Map():
+            values = {item.alias: item.this for item in node.columns}
+            below = [group.transform(lambda n: _through(n, values)) for group in groups]
+            _check_parts(node.input, below)
+
+
+def _through(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
+    return values[node.name].copy() if isinstance(node, exp.Column) and node.name in values else node
+
+
+def _first_place(expressions: Sequence[exp.Expr]) -> int | None:
+    return min((p for p in map(place, expressions) if p is not None), default=None)

@@ -215,3 +215,16 @@ def ascending(expression: exp.Expr) -> exp.Ordered:
     """A term of ORDER BY. NULLS FIRST is written only for values of relations: no other order column can be NULL."""
     by_value = any(each.name.startswith(RELATION_ORDER_PREFIX) for each in expression.find_all(exp.Column))
     return exp.Ordered(this=expression.copy(), nulls_first=True if by_value else None)
+
+
+def neutralize(node: exp.Expr) -> exp.Expr:
+    """Rewrites divisions, on which databases differ: a division by zero is NULL here."""
+    if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
+        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+    elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and _is_zero(node.expression):
+        return exp.null()
+    return node
+
+
+def _is_zero(value: exp.Expression) -> bool:
+    return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0

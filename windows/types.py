@@ -176,6 +176,12 @@ def decimal_size(type_name: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def scale_of(type_name: str) -> int | None:
+    """The digits after the point of a DECIMAL type; None for other types."""
+    size = decimal_size(type_name)
+    return size[1] if size else None
+
+
 def type_of_value(value: Any) -> str | None:
     """The attribute type of a Python value; None for None, and for other classes.
 

@@ -42,8 +42,8 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
     >>> type_of(sqlglot.parse_one("SUM(a) / 2 > 1"), lambda column: "INTEGER")
     'BOOLEAN'
     """
-    if not isinstance(column_type, _EachOnce):
-        column_type = _EachOnce(column_type)
+    if not isinstance(column_type, _TypeCache):
+        column_type = _TypeCache(column_type)
         for part in reversed(list(expression.walk()) if isinstance(expression, _ARITHMETIC) else []):
             if isinstance(part, _ARITHMETIC):  # the innermost first: a sum may be longer than calls may be deep
                 type_of(part, column_type)
@@ -53,7 +53,7 @@ def type_of(expression: exp.Expr, column_type: TypeOf) -> str:
     return known
 
 
-class _EachOnce:
+class _TypeCache:
     """The types of columns, and of the expressions over them, so that each part of a long one is looked at once."""
 
     def __init__(self, column_type: TypeOf) -> None:
@@ -67,7 +67,7 @@ class _EachOnce:
         return self._column_type(column)
 
 
-def _type_of(expression: exp.Expr, column_type: _EachOnce) -> str:
+def _type_of(expression: exp.Expr, column_type: _TypeCache) -> str:
     if isinstance(expression, exp.Alias):
         return type_of(expression.this, column_type)
     if isinstance(expression, _CONDITIONS):
@@ -93,7 +93,7 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
 
     Databases differ here (one converts, one fails at the first event, one answers false), so none is asked.
     """
-    column_type = _EachOnce(column_type)
+    column_type = _TypeCache(column_type)
     for node in reversed(list(expression.walk())):  # parts before the whole
         if isinstance(node, _COMPARISONS):
             _same_family(node, "compared", node.this, [node.expression], column_type)
@@ -176,7 +176,7 @@ def _annotated(expression: exp.Expr, column_type: TypeOf) -> str:
         return UNKNOWN
 
 
-def _has_decimal(expression: exp.Expr, column_type: _EachOnce) -> bool:
+def _has_decimal(expression: exp.Expr, column_type: _TypeCache) -> bool:
     if isinstance(expression, exp.Column):
         return decimal_size(column_type(expression)) is not None
     found = column_type.decimals.get(id(expression))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from sqlglot import Dialect, ErrorLevel, exp
 
 from windows.nested import FieldValue, NestedPart, constructor_of, is_nested_null, nested_part
-from windows.schema import Attribute, Schema, decimal_size, type_of_arrow
+from windows.schema import Attribute, Schema, type_of_arrow
+from windows.sql import neutralize
 from windows.types import is_nested
 
 if TYPE_CHECKING:
@@ -395,26 +396,7 @@ def table_of(name: str) -> exp.Table:
     return exp.Table(this=own, **places)
 
 
-def neutralize(node: exp.Expr) -> exp.Expr:
-    """Rewrites divisions, on which databases differ: a division by zero is NULL here."""
-    if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
-        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
-    elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and _is_zero(node.expression):
-        return exp.null()
-    return node
-
-
-def scale_of(type_name: str) -> int | None:
-    """The digits after the point of a DECIMAL type; None for other types."""
-    size = decimal_size(type_name)
-    return size[1] if size else None
-
-
 def _as_mark(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Column) and node.name.startswith(PARAMETER):
         return exp.var(f"cep_mark_{node.name.removeprefix(PARAMETER)}_cep")
     return node
-
-
-def _is_zero(value: exp.Expression) -> bool:
-    return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0

@@ -33,6 +33,18 @@ def column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
+def unused(name: str, names: Iterable[str]) -> str:
+    """The name, with more `_` before it where one of the names is the same but for case.
+
+    >>> unused("_n", ["a", "_N"]), unused("_n", ["n"])
+    ('__n', '_n')
+    """
+    used = {other.lower() for other in names}
+    while name.lower() in used:
+        name = f"_{name}"
+    return name
+
+
 def column_of(alias: str, name: str) -> exp.Column:
     """The column `alias.name`.
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge.patterns.arrays import Array, Bools, Ints, ranges, taken
 from bridge.patterns.members import ABSENT, Members
 from bridge.patterns.rows import arrow_columns
-from bridge.patterns.values import CLASSIFIER, MATCH_NUMBER, MatchAggregate
+from bridge.patterns.values import MatchAggregate
 from windows.aggregates import aggregate_of
 from windows.databases import Database
 from windows.nested import is_list
@@ -112,11 +112,14 @@ def _counted(match_aggregate: MatchAggregate, values: Array, match: Ints) -> Arr
 def _table(members: Members, chosen: Ints, columns: dict[str, Array], match_aggregate: MatchAggregate) -> pa.Table:
     """The members over which an aggregate is computed, with the columns that it reads."""
     of_match = members.match[chosen]
-    named: dict[str, Array] = {"_match": pa.array(of_match), "_member": pa.array(chosen)}
+    named: dict[str, Array] = {match_aggregate.own("_match"): pa.array(of_match)}
+    named[match_aggregate.own("_member")] = pa.array(chosen)
     if match_aggregate.reads_classifier:
-        named[CLASSIFIER] = taken(pa.array(members.names, pa.string()), members.symbols[chosen].astype(np.int64))
+        named[match_aggregate.classifier] = taken(
+            pa.array(members.names, pa.string()), members.symbols[chosen].astype(np.int64)
+        )
     if match_aggregate.reads_match_number:
-        named[MATCH_NUMBER] = pa.array(members.numbers[of_match])
+        named[match_aggregate.match_number] = pa.array(members.numbers[of_match])
     rows = members.rows(chosen, of_match)
     return pa.table({**named, **{name: taken(values, rows) for name, values in columns.items()}})
 
@@ -130,23 +133,25 @@ def _grouped(
 
 def _by_match(match_aggregate: MatchAggregate, database: Database, given: pa.Table) -> tuple[Array, Ints]:
     with database.registered(given) as name:
-        value = exp.alias_(_in_order(match_aggregate.call), "_value", quoted=True)
-        select = exp.select(column("_match"), value).from_(table(name))
-        found = arrow_columns(database, database.render(select.group_by(column("_match"))), 2)
+        match = column(match_aggregate.own("_match"))
+        value = exp.alias_(_in_order(match_aggregate), match_aggregate.own("_value"), quoted=True)
+        select = exp.select(match, value).from_(table(name)).group_by(match.copy())
+        found = arrow_columns(database, database.render(select), 2)
     return found[1], np.asarray(found[0]).astype(np.int64)
 
 
-def _in_order(call: exp.Expr) -> exp.Expr:
+def _in_order(match_aggregate: MatchAggregate) -> exp.Expr:
     """The aggregate over its values in the order of the rows, if the order matters to it."""
 
     def ordered(node: exp.Expr) -> exp.Expr:
         aggregate = aggregate_of(node)
         in_row_order = aggregate is not None and aggregate.in_row_order
         if in_row_order and not isinstance(node.this, (exp.Order, exp.Distinct)):
-            node.set("this", exp.Order(this=node.this, expressions=[exp.Ordered(this=column("_member"))]))
+            node.set("this", exp.Order(this=node.this, expressions=[member.copy()]))
         return node
 
-    return call.transform(ordered)
+    member = exp.Ordered(this=column(match_aggregate.own("_member")))
+    return match_aggregate.call.transform(ordered)
 
 
 def _so_far(
@@ -157,7 +162,8 @@ def _so_far(
     firsts = members.offsets[members.match]
     taken_by, owner = ranges(firsts, every + 1), np.repeat(every, every + 1 - firsts)
     inside = inside[taken_by]
-    given = _table(members, taken_by[inside], columns, match_aggregate).set_column(0, "_match", pa.array(owner[inside]))
+    given = _table(members, taken_by[inside], columns, match_aggregate)
+    given = given.set_column(0, match_aggregate.own("_match"), pa.array(owner[inside]))
     values, of_member = _by_match(match_aggregate, database, given)
     place = np.full(len(members), ABSENT)
     place[of_member] = np.arange(len(of_member))
@@ -169,37 +175,47 @@ def _running(
 ) -> Array:
     """The value at each member over the match's rows so far."""
     given = _table(members, np.arange(len(members)), columns, match_aggregate).append_column(
-        "_inside", pa.array(inside)
+        match_aggregate.own("_inside"), pa.array(inside)
     )
     call = match_aggregate.call.copy()
-    condition: exp.Expr | None = column("_inside") if match_aggregate.symbols is not None else None
+    condition: exp.Expr | None = column(match_aggregate.own("_inside")) if match_aggregate.symbols is not None else None
     if isinstance(call, exp.Filter):
         own = exp.Paren(this=call.expression.this)
         condition, call = own if condition is None else exp.And(this=condition, expression=own), call.this
     with database.registered(given) as name:
         source: exp.Expr = table(name)
         if isinstance(call.this, exp.Distinct):
-            source, call = _once(source, call, condition)
+            source, call = _once(source, call, condition, match_aggregate)
         elif condition is not None:
             call = exp.Filter(this=call, expression=exp.Where(this=condition))
-        over = _over(call, [column("_match")])
-        select = exp.select(exp.alias_(over, "_value", quoted=True)).from_(source).order_by(column("_member"))
+        over = _over(call, match_aggregate)
+        value = exp.alias_(over, match_aggregate.own("_value"), quoted=True)
+        select = exp.select(value).from_(source).order_by(column(match_aggregate.own("_member")))
         return arrow_columns(database, database.render(select), 1)[0]
 
 
-def _once(source: exp.Expr, call: exp.Expr, condition: exp.Expr | None) -> tuple[exp.Expr, exp.Expr]:
+def _once(
+    source: exp.Expr, call: exp.Expr, condition: exp.Expr | None, match_aggregate: MatchAggregate
+) -> tuple[exp.Expr, exp.Expr]:
     """Running DISTINCT, which few databases have: each value where it occurs first in its match, and NULL after that."""
 
     (value,) = call.this.expressions
     counted = exp.Case().when(condition, value).else_(exp.null()) if condition is not None else value
-    place = _over(exp.RowNumber(), [column("_match"), counted.copy()])
-    inner = exp.select(exp.Star(), exp.alias_(place, "_place", quoted=True), exp.alias_(counted, "_once", quoted=True))
-    is_first = exp.EQ(this=column("_place"), expression=exp.Literal.number(1))
-    call.set("this", exp.Case().when(is_first, column("_once")))
+    ranked = _over(exp.RowNumber(), match_aggregate, [counted.copy()])
+    place, once = map(match_aggregate.own, ("_place", "_once"))
+    inner = exp.select(exp.Star(), exp.alias_(ranked, place, quoted=True), exp.alias_(counted, once, quoted=True))
+    is_first = exp.EQ(this=column(place), expression=exp.Literal.number(1))
+    call.set("this", exp.Case().when(is_first, column(once)))
     return inner.from_(source).subquery("d"), call
 
 
-def _over(call: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
-    order = exp.Order(expressions=[exp.Ordered(this=column("_member"))])
+def _over(call: exp.Expr, match_aggregate: MatchAggregate, keys: Sequence[exp.Expr] = ()) -> exp.Expr:
+    """The call over the rows of its match so far that have the same keys."""
+    order = exp.Order(expressions=[exp.Ordered(this=column(match_aggregate.own("_member")))])
     ranked = isinstance(call, exp.RowNumber)
-    return exp.Window(this=call, partition_by=keys, order=order, spec=None if ranked else running_frame())
+    return exp.Window(
+        this=call,
+        partition_by=[column(match_aggregate.own("_match")), *keys],
+        order=order,
+        spec=None if ranked else running_frame(),
+    )

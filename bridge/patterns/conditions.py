@@ -209,7 +209,7 @@ def atom_text(atom: Atom) -> str:
     match atom:
         case MatchNumber():
             return "MATCH_NUMBER()"
-        case MatchAggregate(call, symbols):
+        case MatchAggregate(call=call, symbols=symbols):
             return f"{text(call)} over the rows so far{'' if symbols is None else ' that are ' + _any(symbols)}"
         case Classifier(place, shift):
             moved = f", {abs(shift)} row{'s' * (abs(shift) > 1)} {'later' if shift > 0 else 'earlier'}" if shift else ""

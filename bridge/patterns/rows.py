@@ -27,10 +27,7 @@ from bridge.patterns.partitions import (
 from bridge.patterns.values import lag_or_lead, shift_of
 from bridge.query.row_pattern import PatternTable, RowPattern
 from windows.databases import Database
-from windows.sql import aliased_table, column, column_of, lexicographically_before, over, table
-
-PARTITION, ORDER = "_p", "_n"
-"""Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
+from windows.sql import aliased_table, column, column_of, lexicographically_before, over, table, unused
 
 SOURCE, ROWS = "_cep_source", "r"
 """The placeholder of the input in a statement, and its alias."""
@@ -68,6 +65,9 @@ class SortedRows:
         self.in_place = False
         self._partitioned: PartitionedRows | None = None
         self._clause, self._needed = clause, needed
+        names = [*needed, *(key.name for key in clause.partition_by)]
+        self._partition, self._order = unused("_p", names), unused("_n", names)
+        """Columns of the sorted table: number of the partition, and (where a table has no order of its own) of the row."""
 
     def _is_in_order(self, clause: RowPattern) -> bool:
         """Whether the table's rows are stored in the order of the clause; checking is far cheaper than sorting."""
@@ -90,13 +90,53 @@ class SortedRows:
 
     def statements(self) -> list[str]:
         """The statements that create the tables: the partition keys, if they have a table of their own, and the rows."""
-        rows = self._create(self.name, _sort(self._clause, self._needed, self.keys, self.database))
-        return [self._create(self.keys, _numbered(self._clause)), rows] if self.keys else [rows]
+        rows = self._create(self.name, self._sort())
+        return [self._create(self.keys, self._numbered()), rows] if self.keys else [rows]
 
     def _create(self, name: str, select: exp.Query) -> str:
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         create = exp.Create(kind="TABLE", this=table(name), expression=select, properties=temporary)
         return self.source.rendered(self.database, create)
+
+    def _sort(self) -> exp.Query:
+        """The needed columns of the input with the number of each row's partition, sorted."""
+        columns = [column_of(ROWS, name) for name in self._needed]
+        order = [item.transform(_of_rows) for item in self._clause.order_by]
+        if not self.database.insertion_ordered:
+            return self._ranked(columns, order)
+        if not self.keys:
+            plain = exp.select(*columns).from_(source_item())
+            return plain.order_by(*order) if order else plain
+        same = (
+            exp.NullSafeEQ(this=column_of(ROWS, key.name), expression=column_of("k", key.name))
+            for key in self._clause.partition_by
+        )
+        # Sorting by small numbers is faster than by the keys themselves.
+        number_of = exp.cast(column_of("k", self._partition), "INT")
+        select = exp.select(*columns, exp.alias_(number_of, self._partition, quoted=True)).from_(source_item())
+        joined = select.join(aliased_table(self.keys, "k"), on=exp.and_(*same))
+        return joined.order_by(exp.Ordered(this=number_of.copy()), *order)
+
+    def _ranked(self, columns: list[exp.Column], order: list[exp.Expr]) -> exp.Query:
+        """The rows with a number each, for databases whose tables have no order."""
+        keys = [exp.Ordered(this=column_of(ROWS, key.name), nulls_first=True) for key in self._clause.partition_by]
+        by = exp.Order(expressions=[*keys, *order]) if keys or order else None
+        ranks: list[exp.Expr] = [exp.Window(this=exp.RowNumber(), order=by)]
+        if keys:
+            ranks.append(
+                exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=exp.Order(expressions=[k.copy() for k in keys]))
+            )
+        names = (self._order, self._partition)
+        named = [exp.alias_(rank, name, quoted=True) for rank, name in zip(ranks, names, strict=False)]
+        return exp.select(*columns, *named).from_(source_item())
+
+    def _numbered(self) -> exp.Query:
+        """The keys of the partitions, numbered in their order."""
+        keys = [key.name for key in self._clause.partition_by]
+        distinct = exp.select(*(column_of(ROWS, key) for key in keys)).from_(source_item()).distinct()
+        order = exp.Order(expressions=[exp.Ordered(this=column_of("d", key), nulls_first=True) for key in keys])
+        rank = exp.alias_(exp.Window(this=exp.RowNumber(), order=order), self._partition, quoted=True)
+        return exp.select(*(column_of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
 
     def __enter__(self) -> SortedRows:
         if self.source.plain and self.database.insertion_ordered:
@@ -112,7 +152,7 @@ class SortedRows:
 
     def _register(self, rows: PartitionedRows) -> None:
         columns = {name: rows.columns[name] for name in self._needed}
-        self.database.register_arrow(self.name, pa.table({**columns, PARTITION: rows.partitions}))
+        self.database.register_arrow(self.name, pa.table({**columns, self._partition: rows.partitions}))
         self._known.update({column(name): values for name, values in columns.items()})
         self.ends = rows.ends
 
@@ -164,7 +204,7 @@ class SortedRows:
     def _ends(self) -> Ints:
         select = exp.select(exp.Count(this=exp.Star())).from_(self._table())
         if self.partitioned:
-            select = select.group_by(column(PARTITION)).order_by(exp.Ordered(this=column(PARTITION)))
+            select = select.group_by(column(self._partition)).order_by(exp.Ordered(this=column(self._partition)))
         (counts,) = arrow_columns(self.database, self.source.rendered(self.database, select), 1)
         ends = np.cumsum(np.asarray(counts, np.int64))
         return ends[ends > 0]
@@ -181,7 +221,7 @@ class SortedRows:
         if not self.keys:
             firsts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
             return taken(self.columns([column(name)])[0], firsts[partition])
-        select = exp.select(column(name)).from_(table(self.keys)).order_by(column(PARTITION))
+        select = exp.select(column(name)).from_(table(self.keys)).order_by(column(self._partition))
         return taken(arrow_columns(self.database, self.database.render(select), 1)[0], partition)
 
     def columns(self, expressions: Sequence[exp.Expr]) -> list[Array]:
@@ -201,7 +241,7 @@ class SortedRows:
         named = [exp.alias_(self._shifted(e), f"_e{place}", quoted=True) for place, e in enumerate(expressions)]
         select = exp.select(*named).from_(self._table())
         if not self.database.insertion_ordered:
-            select = select.order_by(column(ORDER))
+            select = select.order_by(column(self._order))
         return self.source.rendered(self.database, select)
 
     def where(self, condition: exp.Expr, values: Sequence[exp.Expr], shown: Sequence[exp.Expr]) -> list[Array]:
@@ -211,7 +251,9 @@ class SortedRows:
         """
         ranked = exp.Sub(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(1))
         number = (
-            ranked if self.database.insertion_ordered else exp.Sub(this=column(ORDER), expression=exp.Literal.number(1))
+            ranked
+            if self.database.insertion_ordered
+            else exp.Sub(this=column(self._order), expression=exp.Literal.number(1))
         )
         named = [exp.alias_(self._shifted(value), f"_w{place}", quoted=True) for place, value in enumerate(values)]
         inner = exp.select(exp.alias_(number, "_row", quoted=True), *named)
@@ -234,54 +276,14 @@ class SortedRows:
         if by == 0:
             return exp.Paren(this=row)
         if not self.database.insertion_ordered:
-            return over(lag_or_lead(row, by), [column(PARTITION)] if self.partitioned else [], [column(ORDER)])
+            return over(
+                lag_or_lead(row, by), [column(self._partition)] if self.partitioned else [], [column(self._order)]
+            )
         there = over(lag_or_lead(row, by), [], [])
         if not self.partitioned:
             return there
-        same = exp.EQ(this=over(lag_or_lead(column(PARTITION), by), [], []), expression=column(PARTITION))
+        same = exp.EQ(this=over(lag_or_lead(column(self._partition), by), [], []), expression=column(self._partition))
         return exp.Case().when(same, there)
-
-
-def _sort(clause: RowPattern, needed: Sequence[str], keys: str | None, database: Database) -> exp.Query:
-    """The needed columns of the input with the number of each row's partition, sorted."""
-    columns = [column_of(ROWS, name) for name in needed]
-    order = [item.transform(_of_rows) for item in clause.order_by]
-    if not database.insertion_ordered:
-        return _ranked(columns, order, clause)
-    if not keys:
-        plain = exp.select(*columns).from_(source_item())
-        return plain.order_by(*order) if order else plain
-    same = (
-        exp.NullSafeEQ(this=column_of(ROWS, key.name), expression=column_of("k", key.name))
-        for key in clause.partition_by
-    )
-    # Sorting by small numbers is faster than by the keys themselves.
-    number_of = exp.cast(column_of("k", PARTITION), "INT")
-    select = exp.select(*columns, exp.alias_(number_of, PARTITION, quoted=True)).from_(source_item())
-    joined = select.join(aliased_table(keys, "k"), on=exp.and_(*same))
-    return joined.order_by(exp.Ordered(this=number_of.copy()), *order)
-
-
-def _ranked(columns: list[exp.Column], order: list[exp.Expr], clause: RowPattern) -> exp.Query:
-    """The rows with a number each, for databases whose tables have no order."""
-    keys = [exp.Ordered(this=column_of(ROWS, key.name), nulls_first=True) for key in clause.partition_by]
-    by = exp.Order(expressions=[*keys, *order]) if keys or order else None
-    ranks: list[exp.Expr] = [exp.Window(this=exp.RowNumber(), order=by)]
-    if keys:
-        ranks.append(
-            exp.Window(this=exp.Anonymous(this="DENSE_RANK"), order=exp.Order(expressions=[k.copy() for k in keys]))
-        )
-    named = [exp.alias_(rank, name, quoted=True) for rank, name in zip(ranks, (ORDER, PARTITION), strict=False)]
-    return exp.select(*columns, *named).from_(source_item())
-
-
-def _numbered(clause: RowPattern) -> exp.Query:
-    """The keys of the partitions, numbered in their order."""
-    keys = [key.name for key in clause.partition_by]
-    distinct = exp.select(*(column_of(ROWS, key) for key in keys)).from_(source_item()).distinct()
-    order = exp.Order(expressions=[exp.Ordered(this=column_of("d", key), nulls_first=True) for key in keys])
-    rank = exp.alias_(exp.Window(this=exp.RowNumber(), order=order), PARTITION, quoted=True)
-    return exp.select(*(column_of("d", key) for key in keys), rank).from_(distinct.subquery("d"))
 
 
 def source_item() -> exp.Expr:

@@ -20,7 +20,7 @@ from bridge.errors import QueryError
 from bridge.query.row_pattern import SEMANTICS, RowPattern
 from windows.aggregates import Aggregate, aggregate_of, first_argument
 from windows.nested import is_list, is_object
-from windows.sql import column, number
+from windows.sql import column, number, unused
 
 SHIFT = "_SHIFT"
 """The function of row expressions that reads another row of the partition: `_SHIFT(expression, rows after)`."""
@@ -59,6 +59,10 @@ class Classifier:
     shift: int = 0
 
 
+CLASSIFIER, MATCH_NUMBER = "_classifier", "_match_number"
+"""The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate, if the input has none of these names."""
+
+
 @dataclasses.dataclass(frozen=True)
 class MatchAggregate:
     """An aggregate over the rows of a match that are one of `symbols`; its columns are those of the input."""
@@ -66,21 +70,24 @@ class MatchAggregate:
     call: exp.Expr
     symbols: tuple[str, ...] | None
     final: bool = False
+    classifier: str = CLASSIFIER
+    match_number: str = MATCH_NUMBER
+    """The columns in the call that stand for CLASSIFIER() and MATCH_NUMBER(); no column of the input has these names."""
 
     @property
     def columns(self) -> list[str]:
         """The columns of the input that it reads."""
-        return [name for name in self._read if name not in (CLASSIFIER, MATCH_NUMBER)]
+        return [name for name in self._read if name not in (self.classifier, self.match_number)]
 
     @property
     def reads_classifier(self) -> bool:
         """Whether it reads CLASSIFIER()."""
-        return CLASSIFIER in self._read
+        return self.classifier in self._read
 
     @property
     def reads_match_number(self) -> bool:
         """Whether it reads MATCH_NUMBER()."""
-        return MATCH_NUMBER in self._read
+        return self.match_number in self._read
 
     @property
     def running(self) -> tuple[Aggregate, exp.Expr | None] | None:
@@ -93,6 +100,10 @@ class MatchAggregate:
         argument = first_argument(self.call)
         return aggregate, None if isinstance(argument, exp.Star) else argument
 
+    def own(self, name: str) -> str:
+        """A name that no column of the call has, for a column beside those that it reads."""
+        return unused(name, self._read)
+
     @property
     def _read(self) -> list[str]:
         return list(dict.fromkeys(found.name for found in self.call.find_all(exp.Column)))
@@ -104,9 +115,6 @@ class MatchNumber:
 
 
 Atom: TypeAlias = Value | Classifier | MatchAggregate | MatchNumber
-
-CLASSIFIER, MATCH_NUMBER = "_classifier", "_match_number"
-"""The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,14 +300,17 @@ class _Reader:
         variables = {found.table or None for found in columns} | {f.expressions[0].name for f in labels}
         variable = variables.pop() if variables else None
 
+        label, match_number = (unused(name, self.fields) for name in (CLASSIFIER, MATCH_NUMBER))
+
         def inside(part: exp.Expr) -> exp.Expr:
             if isinstance(part, exp.Anonymous) and part.name in ("CLASSIFIER", "MATCH_NUMBER"):
-                return column(CLASSIFIER if part.name == "CLASSIFIER" else MATCH_NUMBER)
+                return column(label if part.name == "CLASSIFIER" else match_number)
             if isinstance(part, exp.Column):
                 return exp.Star() if isinstance(part.this, exp.Star) else column(field_of(part, self.fields))
             return part
 
-        return MatchAggregate(node.transform(inside), self.symbols(variable), final and self.symbol is None)
+        final = final and self.symbol is None
+        return MatchAggregate(node.transform(inside), self.symbols(variable), final, label, match_number)
 
     def hoisted(self, node: exp.Expr) -> exp.Expr:
         """A single value, if all values of a strict expression (of the current row: any expression) have one place."""

@@ -16,8 +16,6 @@ from bridge.patterns.evaluate.python import scalar
 from bridge.patterns.rows import arrow_columns
 from bridge.patterns.task import Task
 from bridge.patterns.values import (
-    CLASSIFIER,
-    MATCH_NUMBER,
     Atom,
     Classifier,
     MatchAggregate,
@@ -232,9 +230,9 @@ class _DatabaseAggregate:
         steps.reverse()
         rows = pa.array([row for _, _, row in steps], pa.int64())
         named = {name: values.take(rows) for name, values in self.columns.items()}
-        named[CLASSIFIER] = pa.array([symbol for symbol, _, _ in steps], pa.string())
-        named[MATCH_NUMBER] = pa.array([self.conditions.match_number] * len(steps), pa.int64())
-        named["_member"] = pa.array(range(len(steps)), pa.int64())
+        named[self.match_aggregate.classifier] = pa.array([symbol for symbol, _, _ in steps], pa.string())
+        named[self.match_aggregate.match_number] = pa.array([self.conditions.match_number] * len(steps), pa.int64())
+        named[self.match_aggregate.own("_member")] = pa.array(range(len(steps)), pa.int64())
         with self.database.registered(pa.table(named)) as name:
             select = exp.select(exp.alias_(self.match_aggregate.call.copy(), "v")).from_(table(name))
             return arrow_columns(self.database, self.database.render(select), 1)[0][0].as_py()

@@ -49,19 +49,8 @@ from bridge.errors import (
 )
 from bridge.history.live_files import file_sink, file_source
 from bridge.query.expressions import col, lit
-from bridge.query.nodes import (
-    Aggregate,
-    Correlate,
-    Definition,
-    Filter,
-    Map,
-    Match,
-    Output,
-    Relation,
-    Stream,
-    Union,
-    Window,
-)
+from bridge.query.match import Definition, Match
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Output, Relation, Stream, Union, Window
 from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, Script, Statement, UpdateSQL
 from bridge.stores.outbox import Letter
 from windows.extents import Batch, Now, Range, Rows, Unbounded

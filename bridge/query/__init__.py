@@ -19,13 +19,12 @@ from bridge.query.epl_state import (
     WindowWithDeletions,
 )
 from bridge.query.expressions import avg, call, col, count, first, last, lit, max, min, scalar, stddev, sum
+from bridge.query.match import Definition, Match
 from bridge.query.nodes import (
     Aggregate,
     Correlate,
-    Definition,
     Filter,
     Map,
-    Match,
     MatchRecognize,
     Node,
     Output,

@@ -7,7 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from bridge.query.expressions import in_order, scalars
-from bridge.query.nodes import Node, _set
+from bridge.query.nodes import Node, set_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class OrderLimitDistinct(Node):
 
     def __post_init__(self) -> None:
         last_of = None if self.last_of is None else scalars(self.last_of)
-        _set(self, order_by=tuple(map(in_order, self.order_by)), last_of=last_of)
+        set_fields(self, order_by=tuple(map(in_order, self.order_by)), last_of=last_of)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from bridge.query.expressions import scalar, scalars
-from bridge.query.nodes import Composite, Node, _set
+from bridge.query.nodes import Composite, Node, set_fields
 from bridge.query.row_pattern import RowPattern
 from nfa.skip import After
 from nfa.temporal.tree import Temporal, numbers
@@ -70,7 +70,7 @@ class Occurrence(Composite):
     keys: tuple[exp.Expr, ...] = ()
 
     def __post_init__(self) -> None:
-        _set(self, condition=None if self.condition is None else scalar(self.condition), keys=scalars(self.keys))
+        set_fields(self, condition=None if self.condition is None else scalar(self.condition), keys=scalars(self.keys))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +96,7 @@ class TemporalMatch(Node):
     elements: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _set(self, events=tuple(self.events), values=scalars(self.values), elements=tuple(self.elements))
+        set_fields(self, events=tuple(self.events), values=scalars(self.values), elements=tuple(self.elements))
 
     @property
     def tags(self) -> tuple[tuple[int, str, bool], ...]:

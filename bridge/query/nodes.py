@@ -22,13 +22,9 @@ from sqlglot import exp
 from bridge.errors import QueryError
 from bridge.query.expressions import in_order, projections, scalar, scalars
 from bridge.query.row_pattern import RowPattern
-from nfa.errors import PatternError
-from nfa.parse import parse_pattern
-from nfa.pattern import Pattern
 from windows.extent import Extent, Role
 from windows.extents import parse_extent
 from windows.schema import Schema, TypeMismatch
-from windows.times import duration
 
 
 class Composite:
@@ -118,7 +114,7 @@ class Stream(Node):
 
     def __post_init__(self) -> None:
         if self.schema is not None:
-            _set(self, schema=_checked(Schema.of, self.schema))
+            set_fields(self, schema=checked(Schema.of, self.schema))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,9 +155,9 @@ class Window(Node):
     partition_by: tuple[exp.Expr, ...] = ()
 
     def __post_init__(self) -> None:
-        extent = _checked(parse_extent, self.extent) if isinstance(self.extent, str) else self.extent
+        extent = checked(parse_extent, self.extent) if isinstance(self.extent, str) else self.extent
         extent = extent.map_expressions(lambda value, role, _: in_order(value) if role is Role.ORDER else scalar(value))
-        _set(self, extent=extent, partition_by=scalars(self.partition_by))
+        set_fields(self, extent=extent, partition_by=scalars(self.partition_by))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +176,7 @@ class Filter(Node):
     condition: exp.Expr
 
     def __post_init__(self) -> None:
-        _set(self, condition=scalar(self.condition))
+        set_fields(self, condition=scalar(self.condition))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +194,7 @@ class Map(Node):
     columns: tuple[exp.Expr, ...]
 
     def __post_init__(self) -> None:
-        _set(self, columns=projections(self.columns))
+        set_fields(self, columns=projections(self.columns))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,7 +215,7 @@ class Union(Node):
     inputs: tuple[Node, ...]
 
     def __post_init__(self) -> None:
-        _set(self, inputs=tuple(self.inputs))
+        set_fields(self, inputs=tuple(self.inputs))
         if len(self.inputs) < 2:
             raise QueryError("a union has at least two inputs")
 
@@ -249,7 +245,7 @@ class Aggregate(Node):
 
     def __post_init__(self) -> None:
         having = None if self.having is None else scalar(self.having)
-        _set(self, columns=projections(self.columns), group_by=scalars(self.group_by), having=having)
+        set_fields(self, columns=projections(self.columns), group_by=scalars(self.group_by), having=having)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,73 +273,13 @@ class Correlate(Node):
     def __post_init__(self) -> None:
         pairs = self.inputs.items() if isinstance(self.inputs, Mapping) else self.inputs
         named = tuple(_named(place, item) for place, item in enumerate(pairs, 1))
-        _set(self, inputs=named, condition=None if self.condition is None else scalar(self.condition))
+        set_fields(self, inputs=named, condition=None if self.condition is None else scalar(self.condition))
         lowered = [alias.lower() for alias, _ in named]
         if len(named) < 2:
             raise QueryError("a correlation has at least two inputs")
         for alias in lowered:
             if lowered.count(alias) > 1:
                 raise QueryError(f"two inputs are called {alias!r}: give one of them an alias")
-
-
-@dataclasses.dataclass(frozen=True)
-class Definition:
-    """One symbol of a Match: its condition and the variables set by a row that is matched as this symbol (rule P3).
-
-    Without a `condition` every row can be this symbol. `assignments` maps variables to expressions.
-
-    Raises:
-        QueryError: an expression is not SQL.
-
-    >>> print(Definition("y", "a > z1", {"z2": "a"}).assignments[0][0])
-    z2
-    """
-
-    symbol: str
-    condition: exp.Expr | None = None
-    assignments: tuple[tuple[str, exp.Expr], ...] = ()
-
-    def __post_init__(self) -> None:
-        pairs = self.assignments.items() if isinstance(self.assignments, Mapping) else self.assignments
-        condition = None if self.condition is None else scalar(self.condition)
-        _set(self, condition=condition, assignments=tuple((name, scalar(value)) for name, value in pairs))
-
-
-@dataclasses.dataclass(frozen=True)
-class Match(Node):
-    """All matches of `pattern` over strictly consecutive timestamps, in less than `within` milliseconds (rules P1–P7).
-
-    `within` is a number of milliseconds or a text, `"2 S"`. `measures` declares the variables, which are the columns of
-    a match. With `partition_by`, each key is matched by itself.
-
-    Raises:
-        QueryError: the pattern, the duration, the schema or an expression cannot be read.
-
-    >>> rise = [Definition("x", None, {"z1": "a"}), Definition("y", "a > z1", {"z2": "a"})]
-    >>> print(Match(Stream("s"), "xy", "2 S", "z1 INTEGER, z2 INTEGER", rise))
-    SELECT * FROM s MATCHING (PATTERN x y WITHIN 2000 MS MEASURES z1: INTEGER, z2: INTEGER \
-DEFINE x DO z1 = a, y AS a > z1 DO z2 = a)
-    """
-
-    keeps_name = True
-
-    input: Node
-    pattern: Pattern
-    within: int
-    measures: Schema
-    define: tuple[Definition, ...] = ()
-    partition_by: tuple[exp.Expr, ...] = ()
-
-    def __post_init__(self) -> None:
-        names = [definition.symbol for definition in self.define]
-        _set(
-            self,
-            pattern=self.pattern if isinstance(self.pattern, Pattern) else _pattern(self.pattern, names),
-            within=_checked(duration, self.within),
-            measures=_checked(Schema.of, self.measures),
-            define=tuple(self.define),
-            partition_by=scalars(self.partition_by),
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -420,20 +356,15 @@ def source_name(node: Node) -> str | None:
     return node.name.split(".")[-1] if isinstance(node, (Stream, Relation)) else None
 
 
-def _pattern(text: str, names: list[str]) -> Pattern:
-    try:
-        return parse_pattern(text, names=names)
-    except PatternError as error:
-        raise QueryError(error.message, text, error.position) from None
-
-
-def _checked(make: Callable[[Any], Any], value: Any) -> Any:
+def checked(make: Callable[[Any], Any], value: Any) -> Any:
+    """`make(value)`; raises QueryError for a value that it refuses."""
     try:
         return make(value)
     except (TypeMismatch, ValueError) as error:
         raise QueryError(str(error)) from None
 
 
-def _set(node: object, **values: object) -> None:
+def set_fields(node: object, **values: object) -> None:
+    """Sets fields of a frozen dataclass while it is made."""
     for name, value in values.items():
         object.__setattr__(node, name, value)

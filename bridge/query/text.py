@@ -18,13 +18,12 @@ from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, RStream, Sn
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.epl_state import ChangedWindow, ChangeTable, SetVariables, WindowWithDeletions
 from bridge.query.expression_text import name_text, scalar_text, scalars_text
+from bridge.query.match import Definition, Match
 from bridge.query.nodes import (
     Aggregate,
     Correlate,
-    Definition,
     Filter,
     Map,
-    Match,
     MatchRecognize,
     Node,
     Output,

@@ -8,19 +8,8 @@ import re
 import pytest
 
 from bridge.query.expressions import scalar
-from bridge.query.nodes import (
-    Aggregate,
-    Correlate,
-    Definition,
-    Filter,
-    Map,
-    Match,
-    Node,
-    Relation,
-    Stream,
-    Union,
-    Window,
-)
+from bridge.query.match import Definition, Match
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Relation, Stream, Union, Window
 from tests.support.generate import Case, code, print_case, random_case, shrink
 from tests.support.reference import MeaningError, Scope, column_names, derivative, evaluate, matches_nothing, value
 

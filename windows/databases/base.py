@@ -42,10 +42,8 @@ class Refused(Exception):
 def without_password(target: object) -> str:
     """A database URL to be shown.
 
-    >>> without_password("mysql://me:secret@host/x")
-    'mysql://me:***@host/x'
-    >>> without_password("postgresql://host/x?user=me&password=secret&sslmode=require")
-    'postgresql://host/x?user=me&password=***&sslmode=require'
+    >>> without_password("mysql://me:secret@host/x?password=secret&charset=utf8")
+    'mysql://me:***@host/x?password=***&charset=utf8'
     """
     shown = re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", str(target))
     return re.sub(r"(?i)([?&]\w*(?:password|passwd|pwd)=)[^&]*", r"\1***", shown)
@@ -252,7 +250,7 @@ class Database(abc.ABC):
         return orders.get(Dialect.get_or_raise(self.dialect).NULL_ORDERING, (False, False))
 
     def exact(self, value: exp.Expr, type_name: str) -> exp.Expr:
-        """A computed value of this type; where arithmetic beyond 64 bits gives a rounded number, one that fails instead."""
+        """A computed value of this type, which fails where arithmetic beyond 64 bits would give a rounded number."""
         return value
 
     def rank_among(self, value: exp.Expr, values: exp.Select, order: exp.Expr) -> exp.Expr | None:

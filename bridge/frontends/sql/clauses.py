@@ -15,7 +15,8 @@ from bridge.errors import QueryError, nearest
 from bridge.frontends.clauses import batch, duration, positive_integer, schema
 from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.expressions import Scope, expression_list, resolve, single_expression, without_aliases
-from bridge.query.nodes import Definition, Match, Node, Window
+from bridge.query.match import Definition, Match
+from bridge.query.nodes import Node, Window
 from nfa.errors import PatternError
 from nfa.parse import parse_pattern
 from nfa.pattern import Pattern, symbols

@@ -14,21 +14,8 @@ from bridge.errors import QueryError
 from bridge.frontends.sql.statements import parse, statements
 from bridge.frontends.statements import CreateQuery, CreateStream, Query
 from bridge.query.expressions import col, count, scalar
-from bridge.query.nodes import (
-    Aggregate,
-    Correlate,
-    Definition,
-    Filter,
-    Map,
-    Match,
-    Node,
-    Output,
-    Relation,
-    Stream,
-    Union,
-    Window,
-    walk,
-)
+from bridge.query.match import Definition, Match
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Output, Relation, Stream, Union, Window, walk
 from bridge.query.text import statement
 from nfa import pattern as p
 from windows.extents import Now, Range, Rows, Unbounded

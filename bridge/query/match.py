@@ -50,6 +50,7 @@ class Match(Node):
     Raises:
         QueryError: the pattern, the duration, the schema or an expression cannot be read.
 
+    >>> from bridge.query.nodes import Stream
     >>> rise = [Definition("x", None, {"z1": "a"}), Definition("y", "a > z1", {"z2": "a"})]
     >>> print(Match(Stream("s"), "xy", "2 S", "z1 INTEGER, z2 INTEGER", rise))
     SELECT * FROM s MATCHING (PATTERN x y WITHIN 2000 MS MEASURES z1: INTEGER, z2: INTEGER \

@@ -104,12 +104,17 @@ def check_types(expression: exp.Expr, column_type: TypeOf) -> None:
             _families_are(node, [node.this, node.expression], ("number", "time"), column_type)
         elif isinstance(node, (exp.And, exp.Or)):
             _families_are(node, [node.this, node.expression], ("boolean",), column_type)
-        elif isinstance(node, exp.Not):
+        elif isinstance(node, exp.Not) or _is_condition_of_case(node):
             _families_are(node, [node.this], ("boolean",), column_type)
         elif isinstance(node, _OF_SCALARS) and not (is_part(node.this) or is_made(node)):
             refuse_nested(node, column_type)
         elif (aggregate := aggregate_of(node)) is not None:
             _check_argument(node, aggregate, column_type)
+
+
+def _is_condition_of_case(node: exp.Expr) -> bool:
+    """Whether it is `WHEN condition THEN …` of a CASE that compares no value."""
+    return isinstance(node, exp.If) and isinstance(node.parent, exp.Case) and node.parent.args.get("this") is None
 
 
 def _check_argument(call: exp.Expr, aggregate: Aggregate, column_type: TypeOf) -> None:
@@ -216,7 +221,13 @@ def _families_are(node: exp.Expr, operands: list[exp.Expr], wanted: tuple[str, .
     for operand in operands:
         found = type_of(operand, column_type)
         if family(found) not in (None, *wanted):
-            name = node.name if isinstance(node, exp.AnonymousAggFunc) else node.key
+            name = (
+                node.name
+                if isinstance(node, exp.AnonymousAggFunc)
+                else "when"
+                if _is_condition_of_case(node)
+                else node.key
+            )
             raise QueryError(f"{shown(operand)} is {found}; {name.upper()} wants a {wanted[0]}", position=place(node))
 
 

@@ -13,6 +13,7 @@ from bridge.check.types import NAMES, is_one_of, type_name
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import paths as epl_paths
+from bridge.frontends.epl.aggregate_filters import marked_filters, with_filters
 from bridge.frontends.epl.values import with_values
 from bridge.frontends.expressions import all_of, position_of, refuse_foreign, unchecked_list, without_aliases
 from bridge.query.epl_columns import TYPE
@@ -57,7 +58,6 @@ _REFUSED_CALLS = {
     "leaving": "leaving is not supported: only what is new is reported",
     "window": "window is not supported here: in the list of columns it is",
     "avedev": "avedev is not supported: stddev is",
-    "fmax": "filtered aggregates are not supported: write a CASE within the aggregate",
     "exists": "exists is not supported: every attribute of a schema is there",
     "currenteventtime": "write current_timestamp",
 }
@@ -97,8 +97,9 @@ def untranslated_list(cursor: Cursor, region: Region, what: str) -> tuple[exp.Ex
         if word_of(cursor.tokens[index]) == "CAST" and _is_call_with_comma(cursor, index, region):
             start = cursor.tokens[index].start  # sqlglot wants CAST(x AS type): a function of another name, then
             marked.bare = marked.bare[:start] + _CAST + marked.bare[start + 4 :]
-    marked.bare, ranges = marked_ranges(cursor, region, marked.bare)
-    return with_ranges(cursor, unchecked_list(marked, region, what), ranges)
+    marked.bare, ranges = marked_ranges(cursor, region, marked_filters(cursor, region, marked.bare))
+    found = with_ranges(cursor, unchecked_list(marked, region, what), ranges)
+    return tuple(with_filters(cursor, column) for column in found)
 
 
 _CAST = "cas_"
@@ -197,8 +198,8 @@ def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
         return _call(cursor, node)
     if isinstance(node, exp.Is) and not isinstance(node.expression, (exp.Null, exp.Boolean)):
         return exp.NullSafeEQ(this=node.this, expression=node.expression)
-    if isinstance(node, exp.AggFunc) and len(node.expressions) > 0 and isinstance(node, (exp.Max, exp.Min)):
-        cursor.fail("filtered aggregates are not supported: write a CASE within the aggregate", position_of(node))
+    if isinstance(node, (exp.Max, exp.Min)) and node.expressions:
+        return _extreme_of(exp.GT if isinstance(node, exp.Max) else exp.LT, node.this, *node.expressions)
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
         of, call = node.this, node.expression
         if isinstance(of, exp.Identifier) and of.name == "Math" and call.name.lower() in _MATH:
@@ -243,6 +244,13 @@ def _math(cursor: Cursor, call: exp.Anonymous) -> exp.Expr:
         return _MATH[call.name.lower()](*(argument.copy() for argument in call.expressions))
     except TypeError:
         raise QueryError(f"Math.{call.name} has other arguments", cursor.text, position_of(call)) from None
+
+
+def _extreme_of(compare: type[exp.Expr], first: exp.Expr, *others: exp.Expr) -> exp.Expr:
+    """The largest or smallest of several values; NULL where one is."""
+    for other in others:
+        first = _extreme(compare, first, other)
+    return first
 
 
 def _extreme(compare: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:

@@ -17,6 +17,7 @@ from bridge.frontends.epl.aggregates import (
     with_running_aggregates,
 )
 from bridge.frontends.epl.clauses import Context, OutputClauses
+from bridge.frontends.epl.column_names import named_as_written
 from bridge.frontends.epl.contexts import ContextSource, context_source
 from bridge.frontends.epl.contexts import named_by_context as named_in_context
 from bridge.frontends.epl.enumerations import EACH
@@ -76,6 +77,7 @@ def _selected(cursor: Cursor, by: Item | None, within: Context | None) -> Node:
     subqueries = Subqueries(cursor, priors.extracted)
     columns = subqueries.listed(region, "a list of columns")
     _refuse_unnamed(cursor, columns, subqueries, priors)
+    columns = named_as_written(cursor, region, columns)
     cursor.expect("FROM")
     joins = read_joins(cursor) if by is None else joined_by_trigger(cursor, by, columns)
     node, names = _source(cursor, joins)

@@ -303,9 +303,6 @@ def into_table(cursor: Cursor, name: str, node: Node, start: int, position: int)
             "select sum(v) as total from S group by k",
             position,
         )
-    for column in node.columns:
-        if not isinstance(column, exp.Alias) and column.find(exp.AggFunc):
-            cursor.fail("an aggregate is named as its column in the table is: … as total", position)
     return IntoTableStatement(name, node, cursor.slice(Region(start, cursor.at)))
 
 

@@ -40,11 +40,17 @@ def refuse_missing(expressions: Iterable[exp.Expr], database: Database) -> None:
         known = aggregate_of(call)
         if (known is not None and known.is_universal) or database.has_aggregate(call):
             continue
-        names = [call.name] if isinstance(call, exp.AnonymousAggFunc) else list(type(call).sql_names())
+        names = [call.name] if isinstance(call, exp.AnonymousAggFunc) else _names(call)
         raise QueryError(
             f"{database.title} has no aggregate function {names[0].upper()}: use another function, or another database",
             words=[name.lower() for name in names],
         )
+
+
+def _names(call: exp.AggFunc) -> list[str]:
+    """The names that a text may have for a function, the usual one first."""
+    usual = call.sql("duckdb").partition("(")[0]
+    return list(dict.fromkeys([usual, *type(call).sql_names()]))
 
 
 def check_offsets(expression: exp.Expr) -> None:

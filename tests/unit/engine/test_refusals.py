@@ -110,3 +110,12 @@ def test_a_long_condition_takes_work_in_proportion_to_its_length(operator: str) 
 
     calls(3)  # fills caches
     assert 0 < calls(200) < 8 * calls(50)
+
+
+@pytest.mark.parametrize(
+    "function", ["APPROX_COUNT_DISTINCT(v)", "MEDIAN(v)", "VARIANCE(v)", "STDDEV_POP(v)", "MODE(v)"]
+)
+def test_an_aggregate_that_a_database_lacks_is_refused_by_the_name_that_it_was_given(function: str) -> None:
+    name = function.partition("(")[0]
+    with bridge.connect("sqlite://") as cep, pytest.raises(bridge.QueryError, match=f"no aggregate function {name}:"):
+        cep.create_query("q", f"SELECT {function} AS x FROM s[v INTEGER] WINDOW(ROWS 3)")

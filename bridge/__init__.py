@@ -68,6 +68,7 @@ def replay(
     database: Any = IN_MEMORY,
     timestamp: str | Mapping[str, str] | None = None,
     timestamp_unit: str | Mapping[str, str] | None = None,
+    sort: bool = False,
     schemas: Mapping[str, Any] | None = None,
     relations: Mapping[str, Any] | None = None,
     stores: Mapping[str, Any] | None = None,
@@ -84,7 +85,7 @@ def replay(
         source: The events, by stream: a path or a pattern of CSV, NDJSON or Parquet files, an Arrow table, a pandas or
             polars frame, or an iterable of (payload, timestamp) pairs. With `engine="spark"` also a frame or a table of
             Spark; with `engine="local"` also one iterable of (stream, payload, timestamp) for all streams. Timestamps are
-            milliseconds since 1970, or times, which are UTC if they have no zone. They must not go back; Spark sorts them.
+            milliseconds since 1970, or times, which are UTC if they have no zone. They must not go back, unless `sort` is given.
         queries: The queries, by name, as texts or query objects; or one script.
         engine: "local" (this machine) or "spark" (needs the extra `cep-bridge[spark]` and Java).
         language: The language of the texts: "sql", "epl" or "cpl".
@@ -95,6 +96,8 @@ def replay(
         timestamp: The column with the timestamps, for all streams or by stream. By default it is guessed.
         timestamp_unit: The unit of timestamps that are numbers: "s", "ms", "us" or "ns", for all streams or by stream; "auto"
             takes the one that puts the first timestamp nearest to the present. By default they are whole milliseconds.
+        sort: Order the events by time before they are pushed; those of a stream with equal timestamps stay in their order.
+            What memory does not hold goes to temporary files. Spark always does it.
         schemas: Attributes and types by stream, for streams that no query declares and no file describes.
         relations: Arrow tables or frames by name, which queries join with. Not with `into`.
         stores: URLs of data stores by name, which CPL scripts read and write.
@@ -128,8 +131,8 @@ def replay(
     from bridge.sources.options import HistoryOptions
 
     options = {
-        "reading": HistoryOptions(timestamp, timestamp_unit), "schemas": schemas, "relations": relations, "stores": stores,
-        "database": database, "end": end,
+        "reading": HistoryOptions(timestamp, timestamp_unit, sort=sort), "schemas": schemas, "relations": relations,
+        "stores": stores, "database": database, "end": end,
     }  # fmt: skip
     if engine == "spark":
         from bridge.spark import replay as replay_on_spark

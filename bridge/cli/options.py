@@ -41,6 +41,10 @@ timestamp_unit_option: Decorator = click.option(
     "--timestamp-unit", type=click.Choice(["s", "ms", "us", "ns", "auto"]),
     help="The unit of timestamps that are numbers; auto guesses it by the first one. Default: whole milliseconds.",
 )  # fmt: skip
+sort_option: Decorator = click.option(
+    "--sort", is_flag=True,
+    help="Order the events by time first. Those of a stream with equal timestamps stay in their order.",
+)  # fmt: skip
 until_option: Decorator = click.option(
     "--until", metavar="TIME",
     help="Read events up to and including TIME, then advance time to it. Milliseconds since 1970, or ISO 8601.",

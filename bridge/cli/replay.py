@@ -24,6 +24,7 @@ EXAMPLE = "cepbridge replay queries.sql --events trades='trades/*.parquet' --eng
               help="The directory of the results: Parquet, per query. Required unless --explain is given.")  # fmt: skip
 @options.timestamp_option
 @options.timestamp_unit_option
+@options.sort_option
 @options.until_option
 @options.relation_option
 @options.datastore_option
@@ -36,7 +37,7 @@ EXAMPLE = "cepbridge replay queries.sql --events trades='trades/*.parquet' --eng
 @click.option("--explain", is_flag=True, help="Show how Spark would compute the queries, without computing them.")
 def replay(
     queries: str, events: tuple[str, ...], engine: str, out: str | None, timestamp: tuple[str, ...],
-    timestamp_unit: str | None, until: str | None, relation: tuple[str, ...], datastore: tuple[str, ...], db: str,
+    timestamp_unit: str | None, sort: bool, until: str | None, relation: tuple[str, ...], datastore: tuple[str, ...], db: str,
     pieces: int | None, run_name: str | None, explain: bool,
 ) -> None:  # fmt: skip
     """Run queries over a history, here or on Spark.
@@ -71,7 +72,7 @@ def replay(
                 replay_on_spark(paths, script, out, run_name, pieces=pieces, **arguments)
         else:
             tables = bridge.replay(
-                paths, script, out=out, timestamp=columns, timestamp_unit=timestamp_unit, **arguments
+                paths, script, out=out, timestamp=columns, timestamp_unit=timestamp_unit, sort=sort, **arguments
             )
             click.echo(
                 f"results: {', '.join(f'{name} {table.num_rows:,}' for name, table in tables.items())}", err=True

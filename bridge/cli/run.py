@@ -39,6 +39,7 @@ EXAMPLE = "cepbridge run queries.sql --events trades=trades.csv --out results --
               help="The format of the events. Default: by the file's ending, or by its first bytes.")  # fmt: skip
 @options.timestamp_option
 @options.timestamp_unit_option
+@options.sort_option
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
               help="What a wrong line does: stop the run, or be written to a file of rejects and skipped.")  # fmt: skip
 @options.until_option
@@ -47,13 +48,13 @@ EXAMPLE = "cepbridge run queries.sql --events trades=trades.csv --out results --
 @options.language_option
 def run(
     queries: str, events: tuple[str, ...], db: str, out: Path | None, out_format: str | None, input_format: str | None,
-    relation: tuple[str, ...], datastore: tuple[str, ...], timestamp: tuple[str, ...], timestamp_unit: str | None,
+    relation: tuple[str, ...], datastore: tuple[str, ...], timestamp: tuple[str, ...], timestamp_unit: str | None, sort: bool,
     on_error: str, until: str | None, language: str | None,
 ) -> None:  # fmt: skip
     """Run queries over files of events.
 
     QUERIES is a file with CREATE STREAM and CREATE QUERY … AS SELECT … statements, or with one SELECT, which is named
-    after the file. Events must be in the order of their timestamps.
+    after the file. Events must be in the order of their timestamps, unless --sort is given.
 
     Without --out, each result is a line of JSON with the keys query, ts (milliseconds since 1970) and the columns.
     Dates are ISO texts, decimals are texts with all digits, NaN and infinities are null. The results of each query are
@@ -73,7 +74,9 @@ def run(
                 cep.register_datastore(name, url)
             end = None if until is None else options.milliseconds_of(until)
             paths = options.events_by_stream(events, script, cep)
-            reading = HistoryOptions(options.timestamps_of(timestamp, paths), timestamp_unit, format=input_format)
+            reading = HistoryOptions(
+                options.timestamps_of(timestamp, paths), timestamp_unit, sort=sort, format=input_format
+            )
             sources = open_sources(script, paths, reading, note)
             refuse_unknown(script, cep, sources, "with --relation {}=FILE")
             is_separate = db == IN_MEMORY and not datastore and not any(source.waits for source in sources.values())

@@ -20,6 +20,7 @@ def file_source(
     timestamp: str | None = None,
     *,
     timestamp_unit: str | None = None,
+    sort: bool = False,
 ) -> pa.RecordBatchReader:
     """Opens a file of events for `push_events`, which reads it batch by batch.
 
@@ -29,6 +30,7 @@ def file_source(
         schema: The attributes and their types, as `register_stream` takes them. By default those of the file.
         timestamp: The column with the timestamps. By default it is guessed by its name or type.
         timestamp_unit: The unit of timestamps that are numbers, as for `bridge.replay`.
+        sort: Order the events by time, as for `bridge.replay`.
 
     Returns:
         Arrow batches of `ts`, in milliseconds, and the attributes.
@@ -57,7 +59,9 @@ def file_source(
         declared = None if schema is None else Schema.of(schema)
     except TypeMismatch as error:
         raise SourceError(f"the schema of {os.fspath(path)}: {error}") from None
-    source = open_source(os.fspath(path), os.fspath(path), declared, ReadOptions(timestamp, unit_of(timestamp_unit)))
+    source = open_source(
+        os.fspath(path), os.fspath(path), declared, ReadOptions(timestamp, unit_of(timestamp_unit), sort=sort)
+    )
     columns = [("ts", pa.int64()), *((attribute.name, arrow_type(attribute.type)) for attribute in source.schema)]
     kinds = pa.schema(columns)
     batches = (batch for table in source.tables() for batch in _named(table, kinds).to_batches())

@@ -65,7 +65,7 @@ def replay(
         stack.callback(results.detach, cep)
         last = None if end is None else milliseconds(end)
         if not isinstance(source, Mapping):
-            _push(cep, script, source, results, last, into is None)
+            _push(cep, script, _by_time(source) if reading.sort else source, results, last, into is None)
         else:
             sources = open_sources(script, source, reading)
             refuse_unknown(script, cep, sources)
@@ -184,16 +184,26 @@ def _warn_of_dead_letters(cep: Bridge) -> None:
         warnings.warn(f"{quantity(len(dead), 'row')} not taken by data stores; the first: {first}", stacklevel=2)
 
 
+def _by_time(events: Iterable[Any]) -> list[Any]:
+    """(stream, payload, timestamp) in the order of time; those with equal timestamps stay in their order."""
+    return sorted(events, key=lambda event: milliseconds(_triple(event)[2]))
+
+
+def _triple(event: Any) -> tuple[Any, Any, Any]:
+    try:
+        stream, payload, timestamp = event
+    except (TypeError, ValueError):
+        raise SourceError(
+            f"an event is (stream, payload, timestamp), not {event!r}; "
+            "write {'stream': events} for the (payload, timestamp) pairs of one stream"
+        ) from None
+    return stream, payload, timestamp
+
+
 def _until(events: Iterable[Any], end: int | None) -> Iterator[Any]:
     """The events up to the timestamp `end`."""
     for event in events:
-        try:
-            _, _, timestamp = event
-        except (TypeError, ValueError):
-            raise SourceError(
-                f"an event is (stream, payload, timestamp), not {event!r}; "
-                "write {'stream': events} for the (payload, timestamp) pairs of one stream"
-            ) from None
+        timestamp = _triple(event)[2]
         if end is not None and milliseconds(timestamp) > end:
             return
         yield event

@@ -14,6 +14,8 @@ import pyarrow as pa
 from bridge.errors import SourceError
 from bridge.sources.block import Block, Fault, FittingRows
 
+SORT = "to sort the history: --sort (sort=True in Python)"
+
 
 @dataclasses.dataclass(frozen=True)
 class Reject:
@@ -73,12 +75,13 @@ class Checker:
     """Converts the blocks of one stream to tables in the order of time, and reports the rows that do not fit.
 
     `rejects` takes these rows; without it, the first raises SourceError, after the rows before it were given.
-    `newest` is the newest timestamp so far (rule T2).
+    `newest` is the newest timestamp so far (rule T2). `any_order`: time may go back.
     """
 
     stream: str
     rejects: Rejects | None = None
     newest: int | None = None
+    any_order: bool = False
 
     def tables(self, block: Block) -> Iterator[pa.Table]:
         """The rows that fit, at most one table."""
@@ -95,7 +98,7 @@ class Checker:
     def _in_order(self, block: Block, rows: FittingRows) -> FittingRows:
         """The rows that are not older than a row before them, with the older ones as faults."""
         times = rows.table.column(0).to_numpy()
-        if not len(times):
+        if self.any_order or not len(times):
             return rows
         newest = np.maximum.accumulate(np.concatenate([[times[0] if self.newest is None else self.newest], times]))
         late = np.flatnonzero(times < newest[:-1])
@@ -103,7 +106,9 @@ class Checker:
             return rows
         place, faults = block.column_name(block.layout.columns[0]), dict(rows.faults)
         for row in late if self.rejects is not None else late[:1]:
-            reason = f"time does not go back: {times[row]} is before {newest[row]}, the newest time of this stream"
+            reason = (
+                f"time does not go back: {times[row]} is before {newest[row]}, the newest time of this stream; {SORT}"
+            )
             faults[int(rows.numbers[row])] = Fault(place, reason)
         if self.rejects is None:
             return FittingRows(rows.table.slice(0, int(late[0])), rows.numbers[: late[0]], faults)

@@ -21,6 +21,7 @@ from bridge.sources.infer import common_types
 from bridge.sources.layout import Layout, Note, layout_of
 from bridge.sources.options import DEFAULTS, ReadOptions
 from bridge.sources.rejects import Checker, Rejects
+from bridge.sources.sort import sort_by_time
 from bridge.sources.tables import ROWS, PairsReader, ParquetReader, TableReader
 from bridge.sources.text import Bytes
 from bridge.sources.times import AUTO, TimeUnit
@@ -91,18 +92,21 @@ class EventSource:
     @property
     def waits(self) -> bool:
         """Whether more events may still arrive while these are read, so that each should be pushed at once."""
-        return self._reader.waits
+        return self._reader.waits and not self.options.sort
 
     def tables(self, rejects: Rejects | None = None) -> Iterator[pa.Table]:
         """Tables of `ts` and the attributes, in the order of time, of at most ROWS rows.
 
         Rows that do not fit are written to `rejects`. Without it, the first such row raises SourceError, after the rows
-        before it were given.
+        before it were given; if they are sorted, before any row is given.
         """
-        checker = Checker(self.stream, rejects)
+        tables = self._tables(Checker(self.stream, rejects, any_order=self.options.sort))
+        for table in sort_by_time(tables) if self.options.sort else tables:
+            yield from _slices(table)
+
+    def _tables(self, checker: Checker) -> Iterator[pa.Table]:
         for number, block in enumerate(self._blocks()):
-            for table in checker.tables(block):
-                yield from _slices(table)
+            yield from checker.tables(block)
             if number == 0:
                 self._note_unit()
 
@@ -120,7 +124,7 @@ class EventSource:
     def timestamp_unit(self) -> str | None:
         """The unit of timestamps that are numbers, for which AUTO reads the first rows."""
         if self._unit.name == AUTO:
-            next(self.tables(), None)
+            next(self._tables(Checker(self.stream, any_order=True)), None)
         return self._unit.name
 
     def close(self) -> None:
@@ -182,7 +186,7 @@ def open_source(
             f"not {type(source).__name__}"
         ) from None
     reader = PairsReader(stream, pairs, schema)
-    return EventSource(stream, iter([reader]), reader.schema, ReadOptions("ts"), note)
+    return EventSource(stream, iter([reader]), reader.schema, dataclasses.replace(options, timestamp="ts"), note)
 
 
 def paths_of(path: str) -> list[str]:

@@ -161,6 +161,20 @@ def test_the_unit_of_timestamps(place: Path) -> None:
     assert pq.read_table("out/high.parquet")["ts"].to_pylist() == [1711846804000]
 
 
+def test_a_history_out_of_order_is_sorted(place: Path) -> None:
+    ordered = _call("run", "queries.sql", "-e", "trades.csv").stdout
+    lines = CSV.splitlines(keepends=True)
+    Path("trades.csv").write_text("".join([lines[0], *reversed(lines[1:])]))
+    said = _run("-e", "trades.csv", code=1)[1]
+    assert (
+        "trades.csv:3: column 1, 'ts': time does not go back: 3 is before 9, the newest time of this stream; " in said
+    )
+    assert said.endswith("to sort the history: --sort (sort=True in Python)\n")
+    assert _call("run", "queries.sql", "-e", "trades.csv", "--sort").stdout == ordered
+    _call("replay", "queries.sql", "-e", "trades.csv", "--sort", "--out", "out")
+    assert pq.read_table("out/high.parquet")["ts"].to_pylist() == [2, 3]
+
+
 # Bad input ------------------------------------------------------------------------------------------------------------
 
 

@@ -343,3 +343,15 @@ def test_a_history_goes_into_a_bridge_with_a_clock_before_its_first_query() -> N
         with pytest.raises(bridge.BridgeError, match="only before its first query and event"):
             bridge.replay({"t": [({"a": 1}, 1000)]}, {"r": "SELECT a FROM t[a INTEGER]"}, into=cep)
         assert list(cep.queries) == ["q"]
+
+
+def test_sort_gives_the_results_of_the_history_in_order() -> None:
+    queries = {"n": "SELECT symbol, COUNT(*) AS n FROM trades WINDOW(RANGE 5 MS) GROUP BY symbol"}
+    mixed = TRADES.take([3, 0, 2, 1])
+    expected = bridge.replay({"trades": TRADES}, queries)["n"].to_pylist()
+    assert bridge.replay({"trades": mixed}, queries, sort=True)["n"].to_pylist() == expected
+    events = [("trades", {"symbol": row["symbol"], "price": row["price"]}, row["ts"]) for row in mixed.to_pylist()]
+    script = "CREATE STREAM trades (symbol VARCHAR, price DOUBLE); CREATE QUERY n AS " + queries["n"]
+    assert bridge.replay(events, script, sort=True)["n"].to_pylist() == expected
+    with pytest.raises(bridge.SourceError, match=r"an event is \(stream, payload, timestamp\), not 5"):
+        bridge.replay([5], script, sort=True)

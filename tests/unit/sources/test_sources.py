@@ -192,7 +192,10 @@ def _bad_csv(*lines: str, header: str = "ts,symbol,price") -> bytes:
             "9999999999999999,B,1",
             "3: column 1, 'ts': '9999999999999999' is not a timestamp (the timestamp is out of range",
         ),
-        ("0,B,1", "3: column 1, 'ts': time does not go back: 0 is before 1, the newest time of this stream"),
+        (
+            "0,B,1",
+            "3: column 1, 'ts': time does not go back: 0 is before 1, the newest time of this stream; to sort the ",
+        ),
         ('2,"B"b,1', "3: byte 3: the quote that opens here does not enclose a field"),
         ("2,B\0,1", "3: there is a NUL byte in the line"),
         ("2,caf\udce9,1", "3: column 2, 'symbol': the byte 0xe9 is not UTF-8 (is the file Latin-1?)"),
@@ -687,6 +690,32 @@ def test_a_merge_orders_by_time_then_by_stream() -> None:
                         for ts in (chunk[name].column(0).to_pylist() if name in chunk else []))  # fmt: skip
     names = [f"{ts}{name[0]}" for ts, _, name in order]
     assert names == ["1o", "2o", "2o", "2o", "2t", "2t", "3t", "5o", "6t"]
+
+
+@pytest.mark.parametrize("run", [2**28, 5_000, 300])
+def test_a_history_is_sorted_and_ties_stay_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int
+) -> None:
+    monkeypatch.setattr("bridge.sources.sort.RUN", run)
+    monkeypatch.setattr("bridge.sources.sort.ROWS", 7)
+    monkeypatch.setattr("bridge.sources.text.SIZE", 200)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    events = [{"ts": (n * 37) % 50, "n": n} for n in range(1000)]
+    path = _write(tmp_path / "t.csv", _csv_text(events))
+    assert _rows(path, sort=True) == sorted(events, key=lambda event: event["ts"])
+    assert _rows(pa.Table.from_pylist(events), sort=True) == _rows(path, sort=True)
+    assert _rows([({"n": e["n"]}, e["ts"]) for e in events], sort=True) == _rows(path, sort=True)
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_wrong_row_of_a_sorted_history_stops_it_before_the_first(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", "ts,n\n5,1\n3,x\n1,2\n")
+    rows, said = _stopped(path, "n INTEGER", sort=True)
+    assert (rows, said) == ([], f"{path}:3: column 2, 'n': 'x' is not an INTEGER")
+    kept = Rejects({"s": tmp_path / "r"})
+    source = open_source("s", path, Schema.of("n INTEGER"), ReadOptions(sort=True))
+    assert [row["n"] for table in source.tables(kept) for row in table.to_pylist()] == [2, 1]
+    kept.close()
 
 
 def test_until_reads_no_further() -> None:

@@ -221,6 +221,18 @@ def test_the_unit_of_timestamps_is_that_of_the_local_replay(unit: str, spark: An
         assert found.toArrow().to_pylist() == local
 
 
+def test_a_history_out_of_order_gives_the_rows_of_the_sorted_local_replay(spark: Any, tmp_path: Path):
+    for place in range(2):
+        rows = {"ts": [(n * 7 + place) % 5 for n in range(20)], "v": [place * 100 + n for n in range(20)]}
+        pc.write_csv(pa.table(rows), tmp_path / f"{place}.csv")
+        pq.write_table(pa.table(rows), tmp_path / f"{place}.parquet")
+    query = {"q": "SELECT v, SUM(v) AS total FROM s WINDOW(ROWS 3) GROUP BY v"}
+    for source in (str(tmp_path / "*.csv"), str(tmp_path / "*.parquet"), pa.table(rows)):
+        local = bridge.replay({"s": source}, query, sort=True)["q"].to_pylist()
+        found = bridge.replay({"s": source}, query, engine="spark", spark=spark, sort=True)["q"].toArrow()
+        assert found.to_pylist() == local and local
+
+
 def test_the_end_cuts_history_and_lets_time_pass(spark: Any):
     table = pa.table({"ts": [1, 12, 25, 40], "a": [1, 2, 3, 4]})
     query = {"q": "SELECT COUNT(*) AS n FROM s WINDOW(RANGE 10 MS SLIDE 10 MS)"}

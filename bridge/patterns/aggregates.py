@@ -92,7 +92,7 @@ def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside:
     read = np.asarray(values)[members.rows(chosen, of_match)]
     if read.dtype.kind == "i":
         read = read.astype(np.int64)
-        if len(read) and int(np.abs(read).max()) * len(read) >= _LARGEST_SUM:
+        if len(read) and max(int(read.max()), -int(read.min())) * len(read) >= _LARGEST_SUM:
             return None
     reduced = getattr(np, aggregate.ufunc).reduceat(read, first) if len(first) else read
     return pa.array(reduced), of_match[first]

@@ -209,7 +209,9 @@ class _RowExplanation:
         if self.task.within is None or not self.place:
             return list(found)
         times, within = self.task.times, self.task.within
-        return [start for start in found if start == self.place or times[self.place - 1] - times[start] < within]
+        return [
+            start for start in found if start == self.place or int(times[self.place - 1]) - int(times[start]) < within
+        ]
 
     def _runs(self, most: int, skipped: set[int]) -> tuple[tuple[Run, ...], int]:
         """The runs that reached the row, and how many starts were not followed."""
@@ -230,7 +232,7 @@ class _RowExplanation:
 
     def _is_late(self, start: int) -> bool:
         within = self.task.within
-        return within is not None and int(self.task.times[self.place] - self.task.times[start]) >= within
+        return within is not None and int(self.task.times[self.place]) - int(self.task.times[start]) >= within
 
     @functools.cache  # noqa: B019 - lives as long as one answer
     def _arrived(self, index: int) -> InputRow[int]:

@@ -282,7 +282,7 @@ def _deadlines(times: Any, ends: Any, within: int, found: Any) -> None:
     for end in ends:
         while row < end:
             late = max(late, row)
-            while late < end and times[late] - times[row] < within:
+            while late < end and 0 <= times[late] - times[row] < within:
                 late += 1
             found[row] = late
             row += 1

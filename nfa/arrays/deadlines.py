@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nfa.arrays.many_starts import scan_starts
 from nfa.arrays.matches import Matches, Rows, SymbolSets, concatenate, partitions, select
@@ -77,7 +78,8 @@ def deadlines(times: Rows, ends: Rows, within: int) -> Rows:
     firsts, lasts = partitions(ends)
     check_ascending(times, firsts)
     found = np.repeat(lasts, lasts - firsts)
-    long = lasts - firsts > LONG
+    durations = times[lasts - 1].astype(np.float64) - times[firsts]
+    long = (lasts - firsts > LONG) & (durations < 2**61)  # the ages of the others may have more than 63 bits
     for first, last in zip(firsts[long].tolist(), lasts[long].tolist(), strict=True):
         age = times[first:last] - times[first]
         found[first:last] = first + np.searchsorted(age, age + min(within, int(age[-1]) + 1), "left")
@@ -105,9 +107,14 @@ def earliest_starts(rows: Rows, times: Rows, ends: Rows, within: int) -> Rows:
     low, high = np.concatenate([np.zeros(1, np.int64), ends])[np.searchsorted(ends, rows, "right")], rows.copy()
     for _ in range(int((high - low).max(initial=0)).bit_length()):
         middle = (low + high) // 2
-        late = times[rows] - times[middle] >= within
+        late = elapsed(times[middle], times[rows]) >= within
         low, high = np.where(late & (middle < high), middle + 1, low), np.where(late, high, middle)
     return low
+
+
+def elapsed(times: Rows, later: Rows) -> NDArray[np.uint64]:
+    """The time from each of these times to a later one, which may have 64 bits."""
+    return (later - times).view(np.uint64)
 
 
 def check_ascending(times: Rows, firsts: Rows) -> None:
@@ -126,7 +133,7 @@ def _first_late(times: Rows, rows: Rows, ends: Rows, within: int) -> Rows:
     within = min(within, np.iinfo(np.int64).max)
     for _ in range(int((high - low).max(initial=0)).bit_length()):
         middle = (low + high) // 2
-        in_time = times.take(middle, mode="clip") - times[rows] < within
+        in_time = elapsed(times[rows], times.take(middle, mode="clip")) < within
         in_time &= middle < high
         low, high = np.where(in_time, middle + 1, low), np.where(in_time, high, middle)
     return low

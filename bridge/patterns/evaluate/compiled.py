@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from bridge.patterns.conditions import Condition, distance
+from bridge.patterns.evaluate.exact import Bound, bound_of, is_exact
 from bridge.patterns.evaluate.printer import UnknownOperator, print_expression
 from bridge.patterns.evaluate.python import Code, PythonPrinter
 from bridge.patterns.evaluate.vector import columns_of
 from bridge.patterns.task import Task
-from bridge.patterns.values import CURRENT, Value
+from bridge.patterns.values import CURRENT, MatchExpression, Value
 from bridge.query.row_pattern import RowPattern
 
 
@@ -24,10 +25,16 @@ class CompiledConditions:
 
     text: str
     reads: tuple[exp.Expr, ...]
+    rests: tuple[MatchExpression, ...] = ()
+    """What the text is made of; its atoms are values of the rows read."""
 
     def columns(self, task: Task) -> tuple[NDArray[Any], ...] | None:
-        """The values that it reads; None where one is not a number, or NULL."""
-        found = columns_of(task.rows.columns(list(self.reads)))
+        """The values that it reads; None where one is not a number, or NULL, or a sum or product beyond 64 bits."""
+        arrays = task.rows.columns(list(self.reads))
+        bound = dict(zip(self.reads, map(bound_of, arrays), strict=True))
+        if not all(is_exact(rest.expression, _bounds(rest, bound)) for rest in self.rests):
+            return None
+        found = columns_of(arrays)
         if found is None or any(column.kind != "number" or column.nulls is not None for column in found):
             return None
         return tuple(column.values for column in found)
@@ -44,7 +51,12 @@ def compiled_conditions(task: Task) -> CompiledConditions | None:
         ]
     except UnknownOperator:
         return None
-    return CompiledConditions("\n".join(lines), tuple(reads))
+    rests = tuple(condition.rest for condition in task.conditions if condition.rest is not None)
+    return CompiledConditions("\n".join(lines), tuple(reads), rests)
+
+
+def _bounds(rest: MatchExpression, bound: Mapping[exp.Expr, Bound]) -> dict[str, Bound]:
+    return {f"_v{number}": bound[atom.row] for number, atom in enumerate(rest.atoms) if isinstance(atom, Value)}
 
 
 class _NumbaPrinter(PythonPrinter):

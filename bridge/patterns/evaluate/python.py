@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
 import operator
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from bridge.patterns.evaluate.printer import Number, Printer, UnknownOperator, print_expression
+from bridge.patterns.evaluate.exact import LARGEST
+from bridge.patterns.evaluate.printer import ARITHMETIC, COMPARISONS, Number, Printer, UnknownOperator, print_expression
 
 
 def scalar(expression: exp.Expr, width: int) -> Callable[..., Any] | None:
@@ -167,6 +169,25 @@ def _strict(compute: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator over numbers; TypeError for other values, OverflowError beyond 64 bits: the database knows these."""
+
+    def run(left: Any, right: Any) -> Any:
+        if left is None or right is None:
+            return None
+        if type(left) not in _NUMBERS or type(right) not in _NUMBERS:
+            raise TypeError
+        found = compute(left, right)
+        if type(found) is int and not -LARGEST - 1 <= found <= LARGEST:
+            raise OverflowError
+        return found
+
+    return run
+
+
+_NUMBERS = (int, float, decimal.Decimal)
+
+
 def _and(left: Any, right: Any) -> Any:
     if left is None or right is None:
         return False if (left is not None and not left) or (right is not None and not right) else None
@@ -187,9 +208,13 @@ def _in(value: Any, others: list[Any]) -> Any:
     return None if None in others else False
 
 
+_negative = _arithmetic(operator.sub)
+
 HELPERS: dict[str, Any] = {
     "__builtins__": {},
-    **{f"_{name}": _strict(getattr(operator, name)) for name in (*_SIGNS, "neg")},
+    **{f"_{name}": _strict(getattr(operator, name)) for name in COMPARISONS.values()},
+    **{f"_{name}": _arithmetic(getattr(operator, name)) for name in ARITHMETIC.values()},
+    "_neg": lambda value: _negative(0, value),
     "_and": _and,
     "_or": _or,
     "_not": _strict(operator.not_),

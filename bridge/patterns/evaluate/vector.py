@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from bridge.patterns.arrays import Array
+from bridge.patterns.evaluate.exact import LARGEST, bound_of
 from bridge.patterns.evaluate.printer import Number, Printer, UnknownOperator, print_expression
 
 
@@ -57,7 +58,8 @@ def _column(array: Array) -> Column | None:
     if types.is_boolean(array.type):
         return Column(_filled(array, False), nulls, "boolean")
     if types.is_integer(array.type):
-        whole = array.cast(pa.int64(), safe=True) if not types.is_uint64(array.type) else array
+        fits = not types.is_uint64(array.type) or (bound_of(array) or 0) <= LARGEST
+        whole = array.cast(pa.int64()) if fits else array
         return Column(_filled(whole, 0), nulls, "number")
     if types.is_floating(array.type):
         return Column(_filled(array.cast(pa.float64()), 0.0), nulls, "number")

@@ -271,7 +271,7 @@ def evaluator(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], datab
             return ask(*values)
         try:
             return compute(*values)
-        except TypeError:  # decimals beside doubles, dates: the database knows
+        except (TypeError, OverflowError):  # decimals beside doubles, dates, beyond 64 bits: the database knows
             return ask(*values)
 
     return value

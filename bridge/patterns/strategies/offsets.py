@@ -32,6 +32,7 @@ from bridge.patterns.values import (
     shifted,
 )
 from bridge.query.row_pattern import PerMatch
+from nfa.arrays.deadlines import elapsed
 from nfa.arrays.matches import Codes, Matches, offsets, partitions
 from nfa.arrays.skip_chain import chain, check_result
 from nfa.errors import BudgetError
@@ -222,7 +223,7 @@ class OffsetSearch:
         starts = starts[ends[np.searchsorted(ends, starts, "right")] >= starts + length]
         if times is None or self.task.within is None:
             return starts
-        return starts[times[starts + length - 1] - times[starts] < self.task.within]
+        return starts[elapsed(times[starts], times[starts + length - 1]) < self.task.within]
 
     def _held(self, alternative: Alternative, starts: Ints) -> Ints:
         """Those of which what is more than about one row holds, too."""

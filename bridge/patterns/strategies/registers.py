@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import bisect
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from bridge.patterns.arrays import Array, Bools
+from bridge.patterns.evaluate.exact import Bound, bound_of, is_exact
+from bridge.patterns.evaluate.printer import ARITHMETIC
 from bridge.patterns.evaluate.python import HELPERS
 from bridge.patterns.strategies import machine
 from bridge.patterns.strategies.generate import Generator
 from bridge.patterns.strategies.registers_code import UnknownExpression
 from bridge.patterns.task import Task
+from bridge.patterns.values import Atom, Classifier, MatchExpression, Value
 from nfa.arrays.deadlines import deadlines
 from nfa.arrays.matches import Matches
 from nfa.arrays.skip_chain import next_start
@@ -59,12 +64,25 @@ def generator_for(task: Task) -> Generator | None:
 def find(task: Task) -> Matches:
     """The matches; found by the plain machine where Python cannot compare values of their types."""
     generator = generator_for(task)
-    if generator is None:
+    if generator is None or not all(_is_exact(c.rest, task) for c in task.conditions if c.rest is not None):
         return machine.find(task)
     try:
         return _Search(task, generator).found()
     except TypeError:
         return machine.find(task)
+
+
+def _is_exact(rest: MatchExpression, task: Task) -> bool:
+    """Whether Python computes a condition as the database does; its aggregates are exact."""
+    if not any(isinstance(node, (*ARITHMETIC, exp.Neg)) for node in rest.expression.walk()):
+        return True
+
+    def bound(atom: Atom) -> Bound:
+        if isinstance(atom, Value):
+            return bound_of(task.rows.columns([atom.row])[0])
+        return None if isinstance(atom, Classifier) else math.inf
+
+    return is_exact(rest.expression, {f"_v{number}": bound(atom) for number, atom in enumerate(rest.atoms)})
 
 
 def patience(rows: int) -> int:

@@ -1,0 +1,108 @@
+"""Whether arithmetic means the same outside the database: it is over numbers, and no whole number exceeds 64 bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from bridge.patterns.arrays import Array
+from bridge.patterns.evaluate.printer import Number, Printer, UnknownOperator, print_expression
+
+Bound: TypeAlias = int | float | None
+"""The largest magnitude of a whole number; infinity for other numbers, None for what is not a number."""
+
+LARGEST = 2**63 - 1
+"""The largest whole number of 64 bits."""
+
+
+def is_exact(expression: exp.Expr, bounds: Mapping[str, Bound]) -> bool:
+    """Whether an expression over columns with these bounds has only such arithmetic.
+
+    >>> from sqlglot import parse_one
+    >>> product = parse_one("a * b > 1000")
+    >>> is_exact(product, {"a": 10**9, "b": 10**9}), is_exact(product, {"a": 10**10, "b": 10**9})
+    (True, False)
+    >>> is_exact(product, {"a": None, "b": 1}), is_exact(parse_one("a > b"), {"a": None, "b": None})
+    (False, True)
+    """
+    try:
+        print_expression(expression, _Bounds(bounds))
+    except UnknownOperator:
+        return False
+    return True
+
+
+def bound_of(array: Array) -> Bound:
+    """The bound of an array's values.
+
+    >>> bound_of(pa.array([3, -5, None])), bound_of(pa.array([0.5])), bound_of(pa.array(["a"]))
+    (5, inf, None)
+    """
+    types = pa.types
+    if types.is_integer(array.type):
+        extremes: Any = pc.min_max(array).as_py()
+        return max((abs(value) for value in extremes.values() if value is not None), default=0)
+    is_number = types.is_floating(array.type) or types.is_decimal(array.type) or types.is_null(array.type)
+    return math.inf if is_number else None
+
+
+class _Bounds(Printer[Bound]):
+    """The bound of each operator's value; UnknownOperator where arithmetic may be another outside the database."""
+
+    def __init__(self, bounds: Mapping[str, Bound]) -> None:
+        self._bounds = bounds
+
+    def column(self, name: str) -> Bound:
+        return self._bounds[name]
+
+    def number(self, value: Number) -> Bound:
+        return abs(value) if isinstance(value, int) else math.inf
+
+    def negative(self, operand: Bound) -> Bound:
+        return self.computed("sub", 0, operand)
+
+    def computed(self, operator: str, left: Bound, right: Bound) -> Bound:
+        if left is None or right is None:
+            raise UnknownOperator
+        if math.inf in (left, right):
+            return math.inf
+        found = left * right if operator == "mul" else left + right
+        if found > LARGEST:
+            raise UnknownOperator
+        return found
+
+    def compared(self, operator: str, left: Bound, right: Bound) -> Bound:
+        return None
+
+    def conjunction(self, left: Bound, right: Bound) -> Bound:
+        return None
+
+    def disjunction(self, left: Bound, right: Bound) -> Bound:
+        return None
+
+    def negation(self, operand: Bound) -> Bound:
+        return None
+
+    def text(self, value: str) -> Bound:
+        return None
+
+    def boolean(self, value: bool) -> Bound:
+        return None
+
+    def null(self) -> Bound:
+        return math.inf
+
+    def is_null(self, operand: Bound) -> Bound:
+        return None
+
+    def is_one_of(self, operand: Bound, others: list[Bound]) -> Bound:
+        return None
+
+    def coalesce(self, operands: list[Bound]) -> Bound:
+        known = [operand for operand in operands if operand is not None]
+        return max(known) if len(known) == len(operands) else None

@@ -15,10 +15,10 @@ from typing import Any
 from sqlglot import exp
 
 ARGUMENT = "argument"
-"""As `Aggregate.result`: the type of the argument."""
+"""As `AggregateFunction.result`: the type of the argument."""
 
 NUMBERS, SCALARS = "numbers", "scalars"
-"""As `Aggregate.of`: only numbers are aggregated; only values that are not nested."""
+"""As `AggregateFunction.of`: only numbers are aggregated; only values that are not nested."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Decomposition:
 
 
 @dataclasses.dataclass(frozen=True)
-class Aggregate:
+class AggregateFunction:
     """An aggregate function. What is not stated is as for most functions: NULLs are ignored, NULL of no rows.
 
     Args:
@@ -122,39 +122,39 @@ def _mean(total: exp.Expr, count: exp.Expr) -> exp.Expr:
 
 
 AGGREGATES = (
-    Aggregate(
+    AggregateFunction(
         "COUNT", exp.Count, is_universal=True, empty=0, parts=Decomposition(), of_row=_count_of_row, merge=exp.Sum,
         pair=_sum, slides=True, running=Running(operator.add, "{0} + {1}"),
     ),
-    Aggregate(
+    AggregateFunction(
         "SUM", exp.Sum, keeps_scale=True, of=NUMBERS, is_universal=True, parts=Decomposition(), pair=_sum,
         is_exact=False, slides=True, running=Running(operator.add, "{0} + {1}"), ufunc="add",
     ),
-    Aggregate(
+    AggregateFunction(
         "AVG", exp.Avg, of=NUMBERS, is_universal=True, parts=Decomposition((exp.Sum, exp.Count), _mean),
         running=Running(operator.add, "{0} + {1}", is_mean=True),
     ),
-    Aggregate(
+    AggregateFunction(
         "MIN", exp.Min, ARGUMENT, of=SCALARS, is_universal=True, parts=Decomposition(),
         pair=lambda left, right: exp.Least(this=left, expressions=[right]),
         running=Running(min, "({1} if {1} < {0} else {0})"), ufunc="minimum",
     ),
-    Aggregate(
+    AggregateFunction(
         "MAX", exp.Max, ARGUMENT, of=SCALARS, is_universal=True, parts=Decomposition(),
         pair=lambda left, right: exp.Greatest(this=left, expressions=[right]),
         running=Running(max, "({1} if {1} > {0} else {0})"), ufunc="maximum",
     ),
-    Aggregate("STDDEV", exp.Stddev, of=NUMBERS),
-    Aggregate("STDDEV_SAMP", exp.StddevSamp, of=NUMBERS),
-    Aggregate("STDDEV_POP", exp.StddevPop, of=NUMBERS),
-    Aggregate("VARIANCE", exp.Variance, of=NUMBERS),
-    Aggregate("VARIANCE_POP", exp.VariancePop, of=NUMBERS),
-    Aggregate("FIRST", exp.First, ARGUMENT, is_universal=True, is_edge=True, sees_nulls=True),
-    Aggregate("LAST", exp.Last, ARGUMENT, is_universal=True, is_edge=True, sees_nulls=True),
-    Aggregate("NTH_VALUE", exp.NthValue, ARGUMENT, is_universal=True, is_edge=True),
-    Aggregate("ARRAY_AGG", exp.ArrayAgg, is_universal=True, in_row_order=True, sees_nulls=True),
-    Aggregate("GROUP_CONCAT", exp.GroupConcat, in_row_order=True),
-    Aggregate("COUNT_IF", exp.CountIf, empty=0),
+    AggregateFunction("STDDEV", exp.Stddev, of=NUMBERS),
+    AggregateFunction("STDDEV_SAMP", exp.StddevSamp, of=NUMBERS),
+    AggregateFunction("STDDEV_POP", exp.StddevPop, of=NUMBERS),
+    AggregateFunction("VARIANCE", exp.Variance, of=NUMBERS),
+    AggregateFunction("VARIANCE_POP", exp.VariancePop, of=NUMBERS),
+    AggregateFunction("FIRST", exp.First, ARGUMENT, is_universal=True, is_edge=True, sees_nulls=True),
+    AggregateFunction("LAST", exp.Last, ARGUMENT, is_universal=True, is_edge=True, sees_nulls=True),
+    AggregateFunction("NTH_VALUE", exp.NthValue, ARGUMENT, is_universal=True, is_edge=True),
+    AggregateFunction("ARRAY_AGG", exp.ArrayAgg, is_universal=True, in_row_order=True, sees_nulls=True),
+    AggregateFunction("GROUP_CONCAT", exp.GroupConcat, in_row_order=True),
+    AggregateFunction("COUNT_IF", exp.CountIf, empty=0),
 )  # fmt: skip
 """The aggregate functions that the bridge knows more of than that they are aggregates."""
 
@@ -162,7 +162,7 @@ _BY_FUNCTION = {aggregate.function: aggregate for aggregate in AGGREGATES if agg
 _BY_NAME = {aggregate.name: aggregate for aggregate in AGGREGATES}
 
 
-def aggregate_of(call: exp.Expr) -> Aggregate | None:
+def aggregate_of(call: exp.Expr) -> AggregateFunction | None:
     """The row of a call's function; None if the call is not of an aggregate that has one.
 
     >>> import sqlglot
@@ -174,7 +174,7 @@ def aggregate_of(call: exp.Expr) -> Aggregate | None:
     return _BY_FUNCTION.get(type(call))  # type: ignore[arg-type]
 
 
-def aggregate_named(name: str) -> Aggregate | None:
+def aggregate_named(name: str) -> AggregateFunction | None:
     """The row of a function's name, in any case."""
     return _BY_NAME.get(name.upper())
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windows.schema import Attribute, checker, decimal_size
-from windows.types import List, Map, Struct, is_nested, shape, type_of_arrow
+from windows.types import List, MapType, Struct, is_nested, shape, type_of_arrow
 
 
 def arrow_type(type_name: str) -> Any:
@@ -22,7 +22,7 @@ def arrow_type(type_name: str) -> Any:
             return pa.struct([(name, arrow_type(kind)) for name, kind in fields])
         case List(element):
             return pa.list_(arrow_type(element))
-        case Map(value):
+        case MapType(value):
             return pa.map_(pa.string(), arrow_type(value))
     size = decimal_size(type_name)
     if size:
@@ -105,7 +105,7 @@ def _with_pairs(type_name: str) -> Callable[[Any], Any] | None:
         case List(element):
             inner = _with_pairs(element)
             return None if inner is None else lambda value: value and [inner(each) for each in value]
-        case Map(element):
+        case MapType(element):
             change = _with_pairs(element) or (lambda value: value)
             return lambda value: None if value is None else [(key, change(each)) for key, each in value.items()]
     return None

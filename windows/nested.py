@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from windows.types import List, Map, Struct, canonical_type, shape
+from windows.types import List, MapType, Struct, canonical_type, shape
 
 Step = str | int
 """A field's name, the key of a map, or a place in a list: 0 is the first, -1 the last."""
@@ -29,12 +29,12 @@ class NestedPart(NamedTuple):
 def step_into(base: exp.Expr, kind: str, step: Step) -> tuple[exp.Expr, str] | None:
     """The expression and the type of a part of a value; None if values of its type have no such part."""
     found = shape(kind)
-    if found is None or (isinstance(step, str) and not isinstance(found, (Struct, Map))):
+    if found is None or (isinstance(step, str) and not isinstance(found, (Struct, MapType))):
         return None
     if isinstance(found, Struct):
         named = found.find(step) if isinstance(step, str) else None
         return named and (exp.StructExtract(this=base, expression=exp.Literal.string(named[0])), named[1])
-    if isinstance(found, Map):
+    if isinstance(found, MapType):
         return (exp.Bracket(this=base, expressions=[exp.Literal.string(step)]), found.value) if step != "" else None
     return exp.Bracket(this=base, expressions=[_place(int(step))], offset=1), found.element
 

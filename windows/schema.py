@@ -14,7 +14,7 @@ from typing import Any
 from windows.types import (
     TYPES,
     List,
-    Map,
+    MapType,
     Struct,
     TypeMismatch,
     canonical_type,
@@ -224,7 +224,7 @@ def _type_name(kind: Any) -> str:
     if dataclasses.is_dataclass(kind):
         return str(Struct(tuple((a.name, a.type) for a in Schema.of(kind))))
     if typing.get_origin(kind) in (list, dict):
-        of, inner = (List, 0) if typing.get_origin(kind) is list else (Map, 1)
+        of, inner = (List, 0) if typing.get_origin(kind) is list else (MapType, 1)
         return str(of(_type_name(typing.get_args(kind)[inner])))
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         options = [option for option in typing.get_args(kind) if option is not type(None)]

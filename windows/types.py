@@ -54,7 +54,7 @@ class List(NamedTuple):
         return f"{self.element}[]"
 
 
-class Map(NamedTuple):
+class MapType(NamedTuple):
     """The type of an object with any texts as keys: the type of its values."""
 
     value: str
@@ -64,7 +64,7 @@ class Map(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def shape(text: str) -> Struct | List | Map | None:
+def shape(text: str) -> Struct | List | MapType | None:
     """The structure of a nested type, None for a scalar type; the types within keep their spelling.
 
     >>> shape("STRUCT(street VARCHAR, tags VARCHAR[])[]")
@@ -83,7 +83,7 @@ def shape(text: str) -> Struct | List | Map | None:
     key, *values = split_at_commas(found[2])
     if len(values) != 1 or canonical_type(key) != "VARCHAR":
         raise TypeMismatch(f"{text}: a map reads MAP(VARCHAR, T): its keys are texts")
-    return Map(values[0])
+    return MapType(values[0])
 
 
 _NAMED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s*:?\s*(\S.*)', re.DOTALL)
@@ -123,7 +123,7 @@ def scalars_of(type_name: str) -> Iterator[str]:
         case Struct(fields):
             for _, kind in fields:
                 yield from scalars_of(kind)
-        case List(inner) | Map(inner):
+        case List(inner) | MapType(inner):
             yield from scalars_of(inner)
         case None:
             yield type_name
@@ -143,8 +143,8 @@ def canonical_type(text: str) -> str:
             return str(Struct(tuple((name, canonical_type(kind)) for name, kind in _distinct(fields))))
         case List(element):
             return str(List(canonical_type(element)))
-        case Map(value):
-            return str(Map(canonical_type(value)))
+        case MapType(value):
+            return str(MapType(canonical_type(value)))
     match = re.fullmatch(r"\s*(\w+(?:\s+precision)?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", text, re.IGNORECASE)
     word = re.sub(r"\s+", "_", match[1].upper()) if match else ""
     if match and word in ("DECIMAL", "NUMERIC"):
@@ -206,7 +206,7 @@ def type_of_arrow(kind: Any) -> str:
     if text.startswith(("list", "large_list", "fixed_size_list")):
         return str(List(type_of_arrow(kind.value_type)))
     if text.startswith("map") and type_of_arrow(kind.key_type) == "VARCHAR":
-        return str(Map(type_of_arrow(kind.item_type)))
+        return str(MapType(type_of_arrow(kind.item_type)))
     if text.startswith("decimal"):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if text.startswith("timestamp"):

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from windows.types import List, Map, Struct, TypeMismatch, decimal_size, shape
+from windows.types import List, MapType, Struct, TypeMismatch, decimal_size, shape
 
 Convert = Callable[[Any], Any]
 """Converts a value that is not NULL."""
@@ -44,7 +44,7 @@ def conversion(kind: str) -> Convert:
             return _to_struct(kind, fields)
         case List(element):
             return _to_list(kind, element)
-        case Map(value):
+        case MapType(value):
             return _to_map(kind, value)
     plain = scalar_conversion(kind)
 
@@ -164,7 +164,7 @@ def _writer(kind: str) -> Callable[[Any], str]:
         case List(inner):
             element = _or_null(inner)
             return lambda value: "[" + ",".join(map(element, value)) + "]"
-        case Map(inner):
+        case MapType(inner):
             each = _or_null(inner)
             return lambda value: "{" + ",".join([f"{_text(key)}:{each(value[key])}" for key in value]) + "}"
     return _WRITERS.get(kind, str)
@@ -206,7 +206,7 @@ def _reader(kind: str) -> Convert:
         case List(inner):
             element = _reader_or_null(inner)
             return lambda value: [element(each) for each in value]
-        case Map(inner):
+        case MapType(inner):
             each = _reader_or_null(inner)
             return lambda value: {key: each(value[key]) for key in sorted(value)}
     readers: dict[str, Convert] = {

@@ -9,7 +9,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from bridge.check.paths import is_part, kind_of, shown
 from bridge.errors import QueryError
-from windows.aggregates import ARGUMENT, NUMBERS, SCALARS, Aggregate, aggregate_of, first_argument
+from windows.aggregates import ARGUMENT, NUMBERS, SCALARS, AggregateFunction, aggregate_of, first_argument
 from windows.nested import is_list, is_object
 from windows.schema import TypeMismatch, canonical_type, decimal_size
 from windows.types import is_nested
@@ -117,7 +117,7 @@ def _is_condition_of_case(node: exp.Expr) -> bool:
     return isinstance(node, exp.If) and isinstance(node.parent, exp.Case) and node.parent.args.get("this") is None
 
 
-def _check_argument(call: exp.Expr, aggregate: Aggregate, column_type: TypeOf) -> None:
+def _check_argument(call: exp.Expr, aggregate: AggregateFunction, column_type: TypeOf) -> None:
     if call.this is None and not call.expressions:
         raise QueryError(
             f"{call.key.upper()}() has no argument: {call.key.upper()}(*) or of a column", words=[call.key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridge.engine.intake import Batch
+from bridge.engine.intake import EventBatch
 from bridge.engine.tables import Tables
 from bridge.rewrite import Network
 from windows.databases import Database
@@ -23,11 +23,11 @@ class Inboxes:
     def __init__(self, database: Database, network: Network, tables: Tables) -> None:
         self._database, self._network, self._tables = database, network, tables
         self.filled: set[str] = set()
-        self.skipped: Batch | None = None
+        self.skipped: EventBatch | None = None
         self.registered: dict[str, pa.Table] = {}
         """The Arrow tables that stand in the place of inboxes, by the names of these."""
 
-    def fill(self, batches: Sequence[Batch]) -> set[str]:
+    def fill(self, batches: Sequence[EventBatch]) -> set[str]:
         """Brings events into their inboxes; the tables that have rows then."""
         filled: set[str] = set()
         for batch in batches:

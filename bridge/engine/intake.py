@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-Chunk = Callable[[int], "tuple[list[Batch], int, int, int]"]
+Chunk = Callable[[int], "tuple[list[EventBatch], int, int, int]"]
 """A function of the newest event's number that gives batches, the number of events, and the first and last ts."""
 
 
@@ -31,7 +31,7 @@ class Sizes(NamedTuple):
 
 
 @dataclasses.dataclass
-class Batch:
+class EventBatch:
     """Numbered rows (ts, seq, attributes…) of one stream: tuples, or an Arrow table."""
 
     stream: StreamEntry
@@ -109,8 +109,8 @@ class _Rows:
     before: int
     """The number of events of the push before these."""
 
-    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
-        batches: dict[str, Batch] = {}
+    def numbered(self, seq: int) -> tuple[list[EventBatch], int, int, int]:
+        batches: dict[str, EventBatch] = {}
         first = last = milliseconds(self.events[0][2])
         for place, (name, payload, timestamp) in enumerate(self.events, 1):
             stream = self.entry(name)
@@ -123,7 +123,7 @@ class _Rows:
                     f"event {self.before + place} of the push: time does not go back: {ts} is before {last}"
                 )
             last = ts
-            batches.setdefault(stream.name, Batch(stream)).rows.append((ts, seq + place, *values))
+            batches.setdefault(stream.name, EventBatch(stream)).rows.append((ts, seq + place, *values))
         return list(batches.values()), len(self.events), first, last
 
 
@@ -175,7 +175,7 @@ class _Columns:
     table: pa.Table
     ranks: Any = None
 
-    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
+    def numbered(self, seq: int) -> tuple[list[EventBatch], int, int, int]:
         import numpy as np
         import pyarrow as pa
 
@@ -188,8 +188,8 @@ class _Columns:
         if any(self.stream.encoders):
             rows = zip(*map(values_of, table.columns), strict=True)
             encoded = [(ts, number, *self._encoded(values)) for ts, number, *values in rows]
-            return [Batch(self.stream, rows=encoded)], count, first, last
-        return [Batch(self.stream, table=table)], count, first, last
+            return [EventBatch(self.stream, rows=encoded)], count, first, last
+        return [EventBatch(self.stream, table=table)], count, first, last
 
     def within(self, start: int, stop: int) -> _Columns | None:
         """The rows of ranks from `start` to before `stop`, ranked from 0; None if there are none."""
@@ -226,21 +226,23 @@ def merged_chunks(streams: list[tuple[StreamEntry, Any]], timestamp: str, size: 
     whole = [_Columns(*part, ranks[a:b]) for part, a, b in zip(tables, firsts[:-1], firsts[1:], strict=True)]
     step = even(len(times), size)
     for start in range(0, len(times), step):
-        yield _Merged([part for part in (columns.within(start, start + step) for columns in whole) if part]).numbered
+        yield _MergedTables(
+            [part for part in (columns.within(start, start + step) for columns in whole) if part]
+        ).numbered
 
 
 def interleaved(parts: list[tuple[StreamEntry, pa.Table, Any]]) -> Chunk:
     """One chunk of several streams: per stream a table (`ts`, then the attributes) and the places of its rows, from 0."""
-    return _Merged([_Columns(*part) for part in parts]).numbered
+    return _MergedTables([_Columns(*part) for part in parts]).numbered
 
 
 @dataclasses.dataclass
-class _Merged:
+class _MergedTables:
     """Rows of several streams, one chunk."""
 
     parts: list[_Columns]
 
-    def numbered(self, seq: int) -> tuple[list[Batch], int, int, int]:
+    def numbered(self, seq: int) -> tuple[list[EventBatch], int, int, int]:
         done = [part.numbered(seq) for part in self.parts]
         batches = [batch for found, *_ in done for batch in found]
         counts, firsts, lasts = zip(*(rest for _, *rest in done), strict=True)

@@ -26,7 +26,7 @@ from bridge.engine.refusal import own_error, refusal
 from bridge.engine.rows import Rows
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
-from bridge.frontends.expressions import Scope, with_spelling_hint
+from bridge.frontends.expressions import Qualifiers, with_spelling_hint
 from bridge.frontends.sql.clauses import window
 from bridge.query.epl_state import ChangedWindow
 from bridge.query.expressions import syntax_error
@@ -211,7 +211,7 @@ class _Request:
             cursor.at = place
             clause = window(cursor)
             end = cursor.tokens[cursor.at - 1].end + 1
-            node = clause(query.Stream(name.text), Scope(None, ()))
+            node = clause(query.Stream(name.text), Qualifiers(None, ()))
             windows[name.start] = cast("query.Window", node)
             text = text[: token.start] + " " * (end - token.start) + text[end:]
         return text, windows

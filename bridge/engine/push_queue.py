@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.engine.delivery import Delivery, call_all, deliver, deliveries, failure
 from bridge.engine.event import LateEvent
-from bridge.engine.intake import Batch, Chunk, Sizes
+from bridge.engine.intake import Chunk, EventBatch, Sizes
 from bridge.engine.refusal import own_error
 from bridge.engine.reorder import Reorder
 from bridge.engine.results import Results
@@ -67,7 +67,7 @@ class PushQueue:
             raise error from failed[0]
         return accepted
 
-    def push(self, batches: Sequence[Batch], count: int, first: int, last: int) -> None:
+    def push(self, batches: Sequence[EventBatch], count: int, first: int, last: int) -> None:
         """Pushes `count` events with timestamps from `first` to `last`, all or none, and delivers the results."""
         if self.closed:
             raise Closed("the bridge is closed")
@@ -96,7 +96,7 @@ class PushQueue:
         self._finished = True
         self._deliver(results)
 
-    def _newest(self, batches: Sequence[Batch]) -> int:
+    def _newest(self, batches: Sequence[EventBatch]) -> int:
         """The newest timestamp, with those of these events."""
         times: list[int] = [row[0] for batch in batches for row in batch.rows]
         return max([self._runner.now, *times])
@@ -109,7 +109,7 @@ class PushQueue:
                 "without a timestamp, from any thread, takes the time of its push"
             )
 
-    def _push_reordered(self, reorder: Reorder, batches: Sequence[Batch], watermark: int) -> None:
+    def _push_reordered(self, reorder: Reorder, batches: Sequence[EventBatch], watermark: int) -> None:
         """Puts events into the reorder buffer, and pushes those that the watermark has reached."""
         remembered = reorder.remembered()
         try:

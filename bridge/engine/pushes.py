@@ -9,7 +9,7 @@ from bridge.engine.access import Access, locked
 
 if TYPE_CHECKING:
     from bridge.engine.clock import SystemClock
-from bridge.engine.intake import Batch, batches_of, chunks, merged_chunks
+from bridge.engine.intake import EventBatch, batches_of, chunks, merged_chunks
 from bridge.errors import SchemaError
 from bridge.sources.arrow import milliseconds
 
@@ -47,7 +47,7 @@ class Pushes(Access):
         entry = self._catalogue.stream_entry(stream)
         ts = self._present() if timestamp is None else milliseconds(timestamp)
         row = (ts, self._runner.seq + 1, *entry.row(payload))
-        self._pushes.push([Batch(entry, rows=[row])], 1, ts, ts)
+        self._pushes.push([EventBatch(entry, rows=[row])], 1, ts, ts)
 
     @locked
     def push_events(self, stream: str, events: Any, timestamp: str = "ts") -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from bridge.engine.catalogue import StreamEntry
 from bridge.engine.event import LateEvent
-from bridge.engine.intake import Batch
+from bridge.engine.intake import EventBatch
 from bridge.engine.runner import Runner
 from windows.times import BEGINNING
 
@@ -52,7 +52,7 @@ class Reorder:
             words = [f"{name} {'BIGINT' if kind == 'BIGINT' else 'TEXT'}" for name, kind in _COLUMNS]
             runner.database.execute(f"CREATE TABLE IF NOT EXISTS {LATE_EVENTS} ({', '.join(words)})")
 
-    def sift(self, batches: Iterable[Batch]) -> list[LateEvent]:
+    def sift(self, batches: Iterable[EventBatch]) -> list[LateEvent]:
         """Puts the events of a push into the buffer; gives those that are too late, after storing them in their table."""
         late: list[LateEvent] = []
         rows = ((batch.stream, row) for batch in batches for row in batch.tuples())
@@ -67,15 +67,15 @@ class Reorder:
             self.runner.database.insert(LATE_EVENTS, len(_COLUMNS), stored)
         return late
 
-    def release(self, watermark: int) -> tuple[list[Batch], int]:
+    def release(self, watermark: int) -> tuple[list[EventBatch], int]:
         """Removes the events that the watermark has reached; gives them in order and numbered, and their count."""
         self.watermark = max(self.watermark, watermark)
-        batches: dict[str, Batch] = {}
+        batches: dict[str, EventBatch] = {}
         count = 0
         while self._heap and self._heap[0].ts <= self.watermark:
             event = heapq.heappop(self._heap)
             count += 1
-            batch = batches.setdefault(event.stream.name, Batch(event.stream))
+            batch = batches.setdefault(event.stream.name, EventBatch(event.stream))
             batch.rows.append((event.ts, self.runner.seq + count, *event.values))
         for name in batches:
             self.runner.database.execute(f"DELETE FROM {self._table(name)} WHERE ts <= {self.watermark}")

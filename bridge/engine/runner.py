@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import QueryEntry
 from bridge.engine.housekeeping import Housekeeping
-from bridge.engine.intake import Batch
+from bridge.engine.intake import EventBatch
 from bridge.engine.one_event import OneEventPlan, OneEventPlans
 from bridge.engine.plans import Plans
 from bridge.engine.results import Results
@@ -78,7 +78,7 @@ class Runner(Plans):
 
     # A push -----------------------------------------------------------------------------------------------------------
 
-    def run_push(self, batches: Sequence[Batch], count: int, ts: int) -> Results:
+    def run_push(self, batches: Sequence[EventBatch], count: int, ts: int) -> Results:
         """One push of `count` events up to the time `ts`, all of it or nothing.
 
         A push that is one SELECT and no more needs no transaction.
@@ -98,7 +98,7 @@ class Runner(Plans):
         with self.transaction(self._inboxes.unregister()):
             return self.run(batches, count, ts)
 
-    def _run_select(self, plan: OneEventPlan, batch: Batch, ts: int) -> Results:
+    def _run_select(self, plan: OneEventPlan, batch: EventBatch, ts: int) -> Results:
         """One event whose plan is one SELECT: what `_run_batches` would do with it."""
         results = plan.run(self.database, batch.rows[0])
         self._inboxes.skipped, self.seq, self.now = batch, self.seq + 1, ts
@@ -113,7 +113,7 @@ class Runner(Plans):
         self._settle(count)
         return self.transaction(self._inboxes.unregister())
 
-    def run(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
+    def run(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool = False) -> Results:
         """One push inside the caller's transaction: inboxes, operators in order, results, purge.
 
         `final`: no event will follow, so what waits for later events is decided.
@@ -132,25 +132,25 @@ class Runner(Plans):
     def _is_timed(self) -> bool:
         return any(operator.timed for operator in self.network.operators)
 
-    def _run_one_by_one(self, batches: Sequence[Batch], ts: int, final: bool) -> Results:
+    def _run_one_by_one(self, batches: Sequence[EventBatch], ts: int, final: bool) -> Results:
         """Each event as a push of its own, in the order of their numbers."""
         rows = sorted(((row[1], batch, row) for batch in batches for row in batch.tuples()), key=lambda found: found[0])
         found: dict[str, tuple[QueryEntry, list[Any]]] = {}
         timed = self._is_timed()
 
-        def run(part: Sequence[Batch], count: int, ts: int, final: bool) -> None:
+        def run(part: Sequence[EventBatch], count: int, ts: int, final: bool) -> None:
             for entry, results in self._run_batches(part, count, ts, final):
                 found.setdefault(entry.name, (entry, []))[1].extend(results)
 
         for _, batch, row in rows:
             if timed and BEGINNING < self.now < row[0]:
                 run([], 0, row[0], False)  # what is due before the event does not see what it writes
-            run([Batch(batch.stream, rows=[row])], 1, row[0], False)
+            run([EventBatch(batch.stream, rows=[row])], 1, row[0], False)
         if final or ts > self.now:
             run([], 0, ts, final)
         return sorted(found.values(), key=lambda result: result[0].number)
 
-    def _run_batches(self, batches: Sequence[Batch], count: int, ts: int, final: bool) -> Results:
+    def _run_batches(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool) -> Results:
         """All events at once, each statement over all of them."""
         housekeeping = self._housekeeping
         housekeeping.removed |= self._inboxes.empty()

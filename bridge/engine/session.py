@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridge.engine.intake import Batch, Sizes
+from bridge.engine.intake import EventBatch, Sizes
 from bridge.engine.results import Results
 from bridge.engine.runner import Runner
 from bridge.errors import BridgeError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bridge.engine.bridge import Bridge
 
 
-class Session:
+class BridgeSession:
     """A bridge for the engines of a replay; `session_of(cep)` gives it.
 
     >>> from bridge.engine.connect import connect
@@ -71,7 +71,7 @@ class Session:
         """Results begin with `ts` and `seq`, the number of their event, from now on."""
         self._runner.leading_columns = ("ts", "seq")
 
-    def push(self, batches: Sequence[Batch], count: int, ts: int, final: bool = False) -> Results:
+    def push(self, batches: Sequence[EventBatch], count: int, ts: int, final: bool = False) -> Results:
         """One push in a transaction of its own, without delivery: `count` events up to the time `ts`."""
         with self._runner.transaction_of_push(count):
             return self._runner.run(batches, count, ts, final)
@@ -133,6 +133,6 @@ class Session:
         self._runner.resume(now, seq)
 
 
-def session_of(cep: Bridge) -> Session:
+def session_of(cep: Bridge) -> BridgeSession:
     """The session of a bridge."""
-    return Session(cep, cep._runner)
+    return BridgeSession(cep, cep._runner)

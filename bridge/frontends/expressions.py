@@ -47,7 +47,7 @@ class TagColumns(NamedTuple):
     is_one: bool = False
 
 
-class Scope(NamedTuple):
+class Qualifiers(NamedTuple):
     """The qualifiers an expression may use: `own` is dropped (a single input), the `kept` ones stay (a correlation).
 
     `inside` are qualifiers within an input of a correlation, by what stands before them (None: nothing) and their names.
@@ -101,7 +101,7 @@ def without_aliases(cursor: Cursor, expressions: tuple[exp.Expr, ...]) -> tuple[
     return expressions
 
 
-def resolve(cursor: Cursor, expressions: Iterable[exp.Expr], names: Scope) -> tuple[exp.Expr, ...]:
+def resolve(cursor: Cursor, expressions: Iterable[exp.Expr], names: Qualifiers) -> tuple[exp.Expr, ...]:
     """The expressions with the qualifiers checked, and dropped where there is one input only."""
     return tuple(_resolved(cursor, expression, names) for expression in expressions)
 
@@ -193,7 +193,7 @@ def _place(cursor: Cursor, region: Region, words: Collection[str]) -> int:
     return next(found, cursor.span(region)[0])
 
 
-def _resolved(cursor: Cursor, expression: exp.Expr, names: Scope) -> exp.Expr:
+def _resolved(cursor: Cursor, expression: exp.Expr, names: Qualifiers) -> exp.Expr:
     for column in list(expression.find_all(exp.Column)):
         qualifier = column.args.get("table")
         if qualifier is not None and (found := names.inside.get((column.db or None, qualifier.name))) is not None:
@@ -209,7 +209,7 @@ def _resolved(cursor: Cursor, expression: exp.Expr, names: Scope) -> exp.Expr:
     return expression
 
 
-def _without_own(cursor: Cursor, column: exp.Column, names: Scope) -> exp.Expr:
+def _without_own(cursor: Cursor, column: exp.Column, names: Qualifiers) -> exp.Expr:
     """`s.a.b` as the part `b` of `a` in the input `s`, whose qualifier is dropped where it is the only one."""
     words = [column.args[part] for part in ("catalog", "db", "table") if column.args.get(part) is not None]
     first = words[0]
@@ -262,7 +262,7 @@ def _move(cursor: Cursor, column: exp.Column, qualifier: exp.Identifier, found: 
     column.set("db", None)
 
 
-def _unknown(qualifier: exp.Identifier, names: Scope) -> str:
+def _unknown(qualifier: exp.Identifier, names: Qualifiers) -> str:
     known = ", ".join(map(repr, names.aliases or filter(None, [names.own])))
     return f"unknown input {qualifier.name!r}; there is {known}"
 

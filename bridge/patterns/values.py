@@ -18,7 +18,7 @@ from bridge.check.scope import field_of
 from bridge.check.types import place as place_in_text
 from bridge.errors import QueryError
 from bridge.query.row_pattern import SEMANTICS, RowPattern
-from windows.aggregates import Aggregate, aggregate_of, first_argument
+from windows.aggregates import AggregateFunction, aggregate_of, first_argument
 from windows.nested import is_list, is_object
 from windows.sql import column, number, unused
 
@@ -90,7 +90,7 @@ class MatchAggregate:
         return self.match_number in self._read
 
     @property
-    def running(self) -> tuple[Aggregate, exp.Expr | None] | None:
+    def running(self) -> tuple[AggregateFunction, exp.Expr | None] | None:
         """The aggregate, if it can be updated row by row, and its argument (None: COUNT of rows)."""
         aggregate = aggregate_of(self.call)
         if aggregate is None or aggregate.running is None or isinstance(self.call.this, exp.Distinct):

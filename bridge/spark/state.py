@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge.engine.session import Session
+from bridge.engine.session import BridgeSession
 from bridge.errors import BridgeError
 
 NUMBERS = b"cep:numbers"
 """The key of a state's metadata: the timestamp and the number of the newest event."""
 
 
-def dump(session: Session) -> bytes:
+def dump(session: BridgeSession) -> bytes:
     """The state of a bridge between two pushes, without expired rows."""
     session.purge()
     tables = {name: rows for name in session.state_tables() if (rows := _rows(session, name)).num_rows}
@@ -26,7 +26,7 @@ def dump(session: Session) -> bytes:
     return to_bytes(pa.table(columns, ["name", "rows"]).replace_schema_metadata({NUMBERS: numbers}))
 
 
-def restore(session: Session, state: bytes) -> None:
+def restore(session: BridgeSession, state: bytes) -> None:
     """Restores a state in a new bridge with the same queries. Raises BridgeError for other queries."""
     whole = from_bytes(state)
     tables = {row["name"]: from_bytes(row["rows"]) for row in whole.to_pylist()}
@@ -54,7 +54,7 @@ def from_bytes(rows: bytes) -> pa.Table:
     return table
 
 
-def _rows(session: Session, name: str) -> pa.Table:
+def _rows(session: BridgeSession, name: str) -> pa.Table:
     """The rows of a table. Sums are texts, because Arrow has no integers of 128 bits."""
     quoted = session.database.quoted
     kinds = session.database.fetch(f"DESCRIBE {quoted(name)}")

@@ -145,7 +145,7 @@ def _given(sql: Sql, database: Database, position: int | None) -> dict[str, str]
     """All columns of a SELECT, with their types where these are found."""
     if not isinstance(sql.tree, exp.Select):
         return dict.fromkeys(sql.tree.named_selects, UNKNOWN)  # type: ignore[attr-defined]
-    scope = Tables.of(sql.tree, database)
+    scope = StatementTables.of(sql.tree, database)
     given: dict[str, str] = {}
     for item in sql.tree.expressions:
         if item.is_star:
@@ -162,13 +162,13 @@ def _given(sql: Sql, database: Database, position: int | None) -> dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
-class Tables:
+class StatementTables:
     """The tables in FROM by their aliases, each with its columns: name, type, and how it is read."""
 
     columns: Mapping[str, Mapping[str, tuple[str, exp.Expr]]]
 
     @classmethod
-    def of(cls, select: exp.Select, database: Database) -> Tables:
+    def of(cls, select: exp.Select, database: Database) -> StatementTables:
         from windows.sql import from_items
 
         found: dict[str, dict[str, tuple[str, exp.Expr]]] = {}
@@ -215,14 +215,14 @@ def gives_one(sql: Sql, database: Database) -> bool:
     tree = sql.tree
     if not isinstance(tree, exp.Select) or tree.args.get("joins") or not isinstance(tree.args["from_"].this, exp.Table):
         return False
-    where, scope = tree.args.get("where"), Tables.of(tree, database)
+    where, scope = tree.args.get("where"), StatementTables.of(tree, database)
     conditions = conjuncts(where.this) if where else []
     sought = {name.lower() for condition in conditions for name in _equal(condition, scope)}
     name = ".".join(part.name for part in tree.args["from_"].this.parts)
     return any(key <= sought for key in database.unique_keys(name))
 
 
-def _equal(condition: exp.Expr, scope: Tables) -> list[str]:
+def _equal(condition: exp.Expr, scope: StatementTables) -> list[str]:
     """The column that a condition says to be equal to a value."""
     if not isinstance(condition, exp.EQ):
         return []
@@ -265,7 +265,7 @@ def joined(
     """
     tree = sql.tree.copy()
     assert isinstance(tree, exp.Select)
-    scope = Tables.of(tree, database)
+    scope = StatementTables.of(tree, database)
 
     def read_(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
@@ -294,7 +294,7 @@ def joined(
     return select.select(*(aliased(value, name) for value, name in zip(values_, wanted, strict=True)))
 
 
-def _expanded(tree: exp.Select, scope: Tables) -> exp.Select:
+def _expanded(tree: exp.Select, scope: StatementTables) -> exp.Select:
     """The SELECT with its stars written out."""
     listed: list[exp.Expr] = []
     for item in tree.expressions:

@@ -41,7 +41,7 @@ class NamedStatement(NamedTuple):
     reads: bool
 
 
-class Input(NamedTuple):
+class CplInput(NamedTuple):
     """One input of FROM."""
 
     alias: str
@@ -66,7 +66,7 @@ class Clauses:
     """The clauses of a statement as they are written."""
 
     columns: tuple[exp.Expr, ...]
-    items: list[Input]
+    items: list[CplInput]
     windows: list[Extent] = dataclasses.field(default_factory=list)
     sql: list[OnSql] = dataclasses.field(default_factory=list)
     where: exp.Expr | None = None
@@ -141,19 +141,19 @@ def _standard(expression: exp.Expr) -> exp.Expr:
     return expression.transform(renamed)
 
 
-def _inputs(cursor: Cursor) -> list[Input]:
+def _inputs(cursor: Cursor) -> list[CplInput]:
     items = [_input(cursor)]
     while cursor.take(","):
         items.append(_input(cursor))
     return items
 
 
-def _input(cursor: Cursor) -> Input:
+def _input(cursor: Cursor) -> CplInput:
     position = cursor.position
     if cursor.word() == "(":
         cursor.fail("a sub-query is a statement of its own: INSERT INTO x SELECT …, then FROM x")
     name = cursor.name("a stream")
-    return Input(cursor.name("an alias") if cursor.take("AS") else name, name, position)
+    return CplInput(cursor.name("an alias") if cursor.take("AS") else name, name, position)
 
 
 def _windows(cursor: Cursor, windows: Mapping[str, Extent]) -> list[Extent]:

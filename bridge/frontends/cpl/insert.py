@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from bridge.frontends.cpl.clauses import Clauses, Input, NamedStatement, OnSql, clauses_of
+from bridge.frontends.cpl.clauses import Clauses, CplInput, NamedStatement, OnSql, clauses_of
 from bridge.frontends.cursor import Cursor
-from bridge.frontends.expressions import Scope, all_of, resolve, single_expression
+from bridge.frontends.expressions import Qualifiers, all_of, resolve, single_expression
 from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
 from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, UpdateSQL
 from windows.extent import Extent
@@ -22,7 +22,7 @@ from windows.sql import conjuncts
 _OWN = "put it into a statement of its own: INSERT INTO … SELECT * FROM …"
 
 
-class Insert(NamedTuple):
+class CplInsert(NamedTuple):
     """A statement: what it is called, its outputs, its tree, the streams it reads with their places, and its own."""
 
     name: str
@@ -32,7 +32,7 @@ class Insert(NamedTuple):
     position: int
 
 
-def insert(cursor: Cursor, windows: Mapping[str, Extent], statements: Mapping[str, NamedStatement]) -> Insert:
+def insert(cursor: Cursor, windows: Mapping[str, Extent], statements: Mapping[str, NamedStatement]) -> CplInsert:
     """Step over a statement, its INSERT already read."""
     cursor.expect("INTO")
     position = cursor.position
@@ -40,16 +40,16 @@ def insert(cursor: Cursor, windows: Mapping[str, Extent], statements: Mapping[st
         table = cursor.name("the name of a table")
         clauses = clauses_of(cursor, windows, statements)
         name = f"table {table}"
-        return Insert(name, (name,), IntoTable(_node(cursor, clauses), table), _reads(clauses), position)
+        return CplInsert(name, (name,), IntoTable(_node(cursor, clauses), table), _reads(clauses), position)
     routes = _routes(cursor)
     clauses = clauses_of(cursor, windows, statements)
     node = _node(cursor, clauses)
     outputs = tuple(name for name, _ in routes)
     conditions = [condition for _, condition in routes if condition is not None]
     if conditions:
-        names = Scope(None, ())
+        names = Qualifiers(None, ())
         node = MultiFilter(node, tuple(zip(outputs, resolve(cursor, conditions, names), strict=True)))
-    return Insert(outputs[0], outputs, node, _reads(clauses), position)
+    return CplInsert(outputs[0], outputs, node, _reads(clauses), position)
 
 
 def _routes(cursor: Cursor) -> list[tuple[str, exp.Expr | None]]:
@@ -140,7 +140,7 @@ def _join(cursor: Cursor, clauses: Clauses) -> Node:
     if left.alias.lower() == right.alias.lower():
         cursor.fail(f"two inputs are called {right.alias!r}: give one of them an alias with AS", right.position)
     extents = [_sliding(cursor, extent, clauses) for extent in (clauses.windows * 2)[: len(clauses.items)]]
-    names = Scope(None, tuple(item.alias for item in clauses.items))
+    names = Qualifiers(None, tuple(item.alias for item in clauses.items))
     conditions = () if clauses.where is None else resolve(cursor, [clauses.where.copy()], names)
     conditions += tuple(_same_group(clauses.items, key) for key in clauses.group_by)
     inputs = tuple((i.alias, Window(Stream(i.name), extent)) for i, extent in zip(clauses.items, extents, strict=True))
@@ -155,7 +155,7 @@ def _sliding(cursor: Cursor, extent: Extent, clauses: Clauses) -> Extent:
     return Range(extent.size, step=extent.slide if extent.slide != 1 else None)
 
 
-def _same_group(items: list[Input], key: exp.Expr) -> exp.Expr:
+def _same_group(items: list[CplInput], key: exp.Expr) -> exp.Expr:
     """GROUP BY of a join: pairs are of one group. NULL is a group, as in any GROUP BY."""
     sides = []
     for item in items:
@@ -168,7 +168,7 @@ def _same_group(items: list[Input], key: exp.Expr) -> exp.Expr:
 
 def _over_one_stream(cursor: Cursor, clauses: Clauses) -> Node:
     item, tables = clauses.items[0], tuple(sql.table for sql in clauses.sql if sql.statement.reads)
-    names = Scope(item.alias, tables)
+    names = Qualifiers(item.alias, tables)
     before, after = _split(cursor, clauses, names)
     node: Node = Stream(item.name)
     node = Filter(node, all_of(before)) if before else node
@@ -180,7 +180,7 @@ def _over_one_stream(cursor: Cursor, clauses: Clauses) -> Node:
     return _selected(cursor, clauses, node, names)
 
 
-def _split(cursor: Cursor, clauses: Clauses, names: Scope) -> tuple[tuple[exp.Expr, ...], tuple[exp.Expr, ...]]:
+def _split(cursor: Cursor, clauses: Clauses, names: Qualifiers) -> tuple[tuple[exp.Expr, ...], tuple[exp.Expr, ...]]:
     """WHERE in two: what is about the input alone is asked first, so that the data store is asked less."""
     if clauses.where is None:
         return (), ()
@@ -199,7 +199,7 @@ def _split(cursor: Cursor, clauses: Clauses, names: Scope) -> tuple[tuple[exp.Ex
     return tuple(part for part in parts if not of_the_result(part)), after
 
 
-def _selected(cursor: Cursor, clauses: Clauses, node: Node, names: Scope) -> Node:
+def _selected(cursor: Cursor, clauses: Clauses, node: Node, names: Qualifiers) -> Node:
     columns = resolve(cursor, clauses.columns, names)
     if clauses.aggregates or clauses.group_by:
         return _aggregate(cursor, clauses, node, columns, names)
@@ -213,7 +213,7 @@ def _selected(cursor: Cursor, clauses: Clauses, node: Node, names: Scope) -> Nod
     return node if clauses.is_star else Map(node, columns)
 
 
-def _aggregate(cursor: Cursor, clauses: Clauses, node: Node, columns: tuple[exp.Expr, ...], names: Scope) -> Node:
+def _aggregate(cursor: Cursor, clauses: Clauses, node: Node, columns: tuple[exp.Expr, ...], names: Qualifiers) -> Node:
     if not clauses.windows:
         cursor.fail(
             "an aggregate wants a window: ON WINDOW w, with CREATE WINDOW w ON TIME SIZE 1 DAY ADVANCE 1 DAY",

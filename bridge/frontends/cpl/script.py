@@ -17,7 +17,7 @@ from typing import TypeVar
 from bridge.errors import QueryError
 from bridge.frontends.clauses import batch, positive_integer, schema
 from bridge.frontends.cpl.clauses import WORDS, NamedStatement
-from bridge.frontends.cpl.insert import Insert, insert
+from bridge.frontends.cpl.insert import CplInsert, insert
 from bridge.frontends.cursor import Cursor, Region
 from bridge.query.scripts import Script, Statement
 from windows.extent import Extent
@@ -52,7 +52,7 @@ def parse(text: str) -> Script:
     """The script; raises QueryError with the place in the text."""
     try:
         cursor = Cursor(text, RESERVED)
-        declared, inserts = CplDeclarations(), list[Insert]()
+        declared, inserts = CplDeclarations(), list[CplInsert]()
         while cursor.peek():
             if not cursor.take(";"):
                 _statement(cursor, declared, inserts)
@@ -64,7 +64,7 @@ def parse(text: str) -> Script:
         raise QueryError("the script is nested too deeply", text) from None
 
 
-def _script(declared: CplDeclarations, inserts: list[Insert]) -> Script:
+def _script(declared: CplDeclarations, inserts: list[CplInsert]) -> Script:
     made = {output.lower() for one in inserts for output in one.outputs}
     streams = [(name, kind) for key, (name, kind, _) in declared.streams.items() if key not in made]
     known = {key: kind for key, (_, kind, _) in declared.streams.items()}
@@ -72,7 +72,7 @@ def _script(declared: CplDeclarations, inserts: list[Insert]) -> Script:
     return Script(tuple(streams), tuple(statements))
 
 
-def _statement(cursor: Cursor, declared: CplDeclarations, inserts: list[Insert]) -> None:
+def _statement(cursor: Cursor, declared: CplDeclarations, inserts: list[CplInsert]) -> None:
     if cursor.take("INSERT"):
         found = insert(cursor, declared.windows, declared.statements)
         _check_outputs(cursor, found, inserts)
@@ -176,7 +176,7 @@ def _sql_statement(cursor: Cursor) -> NamedStatement:
 # The graph ------------------------------------------------------------------------------------------------------------
 
 
-def _check_outputs(cursor: Cursor, found: Insert, inserts: list[Insert]) -> None:
+def _check_outputs(cursor: Cursor, found: CplInsert, inserts: list[CplInsert]) -> None:
     known = {output.lower() for one in inserts for output in one.outputs}
     for output in found.outputs:
         if output.lower() in known:
@@ -188,7 +188,7 @@ def _check_outputs(cursor: Cursor, found: Insert, inserts: list[Insert]) -> None
         known.add(output.lower())
 
 
-def _check_order(cursor: Cursor, inserts: list[Insert]) -> None:
+def _check_order(cursor: Cursor, inserts: list[CplInsert]) -> None:
     """A statement reads what stands before it; so the graph has no cycle."""
     makers = {output.lower(): place for place, one in enumerate(inserts) for output in one.outputs}
     for place, one in enumerate(inserts):
@@ -203,7 +203,7 @@ def _check_order(cursor: Cursor, inserts: list[Insert]) -> None:
                 cursor.fail(f"{name!r} is made by a later statement: let that one stand first", position)
 
 
-def _reaches(inserts: list[Insert], makers: dict[str, int], start: int, end: int) -> bool:
+def _reaches(inserts: list[CplInsert], makers: dict[str, int], start: int, end: int) -> bool:
     """Whether a statement reads, through others, what another one makes."""
     waiting, seen = [start], set[int]()
     while waiting:

@@ -17,7 +17,7 @@ from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.clauses import Context, OutputClauses, StreamKeys
 from bridge.frontends.epl.expressions import event_filter
 from bridge.frontends.epl.inputs import Joins
-from bridge.frontends.expressions import Scope, position_of, resolve
+from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_output import RStream
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Node, Stream, Window, walk
@@ -93,7 +93,7 @@ def _categories(cursor: Cursor, name: str) -> Context:
             break
     cursor.expect("FROM")
     stream, alias, condition_of_all = _stream(cursor)
-    conditions = resolve(cursor, [condition for _, condition in found], Scope(alias, ()))
+    conditions = resolve(cursor, [condition for _, condition in found], Qualifiers(alias, ()))
     labels = [label for label, _ in found]
     return Context(name, (StreamKeys(stream, (), condition_of_all),), tuple(zip(labels, conditions, strict=True)))
 
@@ -108,7 +108,7 @@ def _stream_keys(cursor: Cursor) -> StreamKeys:
             cursor.fail("a context's keys are attributes: partition by k and j from S", position_of(key))
     cursor.expect("FROM")
     stream, alias, condition = _stream(cursor)
-    return StreamKeys(stream, resolve(cursor, keys, Scope(alias, ())), condition)
+    return StreamKeys(stream, resolve(cursor, keys, Qualifiers(alias, ())), condition)
 
 
 def _stream(cursor: Cursor) -> tuple[str, str, exp.Expr | None]:
@@ -117,7 +117,7 @@ def _stream(cursor: Cursor) -> tuple[str, str, exp.Expr | None]:
     condition = event_filter(cursor)
     alias = cursor.name("an alias") if cursor.take("AS") or (cursor.has_name() and not _ends(cursor)) else stream
     if condition is not None:
-        (condition,) = resolve(cursor, [condition], Scope(alias, ()))
+        (condition,) = resolve(cursor, [condition], Qualifiers(alias, ()))
     return stream, alias, condition
 
 

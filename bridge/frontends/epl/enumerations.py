@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge.check.epl_columns import CONDITIONAL, METHODS
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import expressions as epl_scalars
-from bridge.frontends.expressions import Scope, resolve
+from bridge.frontends.expressions import Qualifiers, resolve
 from bridge.query.epl_columns import Enumeration
 from bridge.query.nodes import Node
 from windows.sql import column
@@ -58,7 +58,7 @@ class Enumerations:
         self.calls.append(_EnumerationCall(name, position, values, method, body))
         return name, cursor.at
 
-    def over(self, node: Node, names: Scope) -> Node:
+    def over(self, node: Node, names: Qualifiers) -> Node:
         """The node with what they find, as far as it has not been applied it."""
         applied, self._applied = self._applied, len(self.calls)
         for cut in self.calls[applied:]:

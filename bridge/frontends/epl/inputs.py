@@ -11,7 +11,7 @@ from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl.expressions import JOINS, condition, event_filter
 from bridge.frontends.epl.pattern import pattern
 from bridge.frontends.epl.views import view_of, window_over
-from bridge.frontends.expressions import Scope, TagColumns, resolve
+from bridge.frontends.expressions import Qualifiers, TagColumns, resolve
 from bridge.query.epl_patterns import EventColumns, TemporalMatch
 from bridge.query.nodes import Correlate, Filter, Node, Stream, Window
 
@@ -57,7 +57,7 @@ def item(cursor: Cursor) -> Item:
     view = view_of(cursor)
     alias = _alias(cursor) or name
     if condition is not None:
-        node = Filter(node, resolve(cursor, [condition], Scope(alias, ()))[0])
+        node = Filter(node, resolve(cursor, [condition], Qualifiers(alias, ()))[0])
     if view is not None:
         node = window_over(cursor, node, view, alias)
     return Item(alias, node, position, cursor.take("UNIDIRECTIONAL"))
@@ -141,7 +141,7 @@ def correlated(cursor: Cursor, joins: Joins) -> Correlate:
     return Correlate(inputs, None, frozenset(outer), driving[0].alias if driving else None)
 
 
-def scope_of(joins: Joins) -> Scope:
+def scope_of(joins: Joins) -> Qualifiers:
     """The qualifiers of a join's columns: its aliases, and the tags of its patterns where they are one input's alone."""
     aliases = tuple(found.alias for found in joins.items)
     inside: dict[tuple[str | None, str], TagColumns] = {}
@@ -151,7 +151,7 @@ def scope_of(joins: Joins) -> Scope:
         inside[alias, tag.alias] = found
         if tag.alias not in aliases and sum(other.alias == tag.alias for _, other in told) == 1:
             inside[None, tag.alias] = found
-    return Scope(None, aliases, inside)
+    return Qualifiers(None, aliases, inside)
 
 
 def _event_columns(node: Node) -> tuple[EventColumns, ...]:

@@ -14,7 +14,7 @@ from bridge.frontends.epl.cursor import period, whole
 from bridge.frontends.epl.istream_rstream import at_interval, has_both_streams, reports_expiry
 from bridge.frontends.epl.istream_rstream import newest_first as newest_first
 from bridge.frontends.epl.named_windows import is_per_event
-from bridge.frontends.expressions import Scope, position_of, resolve
+from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn
 from bridge.query.epl_output import OrderLimitDistinct, OutputEvery, RStream, Snapshot, Throttle
 from bridge.query.epl_patterns import EagerMatch
@@ -24,7 +24,7 @@ from windows.extents import Range, Rows, Unbounded
 STOPS = ("OUTPUT", "ORDER BY", "LIMIT")
 
 
-def output_clauses(cursor: Cursor, distinct: bool, names: Scope) -> OutputClauses:
+def output_clauses(cursor: Cursor, distinct: bool, names: Qualifiers) -> OutputClauses:
     """Step over `output …`, `order by …`, `limit …`."""
     rate = _output_rate(cursor) if cursor.word() == "OUTPUT" else None
     order = _order(cursor, names) if cursor.take("ORDER BY") else ()
@@ -47,7 +47,7 @@ def _output_rate(cursor: Cursor) -> OutputRate:
     return OutputRate(kind, None, period(cursor), position, is_explicit)
 
 
-def _order(cursor: Cursor, names: Scope) -> tuple[exp.Ordered, ...]:
+def _order(cursor: Cursor, names: Qualifiers) -> tuple[exp.Ordered, ...]:
     terms = []
     while True:
         region = cursor.until((",", "ASC", "DESC", "LIMIT"))

@@ -18,7 +18,7 @@ from bridge.frontends.epl.cursor import period, whole
 from bridge.frontends.epl.expressions import event_filter
 from bridge.frontends.epl.paths import COUNTS
 from bridge.frontends.epl.timers import timer
-from bridge.frontends.expressions import Scope, position_of, resolve
+from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_patterns import COUNT, LAST, WHOLE, Element, Occurrence, TemporalMatch, elements
 from bridge.query.nodes import Stream
 from nfa.temporal.calendar import Dates
@@ -251,7 +251,7 @@ class _PatternReader:
         tags = [event.tag for event in self.events if event.tag is not None]
         several = [str(one) for tag in tags if tag in self.repeated for one in elements([expression], tag)]
         single = [tag for tag in tags if tag not in self.repeated]
-        (found,) = resolve(self.cursor, [expression], Scope(own, (*single, *several)))
+        (found,) = resolve(self.cursor, [expression], Qualifiers(own, (*single, *several)))
         return found
 
     def _value(self, expression: exp.Expr) -> int:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl.istream_rstream import mark
-from bridge.frontends.expressions import Scope, position_of, resolve
+from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_columns import ALL_TIME, RATE, PreviousRow, SubqueryColumn
 from bridge.query.epl_patterns import EagerMatch, TemporalMatch
 from bridge.query.nodes import Correlate, Node, Window
@@ -33,7 +33,7 @@ class _Call:
     position: int | None
 
 
-def with_whole_events(column: exp.Expr, names: Scope) -> exp.Expr:
+def with_whole_events(column: exp.Expr, names: Qualifiers) -> exp.Expr:
     """A column of the list in which `window(s)` is of the events of the stream `s`."""
     for found in column.find_all(exp.ArrayAgg):
         of = found.this
@@ -119,7 +119,7 @@ class PreviousValues:
         found.meta.update(node.meta)
         return found
 
-    def over(self, node: Node, names: Scope, context: tuple[exp.Expr, ...] = ()) -> Node:
+    def over(self, node: Node, names: Qualifiers, context: tuple[exp.Expr, ...] = ()) -> Node:
         """The node with the values of the events before, of the same keys of a context."""
         base = node
         for call in self.calls:

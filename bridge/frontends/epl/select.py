@@ -40,7 +40,7 @@ from bridge.frontends.epl.previous import BEFORE, PreviousValues, with_whole_eve
 from bridge.frontends.epl.subqueries import FOUND, Subqueries
 from bridge.frontends.epl.values import named_by_variable as named_by_variable
 from bridge.frontends.epl.variables import SplitColumns, is_filter, variables_of, with_early_values, with_variables
-from bridge.frontends.expressions import Scope, all_of, position_of, resolve
+from bridge.frontends.expressions import Qualifiers, all_of, position_of, resolve
 from bridge.query.epl_columns import Enumeration, PreviousRow, SubqueryColumn, as_typeof, with_types
 from bridge.query.epl_output import RStream
 from bridge.query.epl_patterns import TemporalMatch
@@ -134,16 +134,16 @@ def _with_leaving(
     return node, with_mark_over(columns, node)
 
 
-def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Scope]:
+def _source(cursor: Cursor, joins: Joins) -> tuple[Node, Qualifiers]:
     """What is selected from, and the qualifiers of its columns."""
     if len(joins.items) == 1:
         alias, node, position, _ = joins.items[0]
         tags = tags_of(node)
         if cursor.word() != "MATCH_RECOGNIZE":
-            return node, Scope(alias, tags)
+            return node, Qualifiers(alias, tags)
         if tags:
             cursor.fail("match_recognize reads a stream: insert into names a pattern's results", position)
-        return match_recognize(cursor, alias)(node), Scope(None, ())
+        return match_recognize(cursor, alias)(node), Qualifiers(None, ())
     if cursor.word() == "MATCH_RECOGNIZE":
         cursor.fail("match_recognize reads one stream: insert into names a join's results")
     return correlated(cursor, joins), scope_of(joins)
@@ -153,7 +153,7 @@ def _projected(
     cursor: Cursor,
     node: Node,
     columns: tuple[exp.Expr, ...],
-    names: Scope,
+    names: Qualifiers,
     distinct: bool,
     keyed: ContextSource,
     there: tuple[str, ...],

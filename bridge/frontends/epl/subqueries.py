@@ -18,7 +18,7 @@ from bridge.frontends.epl.contexts import ContextSource
 from bridge.frontends.epl.enumerations import Enumerations
 from bridge.frontends.epl.expressions import STOPS
 from bridge.frontends.epl.inputs import item
-from bridge.frontends.expressions import Scope, resolve
+from bridge.frontends.expressions import Qualifiers, resolve
 from bridge.query.epl_columns import SubqueryColumn
 from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.nodes import Node, Stream, Window
@@ -62,7 +62,7 @@ class Subqueries:
         marked, region = self._marked(region)
         return epl_scalars.expression_list(marked, region, what, self._with_operands)
 
-    def over(self, node: Node, names: Scope, keyed: ContextSource) -> Node:
+    def over(self, node: Node, names: Qualifiers, keyed: ContextSource) -> Node:
         """The node with what they find, of the same keys in a context."""
         node = self.each.over(node, names)
         for cut in self.calls:
@@ -72,12 +72,12 @@ class Subqueries:
             node = SubqueryColumn(node, cut.name, source, condition, value, operand)
         return node
 
-    def _meant(self, part: exp.Expr | None, cut: _Subquery, outer: Scope) -> exp.Expr | None:
+    def _meant(self, part: exp.Expr | None, cut: _Subquery, outer: Qualifiers) -> exp.Expr | None:
         """Names without an input are the sub-query's own, others those of the statement."""
         if part is None:
             return None
         own = [outer.own] if outer.own is not None else []
-        (found,) = resolve(self.cursor, [part], Scope(None, (cut.alias, *outer.aliases, *own)))
+        (found,) = resolve(self.cursor, [part], Qualifiers(None, (cut.alias, *outer.aliases, *own)))
 
         def named(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):

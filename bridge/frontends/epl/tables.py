@@ -12,7 +12,7 @@ from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.inputs import Item, item
 from bridge.frontends.epl.views import view_of, window_over
-from bridge.frontends.expressions import Scope, position_of, resolve
+from bridge.frontends.expressions import Qualifiers, position_of, resolve
 from bridge.query.epl_patterns import TemporalMatch
 from bridge.query.epl_state import INITIAL, Action, Change, ChangeTable, StateTable
 from bridge.query.nodes import Aggregate, Filter, Map, Node, Stream, Window
@@ -239,8 +239,8 @@ class _ChangeReader:
         found = epl_scalars.single_expression(self.cursor, self._region(_STOPS), what)
         return resolve(self.cursor, [found], self._known(True))[0]
 
-    def _known(self, initial: bool) -> Scope:
-        return Scope(None, (self.alias, self.row, *[INITIAL] * initial))
+    def _known(self, initial: bool) -> Qualifiers:
+        return Qualifiers(None, (self.alias, self.row, *[INITIAL] * initial))
 
     def _region(self, stops: Collection[str]) -> Region:
         """Everything up to one of these words; those of CASE are its own."""

@@ -13,7 +13,7 @@ from bridge.frontends.cursor import Cursor, Region
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.clauses import OutputClauses
 from bridge.frontends.epl.inputs import Item, tags_of
-from bridge.frontends.expressions import Scope, resolve
+from bridge.frontends.expressions import Qualifiers, resolve
 from bridge.query.epl_patterns import Occurrence, TemporalMatch
 from bridge.query.epl_state import SetVariables, Variable, over_early_values, variables_in, with_variable
 from bridge.query.nodes import Filter, Map, Node, Stream, without_filters
@@ -104,7 +104,7 @@ def on_set(cursor: Cursor, by: Item, start: int) -> OnSet:
     before = cursor.variables
     changed = {name.lower(): _settable(cursor, name, at) for name, at in _names(cursor)}
     cursor.variables = {**before, **changed}
-    names = Scope(None if tags_of(by.node) else by.alias, tags_of(by.node))
+    names = Qualifiers(None if tags_of(by.node) else by.alias, tags_of(by.node))
     settings = []
     while True:
         name = cursor.name("a variable")

@@ -17,7 +17,7 @@ from sqlglot import exp
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.epl import expressions as epl_scalars
 from bridge.frontends.epl.cursor import period, whole
-from bridge.frontends.expressions import Scope, resolve
+from bridge.frontends.expressions import Qualifiers, resolve
 from bridge.query.nodes import Filter, Node, Window
 from windows.extent import Extent
 from windows.extents import (
@@ -56,7 +56,7 @@ class View:
 
 def window_over(cursor: Cursor, node: Node, view: View, alias: str) -> Window:
     """The window of a node whose columns are perhaps called `alias.column`."""
-    names = Scope(alias, ())
+    names = Qualifiers(alias, ())
     extent = view.extent.with_expressions(lambda expression: resolve(cursor, [expression], names)[0])
     if isinstance(extent, Trailing) and extent.of is not None:
         # An event without a time is in no window of Esper's; WINDOW(TRAILING) of the bridge's own SQL it empties.

@@ -14,7 +14,7 @@ from sqlglot import exp
 from bridge.errors import QueryError, nearest
 from bridge.frontends.clauses import batch, duration, positive_integer, schema
 from bridge.frontends.cursor import Cursor, Region
-from bridge.frontends.expressions import Scope, expression_list, resolve, single_expression, without_aliases
+from bridge.frontends.expressions import Qualifiers, expression_list, resolve, single_expression, without_aliases
 from bridge.query.match import Definition, Match
 from bridge.query.nodes import Node, Window
 from nfa.errors import PatternError
@@ -35,7 +35,7 @@ from windows.extents import (
 )
 from windows.schema import Schema
 
-Clause = Callable[[Node, Scope], Node]
+Clause = Callable[[Node, Qualifiers], Node]
 
 
 # WINDOW ---------------------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def window(cursor: Cursor) -> Clause:
     extent = _extent(cursor)
     cursor.expect(")")
 
-    def windowed(node: Node, names: Scope) -> Node:
+    def windowed(node: Node, names: Qualifiers) -> Node:
         own = extent.with_expressions(lambda expression: resolve(cursor, [expression], names)[0])
         return Window(node, own, resolve(cursor, keys, names))
 
@@ -194,7 +194,7 @@ def matching(cursor: Cursor) -> Clause:
     pattern = _pattern(cursor, raw, [one.symbol.text for one in defined])
     _check_names(cursor, defined, pattern, measures)
 
-    def match(node: Node, names: Scope) -> Node:
+    def match(node: Node, names: Qualifiers) -> Node:
         define = tuple(_definition(cursor, one, names) for one in defined)
         return Match(node, pattern, within, measures, define, resolve(cursor, keys, names))
 
@@ -262,7 +262,7 @@ def _name(cursor: Cursor, what: str) -> _SymbolName:
     return _SymbolName(cursor.name(what), position)
 
 
-def _definition(cursor: Cursor, one: _SymbolDefinition, names: Scope) -> Definition:
+def _definition(cursor: Cursor, one: _SymbolDefinition, names: Qualifiers) -> Definition:
     condition = None if one.condition is None else resolve(cursor, [one.condition], names)[0]
     variables = [variable.text for variable, _ in one.assignments]
     values = resolve(cursor, [value for _, value in one.assignments], names)

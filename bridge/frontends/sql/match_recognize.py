@@ -16,7 +16,7 @@ from bridge.frontends.clauses import duration
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.expressions import single_expression
 from bridge.frontends.sql.navigation import is_name, refuse_functions, rowwise
-from bridge.frontends.sql.pattern_clauses import Name, PatternClauses, Subset, row_pattern
+from bridge.frontends.sql.pattern_clauses import NameToken, PatternClauses, Subset, row_pattern
 from bridge.query.row_pattern import PerMatch, RowPattern, Skip
 from bridge.query.words import ROW_PATTERN_WORDS
 from nfa.errors import PatternError
@@ -104,7 +104,7 @@ def _measures(cursor: Cursor, read: PatternClauses) -> None:
     read.measures = _listed(cursor, _measure)
 
 
-def _measure(cursor: Cursor) -> tuple[Name, exp.Expr]:
+def _measure(cursor: Cursor) -> tuple[NameToken, exp.Expr]:
     region = _region(cursor, "a measure", ",", "AS")
     if cursor.word() != "AS" and _is_named(cursor, region):
         cursor.fail("AS is expected before the measure's name", cursor.tokens[region.end - 1].start)
@@ -113,7 +113,7 @@ def _measure(cursor: Cursor) -> tuple[Name, exp.Expr]:
     position = cursor.position
     if _opens(cursor):
         cursor.fail(f"a name for the measure is expected, not {cursor.shown()}")
-    return Name(cursor.name("a name for the measure"), position), value
+    return NameToken(cursor.name("a name for the measure"), position), value
 
 
 def _is_named(cursor: Cursor, region: Region) -> bool:
@@ -188,7 +188,7 @@ def _pattern_region(cursor: Cursor) -> Region:
     return Region(start, cursor.at)
 
 
-def _absence(cursor: Cursor, region: Region) -> tuple[Region, Name | None]:
+def _absence(cursor: Cursor, region: Region) -> tuple[Region, NameToken | None]:
     """The region without the `NOT symbol` at its end, and that symbol."""
     at = region.end - 2
     if at < region.start or word_of(cursor.tokens[at]) != "NOT":
@@ -197,7 +197,7 @@ def _absence(cursor: Cursor, region: Region) -> tuple[Region, Name | None]:
     if at == region.start:
         cursor.fail("NOT stands after what it is the absence of: PATTERN (A NOT B)", cursor.tokens[at].start)
     name = token.text if token.token_type == TokenType.IDENTIFIER else token.text.upper()
-    return Region(region.start, at), Name(name, token.start)
+    return Region(region.start, at), NameToken(name, token.start)
 
 
 def _exclusion(cursor: Cursor, region: Region) -> int | None:
@@ -226,7 +226,7 @@ def _define(cursor: Cursor, read: PatternClauses) -> None:
     read.define = _listed(cursor, _definition)
 
 
-def _definition(cursor: Cursor) -> tuple[Name, exp.Expr]:
+def _definition(cursor: Cursor) -> tuple[NameToken, exp.Expr]:
     symbol = _variable(cursor, "a symbol to define")
     cursor.expect("AS", " (and the condition)")
     region = _region(cursor, "a condition", ",", "AS")
@@ -284,13 +284,13 @@ def _expect(cursor: Cursor, words: str) -> None:
         cursor.expect(word)
 
 
-def _variable(cursor: Cursor, what: str) -> Name:
+def _variable(cursor: Cursor, what: str) -> NameToken:
     token, position = cursor.peek(), cursor.position
     if cursor.word() in ROW_PATTERN_WORDS:
         cursor.fail(f'{what} is expected, not {cursor.shown()}; as a name it is quoted: "{cursor.word()}"')
     text = cursor.name(what)
     quoted = token is not None and token.token_type == TokenType.IDENTIFIER
-    return Name(text if quoted else text.upper(), position)
+    return NameToken(text if quoted else text.upper(), position)
 
 
 # What the clauses say of one another ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from bridge.query.row_pattern import PAST_LAST_ROW, PerMatch, RowPattern, Skip
 from nfa.pattern import Empty, Pattern, symbols
 
 
-class Name(NamedTuple):
+class NameToken(NamedTuple):
     """A name and where it stands; the clause keeps names only, so what they refer to is checked while reading."""
 
     text: str
@@ -22,8 +22,8 @@ class Name(NamedTuple):
 
 
 class Subset(NamedTuple):
-    name: Name
-    members: tuple[Name, ...]
+    name: NameToken
+    members: tuple[NameToken, ...]
 
 
 @dataclasses.dataclass
@@ -32,17 +32,17 @@ class PatternClauses:
 
     partition_by: tuple[exp.Column, ...] = ()
     order_by: tuple[exp.Ordered, ...] = ()
-    measures: tuple[tuple[Name, exp.Expr], ...] = ()
+    measures: tuple[tuple[NameToken, exp.Expr], ...] = ()
     per_match: PerMatch = PerMatch.ONE_ROW
     timed_out: int | None = None
     skip: Skip = PAST_LAST_ROW
     target: int | None = None
     pattern: Pattern = dataclasses.field(default_factory=Empty)
     exclusion: int | None = None
-    absent: Name | None = None
+    absent: NameToken | None = None
     within: int | None = None
     subsets: tuple[Subset, ...] = ()
-    define: tuple[tuple[Name, exp.Expr], ...] = ()
+    define: tuple[tuple[NameToken, exp.Expr], ...] = ()
 
 
 def row_pattern(cursor: Cursor, read: PatternClauses) -> RowPattern:
@@ -73,7 +73,7 @@ def row_pattern(cursor: Cursor, read: PatternClauses) -> RowPattern:
     )
 
 
-def _absent_symbol(cursor: Cursor, read: PatternClauses, absent: Name, variables: list[str]) -> str:
+def _absent_symbol(cursor: Cursor, read: PatternClauses, absent: NameToken, variables: list[str]) -> str:
     if absent.text in variables:
         cursor.fail(f"{absent.text!r} cannot be absent and in the pattern: define a symbol of its own", absent.position)
     if read.within is None:
@@ -102,7 +102,7 @@ def _check_subsets(cursor: Cursor, subsets: tuple[Subset, ...], known: tuple[str
 
 def _check_target(cursor: Cursor, read: PatternClauses, variables: list[str]) -> None:
     if read.skip.variable is not None and read.target is not None and read.skip.variable not in variables:
-        _unknown(cursor, Name(read.skip.variable, read.target), "variable", variables)
+        _unknown(cursor, NameToken(read.skip.variable, read.target), "variable", variables)
 
 
 def _check_defined(cursor: Cursor, read: PatternClauses, known: tuple[str, ...]) -> None:
@@ -118,7 +118,7 @@ def _check_defined(cursor: Cursor, read: PatternClauses, known: tuple[str, ...])
         seen.add(symbol.text)
 
 
-def _unknown(cursor: Cursor, name: Name, what: str, known: tuple[str, ...] | list[str]) -> NoReturn:
+def _unknown(cursor: Cursor, name: NameToken, what: str, known: tuple[str, ...] | list[str]) -> NoReturn:
     cursor.fail(f"the {what} {name.text!r} is not in PATTERN{nearest(name.text, list(known))}", name.position)
 
 
@@ -132,7 +132,7 @@ def _aliases(cursor: Cursor, read: PatternClauses, variables: list[str]) -> tupl
     return tuple(_alias(name, value) for name, value in read.measures)
 
 
-def _alias(name: Name, value: exp.Expr) -> exp.Alias:
+def _alias(name: NameToken, value: exp.Expr) -> exp.Alias:
     alias = exp.to_identifier(name.text)
     alias.meta["start"] = name.position
     return exp.Alias(this=value, alias=alias)

@@ -13,7 +13,7 @@ from sqlglot import exp
 from bridge.frontends.clauses import schema
 from bridge.frontends.cursor import Cursor, word_of
 from bridge.frontends.expressions import (
-    Scope,
+    Qualifiers,
     aliases_of,
     all_of,
     expression_list,
@@ -155,10 +155,10 @@ def _condition(cursor: Cursor) -> exp.Expr:
     return single_expression(cursor, cursor.until((",", *_STOPS)), "a condition")
 
 
-def _names(inputs: tuple[tuple[str, Node], ...]) -> Scope:
+def _names(inputs: tuple[tuple[str, Node], ...]) -> Qualifiers:
     if len(inputs) > 1:
-        return Scope(None, tuple(alias for alias, _ in inputs))
-    return Scope(inputs[0][0], aliases_of(inputs[0][1]))
+        return Qualifiers(None, tuple(alias for alias, _ in inputs))
+    return Qualifiers(inputs[0][0], aliases_of(inputs[0][1]))
 
 
 def _combined(inputs: tuple[tuple[str, Node], ...], conditions: tuple[exp.Expr, ...]) -> Node:
@@ -167,7 +167,7 @@ def _combined(inputs: tuple[tuple[str, Node], ...], conditions: tuple[exp.Expr, 
     return Filter(inputs[0][1], conditions[0]) if conditions else inputs[0][1]
 
 
-def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Scope) -> Node:
+def _projected(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], names: Qualifiers) -> Node:
     grouped = cursor.take("GROUP BY")
     keys = _grouping(cursor) if grouped else ()
     position = cursor.position
@@ -313,7 +313,7 @@ def _aliased(cursor: Cursor, items: Iterable[_FromItem]) -> tuple[tuple[str, Nod
     for place, item in enumerate(items, 1):
         alias, node = item.alias or f"input{place}", item.node
         for clause in item.clauses:
-            node = clause(node, Scope(alias, aliases_of(node)))
+            node = clause(node, Qualifiers(alias, aliases_of(node)))
         if alias.lower() in inputs:
             cursor.fail(f"two inputs are called {alias!r}: give one of them an alias", item.position)
         inputs[alias.lower()] = (alias, node)

@@ -17,7 +17,7 @@ from bridge.patterns.evaluate.python import truth
 from bridge.patterns.values import CURRENT, Atom, Classifier, MatchAggregate, MatchNumber, Place, Value
 from bridge.query.row_pattern import RowPattern
 from nfa.program import Done, Instruction, IterationEnd, Jump, MatchSymbol, Split
-from windows.aggregates import Aggregate
+from windows.aggregates import AggregateFunction
 
 
 class Slot(NamedTuple):
@@ -126,7 +126,7 @@ class UnknownExpression(Exception):
 class RunningTotal:
     """A running aggregate: which rows it takes, and its locals."""
 
-    aggregate: Aggregate
+    aggregate: AggregateFunction
     argument: exp.Expr | None
     symbols: tuple[str, ...] | None
 

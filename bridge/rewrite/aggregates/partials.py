@@ -10,7 +10,7 @@ from sqlglot import exp
 from bridge import query
 from bridge.rewrite.aggregates.frames import aggregate_calls, group_columns, offset_of, with_aggregates
 from bridge.rewrite.joins.equations import is_whole, terms
-from windows.aggregates import Aggregate, aggregate_of, first_argument
+from windows.aggregates import AggregateFunction, aggregate_of, first_argument
 from windows.sql import aliased, column
 
 
@@ -77,7 +77,7 @@ class Partials:
             yield aliased(known(call).merged(column(name)), name)
 
 
-def known(call: exp.Expr) -> Aggregate:
+def known(call: exp.Expr) -> AggregateFunction:
     """The row of a call's function, which has one."""
     aggregate = aggregate_of(call)
     assert aggregate is not None

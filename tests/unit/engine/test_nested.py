@@ -18,7 +18,7 @@ import bridge
 from bridge.errors import QueryError, SchemaError
 from tests.support.databases import DATABASES, Database, one_of
 from windows.schema import Schema
-from windows.types import List, Map, Struct, is_nested, shape
+from windows.types import List, MapType, Struct, is_nested, shape
 
 database = one_of(DATABASES)
 
@@ -240,7 +240,7 @@ def a_type(rng: random.Random, depth: int) -> str:
     if kind == "list":
         return str(List(a_type(rng, depth - 1)))
     if kind == "map":
-        return str(Map(a_type(rng, depth - 1)))
+        return str(MapType(a_type(rng, depth - 1)))
     return rng.choice(["INTEGER", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL(8, 2)", "BIGINT"])
 
 
@@ -253,7 +253,7 @@ def a_value(rng: random.Random, kind: str) -> Any:
             return {name: a_value(rng, of) for name, of in fields}
         case List(of):
             return [a_value(rng, of) for _ in range(rng.randint(0, 3))]
-        case Map(of):
+        case MapType(of):
             return {name: a_value(rng, of) for name in sorted(rng.sample(["a", "b c", "é", "key"], rng.randint(0, 3)))}
     return {
         "INTEGER": rng.randint(-5, 5), "BIGINT": rng.choice([2**53 + 1, -1]), "DOUBLE": rng.choice([0.1, -2.0, 1e22]),
@@ -274,7 +274,7 @@ def paths_of(
         case List(of):
             place = rng.choice([0, 1, -1])
             return paths_of(f"{text}[{place + 1 if place >= 0 else place}]", of, rng, (*steps, place))
-        case Map(of):
+        case MapType(of):
             name = rng.choice(["a", "b c", "é"])
             return paths_of(f"{text}['{name}']", of, rng, (*steps, name))
     return [(text, steps)]

@@ -54,7 +54,8 @@ def run(
     """Run queries over files of events.
 
     QUERIES is a file with CREATE STREAM and CREATE QUERY … AS SELECT … statements, or with one SELECT, which is named
-    after the file. Events must be in the order of their timestamps, unless --sort is given.
+    after the file, or 'result' if it reads a stream of that name. Events must be in the order of their
+    timestamps, unless --sort is given.
 
     Without --out, each result is a line of JSON with the keys query, ts (milliseconds since 1970) and the columns.
     Dates are ISO texts, decimals are texts with all digits, NaN and infinities are null. The results of each query are

@@ -151,6 +151,9 @@ def inferred_schemas(script: ReplayScript, sources: Mapping[str, HasSchema]) -> 
 def stream_name(name: str, script: ReplayScript) -> str:
     """The name of a stream as the script writes it. Raises UnknownName if no query reads it."""
     found = next((read for read in script.reads if read.lower() == name.lower()), None)
+    query = next((query for query in script.queries if query.lower() == name.lower()), None)
+    if query is not None and any(node.name.lower() == name.lower() for node in script.nodes):
+        raise QueryError(f"the query {query!r} has the name of a stream that is read: give the query another name")
     if found is None:
         hint = nearest(name, script.reads)
         raise UnknownName(f"no query reads a stream {name!r}{hint}")
@@ -177,10 +180,16 @@ def _script_of_text(text: str, unnamed: str, read: Callable[[str], Sequence[Stat
         elif isinstance(statement, CreateTable):
             script.tables.append(statement.table)
         else:
-            name = unnamed if isinstance(statement, Query) else statement.name
+            name = _name_of(statement, unnamed) if isinstance(statement, Query) else statement.name
             _refuse_duplicate(name, script)
             script.queries[name] = (statement.node, text)
     return script
+
+
+def _name_of(statement: Query, name: str) -> str:
+    """The name of a query without one: `name`, or `result` where it reads a stream of that name."""
+    streams = (node.name.lower() for node in objects.walk(statement.node) if isinstance(node, objects.Stream))
+    return "result" if name.lower() in streams else name
 
 
 def _script_of_cpl(texts: Iterable[str]) -> ReplayScript:

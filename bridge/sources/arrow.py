@@ -44,16 +44,23 @@ def milliseconds(timestamp: Any) -> int:
 
 
 def as_arrow(events: Any) -> Iterator[pa.Table] | None:
-    """The Arrow tables of a table, of record batches, or of a pandas or polars frame; None for anything else."""
+    """The Arrow tables of a table, of record batches, of a pandas or polars frame (lazy ones, too), or of a DuckDB relation.
+
+    None for anything else.
+    """
     module = type(events).__module__.split(".")[0]
-    if module not in ("pyarrow", "pandas", "polars"):
+    if module not in ("pyarrow", "pandas", "polars", "duckdb", "_duckdb"):
         return None
     import pyarrow as pa
 
     if module == "pandas" and hasattr(events, "columns"):
-        return iter([pa.Table.from_pandas(events, preserve_index=False)])
+        return iter([pa.Table.from_pandas(_with_index(events), preserve_index=False)])
+    if type(events).__name__ == "LazyFrame":
+        events = events.collect()
     if module == "polars" and hasattr(events, "to_arrow") and hasattr(events, "columns"):
         return iter([events.to_arrow()])
+    if module in ("duckdb", "_duckdb") and hasattr(events, "__arrow_c_stream__"):
+        return iter([pa.table(events)])  # whole: its connection may be the bridge's own
     if isinstance(events, pa.Table):
         return iter([events])
     if isinstance(events, pa.RecordBatch):
@@ -62,3 +69,12 @@ def as_arrow(events: Any) -> Iterator[pa.Table] | None:
         return (pa.Table.from_batches([batch]) for batch in events)
     name = f"{module}.{type(events).__name__}"
     raise SchemaError(f"push_events takes an Arrow table, a record batch, a reader or a frame, not {name}")
+
+
+def _with_index(frame: Any) -> Any:
+    """A pandas frame whose index, if it has a name or times, is among the columns, as `reset_index` names it."""
+    index = frame.index
+    levels = [level for level, name in enumerate(index.names) if name is not None and name not in frame.columns]
+    if index.nlevels == 1 and index.name is None and index.dtype.kind == "M":
+        levels = [0]
+    return frame.reset_index(level=levels) if levels else frame

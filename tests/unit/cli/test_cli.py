@@ -175,6 +175,15 @@ def test_a_history_out_of_order_is_sorted(place: Path) -> None:
     assert pq.read_table("out/high.parquet")["ts"].to_pylist() == [2, 3]
 
 
+def test_a_select_in_a_file_named_as_its_stream_is_called_result(place: Path) -> None:
+    Path("trades.sql").write_text("SELECT symbol FROM trades WHERE price < 5")
+    shown = _call("run", "trades.sql", "-e", "trades=trades.csv").stdout
+    assert json.loads(shown) == {"query": "result", "ts": 9, "symbol": "A"}
+    Path("trades.sql").write_text("CREATE QUERY trades AS SELECT symbol FROM trades")
+    said = _call("run", "trades.sql", "-e", "trades=trades.csv", code=1).stderr
+    assert "the query 'trades' has the name of a stream that is read: give the query another name" in said
+
+
 # Bad input ------------------------------------------------------------------------------------------------------------
 
 

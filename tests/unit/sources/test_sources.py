@@ -160,6 +160,28 @@ def test_a_polars_frame_gives_the_same_rows() -> None:
     assert _rows(frame) == [{"ts": 1, "s": "a"}, {"ts": 2, "s": None}]
 
 
+@pytest.mark.parametrize("name", ["when", None])
+def test_a_pandas_frame_has_its_time_as_index(name: str | None) -> None:
+    import pandas
+
+    index = pandas.to_datetime(["1970-01-01 00:00:01", "1970-01-01 00:00:02"]).rename(name)
+    expected = [{"ts": 1000, "v": 1}, {"ts": 2000, "v": 2}]
+    assert _rows(pandas.DataFrame({"v": [1, 2]}, index=index)) == expected
+    frame = pandas.DataFrame({"ts": [1000, 2000], "v": [1, 2]})
+    assert _rows(frame[frame["v"] > 0].set_axis([7, 9])) == expected
+    assert _rows(frame.set_index(["ts", "v"])) == expected
+
+
+def test_a_duckdb_relation_and_a_lazy_frame_give_the_same_rows() -> None:
+    import duckdb
+    import polars
+
+    expected = [{"ts": 1, "s": "a"}, {"ts": 2, "s": None}]
+    with duckdb.connect() as connection:
+        assert _rows(connection.sql("SELECT * FROM (VALUES (1, 'a'), (2, NULL)) t(time, s)")) == expected
+    assert _rows(polars.LazyFrame({"time": [1, 2], "s": ["a", None]})) == expected
+
+
 def test_pairs_are_checked_as_pushed_events_are() -> None:
     moment = datetime.datetime(1970, 1, 1, 0, 0, 2, tzinfo=datetime.UTC)
     assert _rows([({"a": 1}, 1000), ({"a": 2}, moment)]) == [{"ts": 1000, "a": 1}, {"ts": 2000, "a": 2}]

@@ -26,7 +26,7 @@ def file_source(
 
     Args:
         path: The path, or a pattern of several files such as `logs/*.csv`. The format is that of the ending (.csv, .ndjson,
-            .parquet), else that of the first bytes; CSV and NDJSON may be gz-compressed.
+            .parquet), else that of the first bytes; CSV and NDJSON may be compressed by gzip, bzip2 or xz.
         schema: The attributes and their types, as `register_stream` takes them. By default those of the file.
         timestamp: The column with the timestamps. By default it is guessed by its name or type.
         timestamp_unit: The unit of timestamps that are numbers, as for `bridge.replay`.

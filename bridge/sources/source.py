@@ -23,6 +23,7 @@ from bridge.sources.options import DEFAULTS, ReadOptions
 from bridge.sources.rejects import Checker, Rejects
 from bridge.sources.sort import sort_by_time
 from bridge.sources.tables import ROWS, PairsReader, ParquetReader, TableReader
+from bridge.sources.text import ENDINGS as COMPRESSED
 from bridge.sources.text import Bytes
 from bridge.sources.times import AUTO, TimeUnit
 from windows.schema import Schema
@@ -205,7 +206,8 @@ def ending_of(path: str) -> str | None:
     >>> ending_of("trades.CSV.gz"), ending_of("sales.trades")
     ('csv', None)
     """
-    return _ENDINGS.get(Path(path.removesuffix(".gz")).suffix.lower())
+    plain = path[: -len(end)] if (end := Path(path).suffix).lower() in COMPRESSED else path
+    return _ENDINGS.get(Path(plain).suffix.lower())
 
 
 def _types_of_files(paths: list[str], options: ReadOptions) -> dict[str, pa.DataType]:

@@ -1,8 +1,10 @@
-"""The bytes of text files: plain, gz-compressed, or from standard input."""
+"""The bytes of text files: plain, compressed by gzip, bzip2 or xz, or from standard input."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import re
 import select
 import sys
@@ -23,6 +25,19 @@ Cut = Callable[[bytes, bool], tuple[int, bool]]
 """Gives the end of the last complete row, and whether the rows are regular. The second argument: nothing follows."""
 
 _LINE_END = re.compile(rb"\r\n?|\n")
+_COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
+    b"\x1f\x8b": ("gz", lambda file: gzip.GzipFile(fileobj=file)),
+    b"BZh": ("bz2", bz2.BZ2File), b"\xfd7zX": ("xz", lzma.LZMAFile),
+}  # fmt: skip
+"""How a compressed file begins, its kind, and what reads it."""
+
+_ARCHIVES = {
+    b"PK\x03\x04": "a zip archive or a workbook: unpack it, or save it as CSV",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it, or compress it by gzip, bzip2 or xz",
+}
+ENDINGS = (".gz", ".bz2", ".xz")
+"""The endings of compressed files."""
+
 _BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
 
 
@@ -39,10 +54,17 @@ class Bytes:
         self._size = Path(path).stat().st_size if path != "-" else 0
         self._head = b""
         self._read = self._available if path == "-" else self._raw.read
-        if self._peek(2) == b"\x1f\x8b":
-            compressed: Any = _Joined(self._head, self._read)
-            self._head, self._read = b"", gzip.GzipFile(fileobj=compressed).read
+        self._kind = ""
         start = self._peek(4)
+        for mark, (kind, reader) in _COMPRESSED.items():
+            if start.startswith(mark) and (kind != "bz2" or self._peek(10)[4:] in (b"1AY&SY", b"\x17rE8P\x90")):
+                compressed: Any = _Joined(self._head, self._read)
+                self._head, self._read, self._kind = b"", reader(compressed).read, kind
+                start = self._peek(4)
+                break
+        for mark, what in _ARCHIVES.items():
+            if start.startswith(mark):
+                raise SourceError(f"{self.name} is {what}")
         for mark, encoding in _BOMS.items():
             if start.startswith(mark):
                 raise SourceError(f"{self.name} is {encoding}: save it as UTF-8")
@@ -89,9 +111,11 @@ class Bytes:
     def _some(self) -> bytes:
         try:
             return bytes(self._read(self._piece))
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise SourceError(f"{self.name} is a damaged gz file: {error}") from None
+        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+            raise SourceError(f"{self.name} is a damaged {self._kind} file: {error}") from None
         except OSError as error:
+            if self._kind == "bz2" and error.errno is None:
+                raise SourceError(f"{self.name} is a damaged bz2 file: {error}") from None
             raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from None
 
     def _available(self, size: int) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import datetime
 import decimal
 import gzip
 import json
+import lzma
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +131,9 @@ EXPECTED = _table(GOOD).set_column(6, "at", _table(GOOD).column("at").cast(pa.ti
         ("no-last-line-end.csv", _csv_text(GOOD).rstrip("\n")),
         ("blank-lines.csv", "\n\n" + _csv_text(GOOD) + "\n\n"),
         ("a.csv.gz", gzip.compress(_csv_text(GOOD).encode(), mtime=0)),
+        ("a.csv.bz2", bz2.compress(_csv_text(GOOD).encode())),
+        ("a.CSV.XZ", lzma.compress(_csv_text(GOOD).encode())),
+        ("a.jsonl.bz2", bz2.compress(_json_text(GOOD).encode())),
         ("a.ndjson", _json_text(GOOD)),
         ("bom.ndjson", b"\xef\xbb\xbf" + _json_text(GOOD).encode()),
         ("a.jsonl.gz", gzip.compress(_json_text(GOOD).encode(), mtime=0)),
@@ -660,6 +665,11 @@ def test_a_unit_that_is_hardly_right_is_pointed_out(tmp_path: Path) -> None:
         ("t.parquet", b"", "t.parquet is empty: this is not a Parquet file"),
         ("t.parquet", b"PAR1 and nothing else", "t.parquet is not a complete Parquet file"),
         ("t.csv.gz", gzip.compress(b"ts,a\n" + b"1,2\n" * 9, mtime=0)[:-9], "t.csv.gz is a damaged gz file"),
+        ("t.csv.bz2", bz2.compress(b"ts,a\n" + b"1,2\n" * 9)[:-9], "t.csv.bz2 is a damaged bz2 file"),
+        ("t.csv.bz2", bz2.compress(b"ts,a\n1,2\n")[:20] + b"x" * 40, "t.csv.bz2 is a damaged bz2 file"),
+        ("t.csv.xz", lzma.compress(b"ts,a\n" + b"1,2\n" * 9)[:-9], "t.csv.xz is a damaged xz file"),
+        ("t.xlsx", b"PK\x03\x04...", "t.xlsx is a zip archive or a workbook: unpack it, or save it as CSV"),
+        ("t.csv.zst", b"\x28\xb5\x2f\xfd...", "t.csv.zst is compressed by zstd: unpack it"),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -83,7 +83,8 @@ def replay(
 
     Args:
         source: The events, by stream: a path or a pattern of CSV, NDJSON or Parquet files, an Arrow table, a pandas or
-            polars frame, or an iterable of (payload, timestamp) pairs. With `engine="spark"` also a frame or a table of
+            polars frame, a DuckDB relation, mappings such as dictionaries
+            and SQLAlchemy rows, or (payload, timestamp) pairs. With `engine="spark"` also a frame or a table of
             Spark; with `engine="local"` also one iterable of (stream, payload, timestamp) for all streams. Timestamps are
             milliseconds since 1970, or times, which are UTC if they have no zone. They must not go back, unless `sort` is given.
         queries: The queries, by name, as texts or query objects; or one script.

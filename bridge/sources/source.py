@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
+import itertools
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from bridge.sources.arrow import as_arrow
 from bridge.sources.block import Block
 from bridge.sources.infer import common_types
 from bridge.sources.layout import Layout, Note, layout_of
+from bridge.sources.mappings import is_mapping, table_of_mappings
 from bridge.sources.options import DEFAULTS, ReadOptions
 from bridge.sources.rejects import Checker, Rejects
 from bridge.sources.sort import sort_by_time
@@ -165,7 +167,7 @@ def open_source(
     note: Note = lambda text: None,
 ) -> EventSource:
     """Opens the events of one stream: a path (also a pattern such as `logs/*.csv`, or `-`), an Arrow table, a frame,
-    or (payload, timestamp) pairs. `note` takes messages about guesses.
+    rows that are mappings, or (payload, timestamp) pairs. `note` takes messages about guesses.
 
     Raises SourceError for a source that does not exist, cannot be read, or has no such columns.
 
@@ -183,9 +185,14 @@ def open_source(
         pairs = iter(source)
     except TypeError:
         raise SourceError(
-            f"the events of {stream!r} are a path, an Arrow table, a frame or (payload, timestamp) pairs, "
+            f"the events of {stream!r} are a path, an Arrow table, a frame, mappings or (payload, timestamp) pairs, "
             f"not {type(source).__name__}"
         ) from None
+    first = next(pairs, None)
+    pairs = itertools.chain([] if first is None else [first], pairs)
+    if is_mapping(first):
+        table = table_of_mappings(stream, pairs)
+        return EventSource(stream, iter([TableReader(stream, iter([table]))]), schema, options, note)
     reader = PairsReader(stream, pairs, schema)
     return EventSource(stream, iter([reader]), reader.schema, dataclasses.replace(options, timestamp="ts"), note)
 

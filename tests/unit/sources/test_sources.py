@@ -187,6 +187,21 @@ def test_a_duckdb_relation_and_a_lazy_frame_give_the_same_rows() -> None:
     assert _rows(polars.LazyFrame({"time": [1, 2], "s": ["a", None]})) == expected
 
 
+def test_rows_that_are_mappings_give_the_same_rows() -> None:
+    import sqlalchemy
+
+    expected = [{"ts": 1, "s": "a"}, {"ts": 2, "s": None}]
+    assert _rows([{"time": 1, "s": "a"}, {"time": 2}]) == expected
+    with sqlalchemy.create_engine("sqlite://").connect() as connection:
+        result = connection.execute(sqlalchemy.text("SELECT 1 AS ts, 'a' AS s UNION ALL SELECT 2, NULL"))
+        assert _rows(result) == expected
+    assert _rows([{"ts": 1, "id": 2**63}, {"ts": 2, "id": 2**64}])[1] == {"ts": 2, "id": 2**64}
+    with pytest.raises(SourceError, match="s, row 2: column 'v': 'n/a' is not of the type of most others, int64"):
+        _rows([{"ts": 1, "v": 1}, {"ts": 2, "v": "n/a"}, {"ts": 3, "v": 3}])
+    with pytest.raises(SourceError, match="s, row 2: 5 is not a mapping, as the rows before it are"):
+        _rows([{"ts": 1, "v": 1}, 5])
+
+
 def test_pairs_are_checked_as_pushed_events_are() -> None:
     moment = datetime.datetime(1970, 1, 1, 0, 0, 2, tzinfo=datetime.UTC)
     assert _rows([({"a": 1}, 1000), ({"a": 2}, moment)]) == [{"ts": 1000, "a": 1}, {"ts": 2000, "a": 2}]

@@ -124,7 +124,7 @@ def _find(text: str, words: tuple[str, ...]) -> int | None:
 
 
 def source_words(name: str) -> list[str]:
-    """How a text names an input: in FROM, where that can be told, else anywhere."""
+    """How a text names an input: in FROM, where it is known to stand there, else anywhere."""
     return [f"FROM {name}", f"JOIN {name}", f", {name}", name]
 
 

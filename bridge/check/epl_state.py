@@ -41,11 +41,11 @@ def check_change(change: Change, event: Fields, row: Fields, what: str) -> Chang
     """The change with its columns named `alias.column`, all that are set of types that fit; `what` is changed."""
     if change.alias.lower() == change.row.lower():
         raise QueryError(f"the event and the row are both called {change.row!r}: give one of them an alias")
-    told = _qualified(event, change.alias)
-    both = Scope((*told, *_qualified(row, change.row), *_qualified(row, INITIAL, hidden=True)))
+    fields = _qualified(event, change.alias)
+    both = Scope((*fields, *_qualified(row, change.row), *_qualified(row, INITIAL, hidden=True)))
     condition = None if change.condition is None else condition_of(change.condition, both, "WHERE")
     matched = tuple(_action(action, change, both, event, row, what) for action in change.matched)
-    unmatched = tuple(_action(action, change, Scope(told), event, row, what) for action in change.unmatched)
+    unmatched = tuple(_action(action, change, Scope(fields), event, row, what) for action in change.unmatched)
     return dataclasses.replace(change, condition=condition, matched=matched, unmatched=unmatched)
 
 
@@ -145,5 +145,5 @@ def _(node: SetVariables, names: Namespace) -> ResolvedNode:
         kind = type_of(found, scope.type_of)
         check_fits(value, kind, Field(name, types[name]), "variable")
         settings.append((name, found if kind == types[name] else exp.cast(found, types[name])))
-    told = tuple(Field(table.name, types[table.name]) for table in node.set)
-    return ResolvedNode(dataclasses.replace(node, input=below.node, settings=tuple(settings)), told, windowed=False)
+    fields = tuple(Field(table.name, types[table.name]) for table in node.set)
+    return ResolvedNode(dataclasses.replace(node, input=below.node, settings=tuple(settings)), fields, windowed=False)

@@ -60,7 +60,9 @@ def _(node: query.EagerMatch, names: Namespace) -> ResolvedNode:
     if isinstance(below.node, query.Window):
         _check_window(below.node)
         if node.interval is not None and below.node.extent.jumps:
-            raise QueryError("a batch is told when it is full: INTERVAL has no meaning over one", words=["interval"])
+            raise QueryError(
+                "a batch is reported when it is full: INTERVAL has no meaning over one", words=["interval"]
+            )
     fields = [field for field in below.fields if not field.hidden]
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
     pattern = with_paths(spelled(node.pattern, list(types)), types)
@@ -227,7 +229,7 @@ def _warn_of_growth(clause: RowPattern) -> None:
     """Accepted, with the way out."""
     if clause.within is None and _ends_unbounded(clause.pattern):
         warnings.warn(
-            f"PATTERN ({clause.pattern}) ends with a quantifier without bound: a match is told only when a row ends it, "
+            f"PATTERN ({clause.pattern}) ends with a quantifier without bound: a match is reported only when a row ends it, "
             "and its rows are kept until then; WITHIN bounds both",
             stacklevel=_level_of_caller(),
         )

@@ -144,14 +144,14 @@ def _bound(tree: Temporal) -> _Bound:
 def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
     _refuse_tags(node)
     fields: list[Field] = []
-    for told in node.event_columns:
-        columns = scope.events[told.number][1].visible
-        if told.is_count:
-            fields.append(Field(told.prefix, "BIGINT", (told.alias, COUNT)))
-        elif told.is_whole:
-            fields.append(Field(told.prefix, _whole(node, told, columns), (told.alias, WHOLE)))
+    for event in node.event_columns:
+        columns = scope.events[event.number][1].visible
+        if event.is_count:
+            fields.append(Field(event.prefix, "BIGINT", (event.alias, COUNT)))
+        elif event.is_whole:
+            fields.append(Field(event.prefix, _whole(node, event, columns), (event.alias, WHOLE)))
         else:
-            fields += [Field(f"{told.prefix}_{f.name}", f.type, (told.alias, f.name)) for f in columns]
+            fields += [Field(f"{event.prefix}_{f.name}", f.type, (event.alias, f.name)) for f in columns]
     lowered = [field.name.lower() for field in fields]
     for field in fields:
         if lowered.count(field.name.lower()) > 1 or is_reserved(field.name):
@@ -161,10 +161,10 @@ def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _whole(node: query.TemporalMatch, told: EventColumns, columns: Sequence[Field]) -> str:
+def _whole(node: query.TemporalMatch, event: EventColumns, columns: Sequence[Field]) -> str:
     """The type of an event as a value; of a list of them, where the tag is repeated."""
-    event = object_type([(field.name, field.type) for field in columns], node.events[told.number].tag or "")
-    return str(List(event)) if (told.number, told.prefix, True) in node.tags else event
+    kind = object_type([(field.name, field.type) for field in columns], node.events[event.number].tag or "")
+    return str(List(kind)) if (event.number, event.prefix, True) in node.tags else kind
 
 
 def _refuse_tags(node: query.TemporalMatch) -> None:

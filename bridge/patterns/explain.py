@@ -38,15 +38,15 @@ def clause_explanation(number: int, given: Input, database: Database) -> Iterato
     rows = SortedRows(database, given.source, asked.clause, asked.needed, f"_cep_rows_{number}")
     task = asked.task(rows)
     yield from _commented("", f"{number}. MATCH_RECOGNIZE over {' '.join(given.table.input.split())}")
-    told = [*_told(given.clause, asked, task)]
-    yield from _commented(*("" if line == "" else f"  {line}" for line in told))
+    lines = [*_clause_lines(given.clause, asked, task)]
+    yield from _commented(*("" if line == "" else f"  {line}" for line in lines))
     yield from ("", f"-- the rows of {number}, sorted; _p is the number of the partition" if rows.partitioned else
                 f"-- the rows of {number}, sorted")  # fmt: skip
     yield from (pretty(statement, database) + ";" for statement in rows.statements())
     yield from _read(number, task, database)
 
 
-def _told(clause: RowPattern, asked: PreparedClause, task: Task) -> Iterator[str]:
+def _clause_lines(clause: RowPattern, asked: PreparedClause, task: Task) -> Iterator[str]:
     yield f"input: {', '.join(asked.fields)}"
     yield from ("", "MATCH_RECOGNIZE (", *(f"  {part}" for part in clause_parts(clause)), ")", "", "conditions")
     defined = dict(clause.define)

@@ -218,8 +218,8 @@ def evaluate_clause(
     with SortedRows(database, source, asked.clause, asked.needed) as rows:
         task = asked.task(rows)
         strategy = strategy or choose_for_rows(task).strategy
-        if strategy == "offsets" and (told := offsets.evaluate_clause(task, asked.measures)) is not None:
-            return told
+        if strategy == "offsets" and (values := offsets.evaluate_clause(task, asked.measures)) is not None:
+            return values
         found = matches(task, strategy)
         members = Members(found, task.program, rows.ends)
         which = output_rows(members, clause.per_match, len(rows))

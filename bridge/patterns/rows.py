@@ -258,11 +258,11 @@ class SortedRows:
         named = [exp.alias_(self._shifted(value), f"_w{place}", quoted=True) for place, value in enumerate(values)]
         inner = exp.select(exp.alias_(number, "_row", quoted=True), *named)
         of_rows = inner.from_(self._table()).subquery("h")
-        told = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(shown)]
-        select = exp.select(column("_row"), *told).from_(of_rows).where(condition.copy())
+        computed = [exp.alias_(e.copy(), f"_e{place}", quoted=True) for place, e in enumerate(shown)]
+        select = exp.select(column("_row"), *computed).from_(of_rows).where(condition.copy())
         if not self.database.insertion_ordered:
             select = select.order_by(column("_row"))
-        return arrow_columns(self.database, self.source.rendered(self.database, select), 1 + len(told))
+        return arrow_columns(self.database, self.source.rendered(self.database, select), 1 + len(computed))
 
     def _shifted(self, expression: exp.Expr) -> exp.Expr:
         """The expression with LAG and LEAD in place of `_SHIFT`, which reads other rows of the partition."""

@@ -39,9 +39,9 @@ def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs:
     condition = functools.reduce(lambda left, right: exp.And(this=left, expression=right), starmap(_equal, wanted))
     count = _count(database, given.source, condition)
     if count != 1:
-        told = " and ".join(f"{name} = {value!r}" for name, value in wanted)
+        pairs = " and ".join(f"{name} = {value!r}" for name, value in wanted)
         more = "no row has" if not count else f"{count} rows have"
-        raise QueryError(f"{more} {told}; columns are {', '.join(given.fields)}")
+        raise QueryError(f"{more} {pairs}; columns are {', '.join(given.fields)}")
     source = _partition(database, given.source, asked, condition)
     with SortedRows(database, source, asked.clause, list(given.fields)) as rows:
         (hits,) = rows.columns([exp.Case().when(condition, exp.Literal.number(1)).else_(exp.Literal.number(0))])
@@ -104,7 +104,7 @@ def _partition(database: Database, source: Source, asked: PreparedClause, condit
 
 
 class _CachedConditions(PathConditions):
-    """The plain machine's answers, for a match whose number is told; what was read is kept."""
+    """The plain machine's answers, for a match with its number; it keeps what was read."""
 
     number = 1
 
@@ -122,7 +122,7 @@ class _CachedConditions(PathConditions):
 
 
 class _RowExplanation:
-    """The pieces of one answer. Rows count from 0 here, and from 1 in what is told."""
+    """The pieces of one answer. Rows count from 0 here, and from 1 in what is reported."""
 
     def __init__(self, asked: PreparedClause, task: Task, place: int) -> None:
         self.asked, self.task, self.place = asked, task, place
@@ -136,16 +136,16 @@ class _RowExplanation:
     def why(self, runs: int) -> Why:
         row = self._values(self.asked.fields, self.place)
         skipped = self._skipped()
-        told, others = self._runs(runs, {start for first, last, _ in skipped for start in range(first, last + 1)})
+        shown, others = self._runs(runs, {start for first, last, _ in skipped for start in range(first, last + 1)})
         return Why(
             row,
             {key.name: row[key.name] for key in self.asked.clause.partition_by},
             self.place + 1,
             self.count,
             tuple(self.tests.test_alone(condition, self.place) for condition in self.task.conditions),
-            told,
+            shown,
             others,
-            tuple(self._told_skipped(skipped))[-runs:],
+            tuple(self._shown_skipped(skipped))[-runs:],
             tuple(self._in_match(match) for match in self._with_row()),
         )
 
@@ -194,7 +194,7 @@ class _RowExplanation:
                 found.append((start + 1, after - 1, match))
         return found
 
-    def _told_skipped(self, skipped: list[tuple[int, int, int]]) -> Iterator[Skipped]:
+    def _shown_skipped(self, skipped: list[tuple[int, int, int]]) -> Iterator[Skipped]:
         """Those from which a run might have come to the row."""
         mode = skip_text(self.asked.clause) or "AFTER MATCH SKIP PAST LAST ROW"
         near = np.array(self._candidates[::-1])
@@ -221,14 +221,14 @@ class _RowExplanation:
         tracer = Tracer(
             Machine(self.task.program, self.answers.holds, bool(self.answers.rest)), self._arrived, self.place, BUDGET
         )
-        told: list[Run] = []
-        while order and len(told) < most and tracer.budget > 0:
+        shown: list[Run] = []
+        while order and len(shown) < most and tracer.budget > 0:
             start = order.pop(0)
             self.answers.number = int(np.searchsorted(self.found.starts, start)) + 1
             trace = tracer.run(start, self._is_late(start))
             if trace is not None:
-                told.append(self._run(trace))
-        return tuple(sorted(told, key=lambda run: run.start)), len(order)
+                shown.append(self._run(trace))
+        return tuple(sorted(shown, key=lambda run: run.start)), len(order)
 
     def _is_late(self, start: int) -> bool:
         within = self.task.within

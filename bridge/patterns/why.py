@@ -38,8 +38,8 @@ class Conjunct:
     reads: tuple[tuple[str, Any], ...] = ()
 
     def __str__(self) -> str:
-        told = {True: "true", False: "false", None: "NULL"}[self.value]
-        return f"{self.text} is {told}" + (f": {_pairs(self.reads)}" if self.reads else "")
+        word = {True: "true", False: "false", None: "NULL"}[self.value]
+        return f"{self.text} is {word}" + (f": {_pairs(self.reads)}" if self.reads else "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Test:
 
     def __str__(self) -> str:
         answer = "no" if not self.holds else "yes" if not self.rest else "yes by itself"
-        told = [str(part) for part in (self.conjuncts if self.holds else self.failed)]
+        parts = [str(part) for part in (self.conjuncts if self.holds else self.failed)]
         waits = [f"{part} depends on the match" for part in self.rest] if self.holds else []
-        return f"{Symbol(self.symbol)}? {answer}" + (": " if told or waits else "") + "; ".join([*told, *waits])
+        return f"{Symbol(self.symbol)}? {answer}" + (": " if parts or waits else "") + "; ".join([*parts, *waits])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Why:
         """The end of the matter in one line."""
         if not self.matches:
             return "It is in no match."
-        return "\n".join(_told(found) for found in self.matches)
+        return "\n".join(_match_text(found) for found in self.matches)
 
     @property
     def _left_out(self) -> Sequence[str]:
@@ -220,7 +220,7 @@ def short(symbols: Sequence[str]) -> str:
     return " ".join(texts if len(texts) <= SHOWN_SYMBOLS else [*texts[:half], "…", *texts[-half:]])
 
 
-def _told(found: InMatch) -> str:
+def _match_text(found: InMatch) -> str:
     if found.symbol is None:
         return f"It begins {found}."
     return f"It is in {found} as {Symbol(found.symbol)}{', which the output leaves out' if found.excluded else ''}."

@@ -333,23 +333,23 @@ def dumped(values: Sequence[Any]) -> str:
     >>> loaded(dumped([1, None, "x", 0.1, decimal.Decimal("1.20")]))
     [1, None, 'x', 0.1, Decimal('1.20')]
     """
-    return json.dumps([_told(value) for value in values], ensure_ascii=False)
+    return json.dumps([_encoded(value) for value in values], ensure_ascii=False)
 
 
 def loaded(text: str) -> list[Any]:
     """The values of a JSON text that `dumped` gave."""
-    return [_value(told) for told in json.loads(text)]
+    return [_value(value) for value in json.loads(text)]
 
 
-def _told(value: Any) -> Any:
+def _encoded(value: Any) -> Any:
     for kind, (known, write, _) in _KINDS.items():
         if isinstance(value, known):
             return {kind: write(value)}
     return value
 
 
-def _value(told: Any) -> Any:
-    if not isinstance(told, dict):
-        return told
-    ((kind, text),) = told.items()
+def _value(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, text),) = value.items()
     return _KINDS[kind][2](text)

@@ -76,8 +76,8 @@ class Post:
 
     def explained(self, pretty: Callable[[str], str]) -> str:
         """The rows it posts, and the SQL."""
-        told = f"-- after the commit, at {self.node.store}, for each of these rows: {' '.join(self.node.statement.split())}"
-        return f"{told}\n{pretty(self.arrived)};"
+        intro = f"-- after the commit, at {self.node.store}, for each of these rows: {' '.join(self.node.statement.split())}"
+        return f"{intro}\n{pretty(self.arrived)};"
 
 
 def result_id(row: Sequence[Any], writer: str) -> str:

@@ -47,5 +47,7 @@ class DisjointMatches:
         self._last = None
 
     def explained(self, pretty: Callable[[str], str]) -> str:
-        said = f"-- of these in turn, each that begins after the last one told of its partition, into {self.reported}"
+        said = (
+            f"-- of these in turn, each that begins after the last one reported of its partition, into {self.reported}"
+        )
         return f"{said}\n{pretty(self.completed)};"

@@ -77,9 +77,9 @@ def alternatives(pattern: Pattern) -> tuple[Alternative, ...] | None:
     """The alternatives of a pattern in order of preference; None if there are too many, too long or empty ones.
 
     >>> from nfa import parse_pattern
-    >>> def told(text):
+    >>> def offsets_of(text):
     ...     return ["".join(name for name, _ in alternative) for alternative in alternatives(parse_pattern(text)) or ()]
-    >>> told("A B{1,2}? (C | D)"), told("A B*"), told("(A | B C)?? D")
+    >>> offsets_of("A B{1,2}? (C | D)"), offsets_of("A B*"), offsets_of("(A | B C)?? D")
     (['ABC', 'ABD', 'ABBC', 'ABBD'], [], ['D', 'AD', 'BCD'])
     """
     most = length_bounds(pattern)[1]
@@ -301,11 +301,11 @@ def evaluate_clause(task: Task, measures: Sequence[MatchExpression]) -> pa.Table
 
 def _is_plain(task: Task, measures: Sequence[MatchExpression]) -> bool:
     atoms = [(atom, m.only) for m in measures for atom in m.atoms]
-    told = all(
+    is_known = all(
         only is atom if isinstance(atom, MatchNumber) else not isinstance(atom, MatchAggregate) for atom, only in atoms
     )
     nested = any(_is_nested(atom.row) for atom, _ in atoms if isinstance(atom, Value))
-    return told and not nested and task.clause.per_match is PerMatch.ONE_ROW and task.clause.within is None
+    return is_known and not nested and task.clause.per_match is PerMatch.ONE_ROW and task.clause.within is None
 
 
 def _is_nested(row: exp.Expr) -> bool:

@@ -98,7 +98,7 @@ class EagerSequence:
             node = self.node
             operator = self.network.operator(node, self._build, f"EagerMatch {node.pattern.pattern}")
             return self.network.give(operator, node, need)
-        return self._told(self._matches())
+        return self._reported(self._matches())
 
     # The rows -------------------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class EagerSequence:
             below = self.network.give(operator, source, Need.RESULT)
         return below.where(exp.and_(*self.conditions)) if self.conditions else below
 
-    def _told(self, matches: Flow) -> Flow:
+    def _reported(self, matches: Flow) -> Flow:
         return matches.change(tuple(self.measures), {"_expires": bigint_never(), **self.measures})
 
     def _read(self, expression: exp.Expr, here: int) -> exp.Expr:
@@ -148,17 +148,17 @@ class EagerSequence:
 
     def _build(self, operator: Operator) -> None:
         flow = self._matches()
-        operator.result = self._told(flow) if self.first is None else self._apart(operator, flow, self.first)
+        operator.result = self._reported(flow) if self.first is None else self._apart(operator, flow, self.first)
 
     def _apart(self, operator: Operator, flow: Flow, first: exp.Expr) -> Flow:
         """The flow of the matches that do not overlap.
 
-        found: the matches that this push completes; told: the last rows of the reported ones; last: the last row of each
+        found: the matches that this push completes; reported: the last rows of the reported ones; last: the last row of each
         partition's last reported match.
         """
         from bridge.patterns.live.disjoint import DisjointMatches
 
-        found, reported, last = (self.network.name(kind, self.node) for kind in ("found", "told", "last"))
+        found, reported, last = (self.network.name(kind, self.node) for kind in ("found", "reported", "last"))
         keys = {f"_part{place}": key for place, key in enumerate(self.node.pattern.partition_by)}
         system = {"ts": column("ts"), "seq": column("seq"), "_expires": bigint_never()}
 

@@ -56,8 +56,7 @@ class PreviousValues:
         holder = exp.Paren(this=column)
         for node in list(holder.find_all(exp.Anonymous)):
             if node.name.lower() in ("prev", "prior", "prevtail", "prevcount"):
-                call = self._call(node)
-                self.calls.append(call)
+                call = self._known(self._call(node))
                 node.replace(exp.column(exp.to_identifier(call.name, quoted=True)))
             elif node.name.lower() == "istream" and self.both and not node.expressions:
                 node.replace(mark(node))
@@ -71,6 +70,14 @@ class PreviousValues:
                 node.replace(self._ever(node, make))
         result: exp.Expr = holder.this.pop()
         return result
+
+    def _known(self, call: _Call) -> _Call:
+        """The same call as one before, where there is one: a range names its value more than once."""
+        for known in self.calls:
+            if dataclasses.replace(call, name=known.name, position=known.position) == known:
+                return known
+        self.calls.append(call)
+        return call
 
     def _call(self, node: exp.Anonymous) -> _Call:
         """`prev(1, v)`, `prev(v, 1)`, `prev(v)`, `prior(1, v)`, `prevtail(1, v)`, `prevcount(v)`."""

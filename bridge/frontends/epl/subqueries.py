@@ -29,6 +29,9 @@ FOUND = "sub."
 
 _KINDS = {"EXISTS": "exists", "IN": "in"}
 
+_HAS_ROW = exp.GTE(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+"""Whether an aggregate without groups has a row: always, also of an empty window."""
+
 _AGGREGATES = [aggregate for aggregate in AGGREGATES if aggregate.parts is not None]
 
 
@@ -137,7 +140,11 @@ class Subqueries:
             condition = epl_scalars.single_expression(cursor, cursor.until(STOPS), "a condition")
         if cursor.word() != ")":
             cursor.fail("a sub-query is select … from one stream where …: insert into names all else")
-        value = None if kind == "exists" else self._value(cursor, columns, position)
+        if kind == "exists" and any(column.find(exp.AggFunc) for column in columns):
+            columns = (_HAS_ROW,)
+        elif kind == "exists":
+            columns = ()
+        value = self._value(cursor, columns, position) if columns else None
         cut = _Subquery(f"{FOUND}{next(self._numbers)}", kind, position, alias, source, value, condition)
         self.calls.append(cut)
         return cut, cursor.at + 1

@@ -105,6 +105,20 @@ class AggregateFunction:
         return exp.null() if self.empty is None else exp.cast(exp.Literal.number(self.empty), "BIGINT")
 
 
+def _least(left: Any, right: Any) -> Any:
+    """The smaller value; NaN is greater than all other numbers.
+
+    >>> _least(float("nan"), 5), _least(3, float("nan"))
+    (5, 3)
+    """
+    return right if right < left or left != left else left
+
+
+def _greatest(left: Any, right: Any) -> Any:
+    """The greater value; NaN is greater than all other numbers."""
+    return right if right > left or right != right else left
+
+
 def _count_of_row(argument: exp.Expr) -> exp.Expr:
     one, none = (exp.cast(exp.Literal.number(value), "BIGINT") for value in (1, 0))
     if isinstance(argument, exp.Star):
@@ -137,12 +151,12 @@ AGGREGATES = (
     AggregateFunction(
         "MIN", exp.Min, ARGUMENT, of=SCALARS, is_universal=True, parts=Decomposition(),
         pair=lambda left, right: exp.Least(this=left, expressions=[right]),
-        running=Running(min, "({1} if {1} < {0} else {0})"), ufunc="minimum",
+        running=Running(_least, "({1} if {1} < {0} else {0})"), ufunc="minimum",
     ),
     AggregateFunction(
         "MAX", exp.Max, ARGUMENT, of=SCALARS, is_universal=True, parts=Decomposition(),
         pair=lambda left, right: exp.Greatest(this=left, expressions=[right]),
-        running=Running(max, "({1} if {1} > {0} else {0})"), ufunc="maximum",
+        running=Running(_greatest, "({1} if {1} > {0} else {0})"), ufunc="maximum",
     ),
     AggregateFunction("STDDEV", exp.Stddev, of=NUMBERS),
     AggregateFunction("STDDEV_SAMP", exp.StddevSamp, of=NUMBERS),

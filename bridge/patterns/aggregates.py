@@ -90,6 +90,8 @@ def _summed(call: exp.Expr, members: Members, columns: dict[str, Array], inside:
     of_match = members.match[chosen]
     first = np.flatnonzero(np.diff(of_match, prepend=-1))
     read = np.asarray(values)[members.rows(chosen, of_match)]
+    if aggregate.ufunc == "minimum" and read.dtype.kind == "f" and np.isnan(read).any():
+        return None
     if read.dtype.kind == "i":
         read = read.astype(np.int64)
         if len(read) and max(int(read.max()), -int(read.min())) * len(read) >= _LARGEST_SUM:

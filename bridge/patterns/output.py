@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -18,10 +18,20 @@ from bridge.patterns.arrays import Array, Bools, Ints, taken
 from bridge.patterns.conditions import Condition, at_an_end, conditions
 from bridge.patterns.members import ABSENT, Members
 from bridge.patterns.planner import choose_for_rows, run
-from bridge.patterns.rows import SortedRows, Source, arrow_columns
+from bridge.patterns.rows import SOURCE, SortedRows, Source, arrow_columns
 from bridge.patterns.strategies import offsets
 from bridge.patterns.task import Task
-from bridge.patterns.values import Atom, Classifier, MatchAggregate, MatchExpression, MatchNumber, Value, read
+from bridge.patterns.values import (
+    OWN_TYPE,
+    Atom,
+    Classifier,
+    MatchAggregate,
+    MatchExpression,
+    MatchNumber,
+    Value,
+    read,
+    shift_of,
+)
 from bridge.query.row_pattern import PerMatch, RowPattern
 from nfa.arrays.matches import Matches
 from nfa.errors import BudgetError, SkipError
@@ -203,6 +213,67 @@ class PreparedClause:
         return Task(rows, self.clause, self.conditions, compile_program(self.clause.pattern))
 
 
+def typed(asked: PreparedClause, database: Database, source: Source) -> PreparedClause:
+    """The clause with a CAST around each value that only the database can compare, which the matcher then does not compute.
+
+    Values of other rows lose their type on the way through the matcher: an ENUM becomes a text.
+    """
+    whole = [*(c.rest for c in asked.conditions if c.rest is not None), *asked.measures]
+    atoms = {atom for valued in whole for atom in valued.atoms}
+    rows = [atom.row for atom in atoms if isinstance(atom, Value)]
+    rows += [column(name) for atom in atoms if isinstance(atom, MatchAggregate) for name in atom.columns]
+    own = _own_types(list(dict.fromkeys(rows)), database, source)
+    if not own:
+        return asked
+    conditions = [
+        c if c.rest is None else dataclasses.replace(c, rest=_cast(c.rest, own, database)) for c in asked.conditions
+    ]
+    measures = [_cast(measure, own, database) for measure in asked.measures]
+    return dataclasses.replace(asked, conditions=tuple(conditions), measures=measures)
+
+
+def _own_types(rows: Sequence[exp.Expr], database: Database, source: Source) -> dict[exp.Expr, str]:
+    """The types of the expressions over a row that only the database can compare."""
+
+    def here(node: exp.Expr) -> exp.Expr:
+        return node if shift_of(node) is None else exp.Paren(this=node.expressions[0])
+
+    if not rows:
+        return {}
+    named = [exp.alias_(row.transform(here), f"_e{place}", quoted=True) for place, row in enumerate(rows)]
+    found = database.own_types(source.rendered(database, exp.select(*named).from_(table(SOURCE))))
+    return {rows[int(name.removeprefix("_e"))]: kind for name, kind in found.items()}
+
+
+_OF_ONE_ROW = (exp.Min, exp.Max, exp.First, exp.Last)
+"""Aggregates whose value is one of those aggregated, and of their type."""
+
+
+def _cast(valued: MatchExpression, own: Mapping[exp.Expr, str], database: Database) -> MatchExpression:
+    def of_row(node: exp.Expr) -> exp.Expr:
+        kind = own.get(node) if isinstance(node, exp.Column) else None
+        return node if kind is None else exp.cast(node.copy(), kind, dialect=database.dialect)
+
+    def of_atom(node: exp.Expr) -> exp.Expr:
+        atom = named.get(node.name) if isinstance(node, exp.Column) else None
+        row = atom.call.this if isinstance(atom, MatchAggregate) else atom.row if isinstance(atom, Value) else None
+        is_row = isinstance(atom, Value) or (isinstance(atom, MatchAggregate) and isinstance(atom.call, _OF_ONE_ROW))
+        kind = own.get(row) if is_row and row is not None else None
+        return node if kind is None else exp.cast(node.copy(), kind, dialect=database.dialect)
+
+    named = {f"_v{place}": atom for place, atom in enumerate(valued.atoms)}
+
+    def aggregate(atom: MatchAggregate) -> MatchAggregate:
+        call = atom.call.transform(of_row)
+        if call != atom.call:
+            call.meta[OWN_TYPE] = True
+        return dataclasses.replace(atom, call=call)
+
+    atoms = tuple(aggregate(atom) if isinstance(atom, MatchAggregate) else atom for atom in valued.atoms)
+    expression = valued.expression if valued.only is not None else valued.expression.transform(of_atom)
+    return MatchExpression(expression, atoms)
+
+
 def evaluate_clause(
     database: Database, source: Source, clause: RowPattern, fields: Sequence[str], strategy: str | None = None
 ) -> pa.Table:
@@ -214,7 +285,7 @@ def evaluate_clause(
     Raises:
         QueryError: A name is not a column, AFTER MATCH SKIP leads nowhere (rule S3), or the result exceeds a limit.
     """
-    asked = prepare(database, clause, fields)
+    asked = typed(prepare(database, clause, fields), database, source)
     with SortedRows(database, source, asked.clause, asked.needed) as rows:
         task = asked.task(rows)
         strategy = strategy or choose_for_rows(task).strategy

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError, nearest
 from bridge.patterns.members import Members
-from bridge.patterns.output import PreparedClause, matches, prepare
+from bridge.patterns.output import PreparedClause, matches, prepare, typed
 from bridge.patterns.rows import ROWS, Input, SortedRows, Source, source_item
 from bridge.patterns.strategies.machine import ByRow, PathConditions
 from bridge.patterns.task import Task
@@ -34,7 +34,7 @@ BUDGET = 50_000
 
 def why(database: Database, given: Input, row: Mapping[str, Any], ts: Any, runs: int) -> Why:
     """Tells of one row of a clause's input; QueryError unless exactly one row has these values."""
-    asked = prepare(database, given.clause, given.fields)
+    asked = typed(prepare(database, given.clause, given.fields), database, given.source)
     wanted = _wanted(asked, row, ts)
     condition = functools.reduce(lambda left, right: exp.And(this=left, expression=right), starmap(_equal, wanted))
     count = _count(database, given.source, condition)

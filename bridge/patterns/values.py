@@ -59,6 +59,9 @@ class Classifier:
     shift: int = 0
 
 
+OWN_TYPE = "own_type"
+"""Key in the `meta` of an aggregate whose values only the database can compare."""
+
 CLASSIFIER, MATCH_NUMBER = "_classifier", "_match_number"
 """The columns that stand for CLASSIFIER() and MATCH_NUMBER() inside an aggregate, if the input has none of these names."""
 
@@ -95,7 +98,7 @@ class MatchAggregate:
         aggregate = aggregate_of(self.call)
         if aggregate is None or aggregate.running is None or isinstance(self.call.this, exp.Distinct):
             return None
-        if self.reads_classifier or self.reads_match_number:
+        if self.reads_classifier or self.reads_match_number or self.call.meta.get(OWN_TYPE):
             return None
         argument = first_argument(self.call)
         return aggregate, None if isinstance(argument, exp.Star) else argument

@@ -114,6 +114,10 @@ class Database(abc.ABC):
     lists_aggregates: ClassVar[bool] = False
     """True if `is_aggregate` knows every aggregate function that the database has."""
 
+    def own_types(self, select: str) -> dict[str, str]:
+        """The columns of a SELECT whose values compare otherwise outside the database, and the type to CAST each back to."""
+        return {}
+
     # Statements ---------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod

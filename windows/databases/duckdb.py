@@ -28,6 +28,10 @@ _LOCKED: weakref.WeakValueDictionary[str, DuckDB] = weakref.WeakValueDictionary(
 """The open files of this process's bridges."""
 
 
+_OWN_TYPES = ("ENUM(", "INTERVAL", "TIMESTAMP_NS")
+"""Types that Python and numpy do not order as DuckDB does, or whose values they do not have in full."""
+
+
 class DuckDB(Database):
     """`duckdb://` (in memory), `duckdb:///file`, or an open connection."""
 
@@ -223,6 +227,10 @@ class DuckDB(Database):
         if not self._sorts_for_asof:
             self._sorts_for_asof = True
             self.connection.execute("SET asof_loop_join_threshold = 0")
+
+    def own_types(self, select: str) -> dict[str, str]:
+        described = self.fetch(f"DESCRIBE {select}")
+        return {name: kind for name, kind, *_ in described if kind.startswith(_OWN_TYPES)}
 
     def is_aggregate(self, function: str) -> bool:
         sql = "SELECT 1 FROM duckdb_functions() WHERE function_type = 'aggregate' AND function_name = lower(?) LIMIT 1"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from bridge.patterns.conditions import Condition, distance
-from bridge.patterns.evaluate.exact import Bound, bound_of, is_exact
+from bridge.patterns.evaluate.exact import Bound, bound_of, has_nan, is_exact
 from bridge.patterns.evaluate.printer import UnknownOperator, print_expression
 from bridge.patterns.evaluate.python import Code, PythonPrinter
 from bridge.patterns.evaluate.vector import columns_of
@@ -29,10 +29,12 @@ class CompiledConditions:
     """What the text is made of; its atoms are values of the rows read."""
 
     def columns(self, task: Task) -> tuple[NDArray[Any], ...] | None:
-        """The values that it reads; None where one is not a number, or NULL, or a sum or product beyond 64 bits."""
+        """The values that it reads; None where one is not a number, or NULL, NaN, or a sum or product beyond 64 bits."""
         arrays = task.rows.columns(list(self.reads))
         bound = dict(zip(self.reads, map(bound_of, arrays), strict=True))
         if not all(is_exact(rest.expression, _bounds(rest, bound)) for rest in self.rests):
+            return None
+        if any(map(has_nan, arrays)):
             return None
         found = columns_of(arrays)
         if found is None or any(column.kind != "number" or column.nulls is not None for column in found):

@@ -51,6 +51,15 @@ def bound_of(array: Array) -> Bound:
     return math.inf if is_number else None
 
 
+def has_nan(array: Array) -> bool:
+    """Whether a value is NaN, which compares otherwise outside the database: there it equals itself and is the greatest.
+
+    >>> has_nan(pa.array([1.0, float("nan")])), has_nan(pa.array([1.0, None])), has_nan(pa.array([1]))
+    (True, False, False)
+    """
+    return pa.types.is_floating(array.type) and bool(pc.any(pc.is_nan(array)).as_py())
+
+
 class _Bounds(Printer[Bound]):
     """The bound of each operator's value; UnknownOperator where arithmetic may be another outside the database."""
 

@@ -63,7 +63,7 @@ def _column(array: Array) -> Column | None:
         return Column(_filled(whole, 0), nulls, "number")
     if types.is_floating(array.type):
         return Column(_filled(array.cast(pa.float64()), 0.0), nulls, "number")
-    if types.is_timestamp(array.type) and array.type.tz is None:
+    if types.is_timestamp(array.type) and array.type.tz is None and array.type.unit != "ns":
         whole = array.cast(pa.timestamp("us")).cast(pa.int64())
         return Column(_filled(whole, 0), nulls, "time")
     return None

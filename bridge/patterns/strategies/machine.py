@@ -267,7 +267,7 @@ def evaluator(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], datab
 
     def value(match: T) -> Any:
         values = [read(match) for read in readers]
-        if compute is None:
+        if compute is None or any(value != value for value in values):  # NaN equals itself in a database
             return ask(*values)
         try:
             return compute(*values)
@@ -277,13 +277,18 @@ def evaluator(expression: exp.Expr, readers: Sequence[Callable[[T], Any]], datab
     return value
 
 
+def _array(value: Any) -> Array:
+    """An array of one value; nanoseconds, which pyarrow reads only where it is told so, are kept."""
+    return pa.array([value], pa.timestamp("ns") if getattr(value, "nanosecond", 0) else None)
+
+
 def _database_evaluator(expression: exp.Expr, width: int, database: Database) -> Callable[..., Any]:
     """The function from single values to an expression over them, computed by the database and cached."""
 
     @functools.lru_cache(maxsize=100_000)
     def ask(*values: Any) -> Any:
         names = [f"_v{place}" for place in range(width)]
-        given = pa.Table.from_arrays([pa.array([value]) for value in values] + [pa.array([0])], names=[*names, "_one"])
+        given = pa.Table.from_arrays([_array(value) for value in values] + [pa.array([0])], names=[*names, "_one"])
         with database.registered(given) as name:
             select = exp.select(exp.alias_(expression.copy(), "v")).from_(table(name))
             return arrow_columns(database, database.render(select), 1)[0][0].as_py()

@@ -17,14 +17,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from bridge.patterns.arrays import Array, Bools
-from bridge.patterns.evaluate.exact import Bound, bound_of, is_exact
+from bridge.patterns.evaluate.exact import Bound, bound_of, has_nan, is_exact
 from bridge.patterns.evaluate.printer import ARITHMETIC
 from bridge.patterns.evaluate.python import HELPERS
 from bridge.patterns.strategies import machine
 from bridge.patterns.strategies.generate import Generator
 from bridge.patterns.strategies.registers_code import UnknownExpression
 from bridge.patterns.task import Task
-from bridge.patterns.values import Atom, Classifier, MatchExpression, Value
+from bridge.patterns.values import Atom, Classifier, MatchAggregate, MatchExpression, Value
 from nfa.arrays.deadlines import deadlines
 from nfa.arrays.matches import Matches
 from nfa.arrays.skip_chain import next_start
@@ -74,6 +74,11 @@ def find(task: Task) -> Matches:
 
 def _is_exact(rest: MatchExpression, task: Task) -> bool:
     """Whether Python computes a condition as the database does; its aggregates are exact."""
+    atoms = [atom.row for atom in rest.atoms if isinstance(atom, Value)]
+    totals = [atom.running for atom in rest.atoms if isinstance(atom, MatchAggregate)]
+    atoms += [total[1] for total in totals if total is not None and total[1] is not None]
+    if any(map(has_nan, task.rows.columns(list(dict.fromkeys(atoms))))):
+        return False
     if not any(isinstance(node, (*ARITHMETIC, exp.Neg)) for node in rest.expression.walk()):
         return True
 

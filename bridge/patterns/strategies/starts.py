@@ -11,7 +11,7 @@ from sqlglot import exp
 from bridge.patterns.arrays import Bools, Ints, taken
 from bridge.patterns.conditions import Condition, distance
 from bridge.patterns.evaluate.compiled import compiled_conditions
-from bridge.patterns.evaluate.exact import bound_of, is_exact
+from bridge.patterns.evaluate.exact import bound_of, has_nan, is_exact
 from bridge.patterns.evaluate.vector import Column, columns_of, is_true, vector
 from bridge.patterns.rows import arrow_columns
 from bridge.patterns.task import Task
@@ -122,7 +122,7 @@ class MatchCondition:
         columns = columns_of(self._arrays)
         self._columns = columns if columns is not None and _alike(columns) else None
         bounds = {f"_v{number}": bound_of(array) for number, array in enumerate(self._arrays)}
-        able = self._columns is not None and is_exact(self._expression, bounds)
+        able = columns is not None and is_exact(self._expression, bounds) and not any(map(has_nan, self._arrays))
         self._compute = vector(self._expression) if able else None
 
     def holds(

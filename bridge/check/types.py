@@ -12,6 +12,7 @@ from bridge.errors import QueryError
 from windows.aggregates import ARGUMENT, NUMBERS, SCALARS, AggregateFunction, aggregate_of, first_argument
 from windows.nested import is_list, is_object
 from windows.schema import TypeMismatch, canonical_type, decimal_size
+from windows.sql import parenthesized
 from windows.types import is_nested
 
 UNKNOWN = "UNKNOWN"
@@ -243,6 +244,24 @@ _OF_VALUE = "of_value"
 """Marks a typeof that is EPL's, of a value: a database may have a function of that name."""
 
 
+_CUTS = "cuts"
+"""Marks a cast to a whole number that is EPL's: it cuts off, where databases round or cut off."""
+
+_WITHOUT_FRACTION = ("VARCHAR", "BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", UNKNOWN)
+
+
+def cast_to_whole(value: exp.Expr, kind: str) -> exp.Expr:
+    """`cast(value, kind)` of EPL, whose result is the number without its fraction: 2 of 2.9, -2 of -2.9."""
+    found = exp.cast(value, kind)
+    found.meta[_CUTS] = True
+    return found
+
+
+def _cut(number: exp.Expr) -> exp.Expr:
+    is_negative = exp.LT(this=parenthesized(number).copy(), expression=exp.Literal.number(0))
+    return exp.Case().when(is_negative, exp.Ceil(this=number.copy())).else_(exp.Floor(this=number.copy()))
+
+
 def type_name(value: exp.Expr) -> exp.Expr:
     """`typeof(value)`, as long as the types of the columns are not known."""
     found = exp.Typeof(this=value)
@@ -261,13 +280,15 @@ def is_one_of(value: exp.Expr, types: Iterable[str]) -> exp.Expr:
 
 
 def with_type_names(expression: exp.Expr, column_type: Callable[[exp.Column], str]) -> exp.Expr:
-    """The expression with the names of types where it asks for them; NULL has none.
+    """The expression with the names of types where it asks for them; NULL has none. Casts that cut off do so.
 
     >>> with_type_names(type_name(exp.column("v")), lambda column: "INTEGER").sql()
     "CASE WHEN NOT v IS NULL THEN 'Integer' END"
     """
 
     def name(node: exp.Expr) -> exp.Expr:
+        if _CUTS in node.meta and type_of(node.this, column_type) not in _WITHOUT_FRACTION:
+            return exp.cast(_cut(node.this), node.args["to"].copy())
         if not isinstance(node, exp.Typeof) or _OF_VALUE not in node.meta:
             return node
         there = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.null()))

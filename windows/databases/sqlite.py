@@ -55,6 +55,7 @@ class SQLite(Alchemy):
         driver.isolation_level = None  # so that CREATE TABLE, too, is part of the bridge's transactions
         self.execute("PRAGMA case_sensitive_like = ON")
         driver.create_function("regexp", 2, _matches, deterministic=True)
+        driver.create_function("floor", 1, _floor, deterministic=True)  # SQLAlchemy's own fails at NULL
         driver.create_function("cep_double", 1, _double, deterministic=True)
         driver.create_function("cep_integer", 1, _integer, deterministic=True)
         driver.create_aggregate("cep_list", -1, _JsonList)
@@ -293,6 +294,10 @@ def _in_json(value: exp.Expr, kind: str) -> exp.Expr:
 
 def _concatenated(texts: Sequence[exp.Expr]) -> exp.Expr:
     return exp.Paren(this=functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right), texts))
+
+
+def _floor(number: float | None) -> float | None:
+    return number if number is None or not math.isfinite(number) else math.floor(number)
 
 
 def _double(value: float | None) -> str | None:

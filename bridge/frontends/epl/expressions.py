@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from bridge.check.types import NAMES, is_one_of, type_name
+from bridge.check.types import NAMES, cast_to_whole, is_one_of, type_name
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region, word_of
 from bridge.frontends.epl import paths as epl_paths
@@ -214,7 +214,9 @@ def _call(cursor: Cursor, node: exp.Anonymous) -> exp.Expr:
         value, kind = node.expressions[0], node.expressions[1]
         if not isinstance(kind, exp.Column):
             cursor.fail("cast wants the name of a type", position_of(node))
-        return exp.cast(value.copy(), type_of_name(cursor, kind.name, position_of(kind) or 0))
+        known = type_of_name(cursor, kind.name, position_of(kind) or 0)
+        is_whole = known in ("SMALLINT", "INTEGER", "BIGINT")
+        return cast_to_whole(value.copy(), known) if is_whole else exp.cast(value.copy(), known)
     return _instance_of(cursor, node) if name == "instanceof" else node
 
 

@@ -19,13 +19,14 @@ from sqlglot.errors import SqlglotError
 from bridge.errors import QueryError
 from bridge.frontends.sql.pattern_tables import pattern_tables
 from bridge.patterns.explain import clause_explanation, pretty
-from bridge.patterns.output import evaluate_clause
+from bridge.patterns.output import NO_COLUMN, evaluate_clause
 from bridge.patterns.rows import Input, Source
 from bridge.patterns.trace import why as why_of_row
 from bridge.patterns.why import Why
 from bridge.query.expressions import syntax_error
 from bridge.query.row_pattern import PatternTable
 from windows.databases import Database
+from windows.sql import unused
 
 _WHOLE = r"\s*SELECT\s+\*\s+FROM\s+{}(\s+AS)?(\s+(?!WHERE|LIMIT|ORDER|GROUP)\w+)?\s*;?\s*"
 
@@ -46,7 +47,7 @@ def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> It
         given = _input(sql, tables[0], _visible(text, tables[0], tables, database), database, rendered)
         with pointing(sql):
             table = whole(given)
-        yield table
+        yield table.drop_columns([NO_COLUMN]) if NO_COLUMN in table.column_names else table
         return
     with inputs(sql, database, rendered, whole) as (text, _):
         yield text
@@ -71,8 +72,17 @@ def inputs(
             given.append(_input(sql, table, _visible(text, table, tables, database), database, rendered))
             with pointing(sql):
                 answers = table_of(given[-1])
-            stack.enter_context(database.registered(answers, table.name))
+            stack.enter_context(database.registered(_with_own_names(answers), table.name))
         yield text, given
+
+
+def _with_own_names(output: pa.Table) -> pa.Table:
+    """An output in which no two columns have one name; the first keeps it, which is a measure before a column it hides."""
+    names: list[str] = []
+    for name in output.column_names:
+        seen = name.lower() in {other.lower() for other in names}
+        names.append(unused(name, [*names, *output.column_names]) if seen else name)
+    return output.rename_columns(names)
 
 
 def explained(sql: str, database: Database, rendered: Callable[[str], str]) -> str:

@@ -195,6 +195,19 @@ def _without(array: Array, nothing: Array) -> Array:
     return pc.if_else(nothing, pa.scalar(None, array.type), array)
 
 
+NO_COLUMN = "_cep_no_column"
+"""The column of an output without columns, which keeps its number of rows."""
+
+
+def with_count(output: pa.Table, count: int) -> pa.Table:
+    """An output that has rows even if it has no columns.
+
+    >>> with_count(pa.table({}), 2).num_rows, with_count(pa.table({"a": [1]}), 1).column_names
+    (2, ['a'])
+    """
+    return output if output.num_columns else pa.table({NO_COLUMN: pa.array(np.zeros(count, np.int64))})
+
+
 # A clause over bounded data: sort, match by the fastest strategy, compute measures
 
 
@@ -289,12 +302,13 @@ def evaluate_clause(
     with SortedRows(database, source, asked.clause, asked.needed) as rows:
         task = asked.task(rows)
         strategy = strategy or choose_for_rows(task).strategy
-        if strategy == "offsets" and (values := offsets.evaluate_clause(task, asked.measures)) is not None:
-            return values
+        if strategy == "offsets" and (direct := offsets.evaluate_clause(task, asked.measures)) is not None:
+            return with_count(*direct)
         found = matches(task, strategy)
         members = Members(found, task.program, rows.ends)
         which = output_rows(members, clause.per_match, len(rows))
-        return ResultColumns(database, rows, members, which).table(asked.clause, fields, asked.measures)
+        columns = ResultColumns(database, rows, members, which)
+        return with_count(columns.table(asked.clause, fields, asked.measures), len(which.match))
 
 
 def matches(task: Task, strategy: str | None = None) -> Matches:

@@ -282,9 +282,8 @@ class DistanceColumns:
         return exp.Literal.string(self.names[there]) if 0 <= there < len(self.names) else exp.cast(exp.null(), "text")
 
 
-def evaluate_clause(task: Task, measures: Sequence[MatchExpression]) -> pa.Table | None:
-    """The output of the clause by one statement; None if a statement cannot express it."""
-
+def evaluate_clause(task: Task, measures: Sequence[MatchExpression]) -> tuple[pa.Table, int] | None:
+    """The output of the clause by one statement, with its number of rows; None if a statement cannot express it."""
     found = alternatives(task.clause.pattern) if fits(task) and _is_plain(task, measures) else None
     if found is None or len(found) != 1:
         return None
@@ -337,7 +336,9 @@ def _condition(task: Task, columns: DistanceColumns) -> exp.Expr:
     return functools.reduce(lambda one, other: exp.And(this=one, expression=other), parts, there)
 
 
-def _table(task: Task, measures: Sequence[MatchExpression], rows: Ints, shown: Sequence[Array], step: int) -> pa.Table:
+def _table(
+    task: Task, measures: Sequence[MatchExpression], rows: Ints, shown: Sequence[Array], step: int
+) -> tuple[pa.Table, int]:
     kept = _kept(rows, step)
     if len(kept) < len(rows):
         rows, shown = rows[kept], [taken(array, kept) for array in shown]
@@ -347,7 +348,8 @@ def _table(task: Task, measures: Sequence[MatchExpression], rows: Ints, shown: S
     ]
     keys = [key.name for key in task.clause.partition_by]
     columns = [*(task.rows.key(key, rows) for key in keys), *computed]
-    return pa.Table.from_arrays(columns, names=[*keys, *(m.alias for m in task.clause.measures)])
+    output = pa.Table.from_arrays(columns, names=[*keys, *(m.alias for m in task.clause.measures)])
+    return output, len(rows)
 
 
 def _kept(rows: Ints, step: int) -> Ints:

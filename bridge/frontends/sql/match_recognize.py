@@ -39,9 +39,10 @@ def match_recognize(cursor: Cursor) -> RowPattern:
     >>> print(clause)
     MATCH_RECOGNIZE (PATTERN (A B+) DEFINE B AS price > PREV(B.price))
     """
+    name = _input_name(cursor)
     cursor.expect("MATCH_RECOGNIZE")
     cursor.expect("(")
-    read = _clauses(cursor)
+    read = _clauses(cursor, name)
     cursor.expect(")")
     return row_pattern(cursor, read)
 
@@ -49,8 +50,18 @@ def match_recognize(cursor: Cursor) -> RowPattern:
 # The clauses and their order ------------------------------------------------------------------------------------------
 
 
-def _clauses(cursor: Cursor) -> PatternClauses:
-    read, seen = PatternClauses(), list[str]()
+def _input_name(cursor: Cursor) -> str:
+    """The name before the clause, or before the column list of a correlation name."""
+    at = cursor.at - 1
+    depth = 0
+    while at > 0 and (word_of(cursor.tokens[at]) == ")" or depth):
+        depth += {")": 1, "(": -1}.get(word_of(cursor.tokens[at]), 0)
+        at -= 1
+    return cursor.tokens[at].text if at >= 0 else ""
+
+
+def _clauses(cursor: Cursor, input_name: str) -> PatternClauses:
+    read, seen = PatternClauses(input_name), list[str]()
     while (word := cursor.word()) in _READERS:
         title, reader = _READERS[word]
         _check_order(cursor, title, seen)
@@ -71,24 +82,33 @@ def _check_order(cursor: Cursor, title: str, seen: list[str]) -> None:
 
 
 def _partition_by(cursor: Cursor, read: PatternClauses) -> None:
-    read.partition_by = _listed(cursor, _partition_column)
+    read.partition_by = _listed(cursor, lambda cursor: _partition_column(cursor, read.input_name))
 
 
-def _partition_column(cursor: Cursor) -> exp.Column:
+def _partition_column(cursor: Cursor, input_name: str) -> exp.Column:
     start = cursor.position
     column = single_expression(cursor, _region(cursor, "a column to partition by", ","), "a column to partition by")
     if not isinstance(column, exp.Column):
         cursor.fail("PARTITION BY wants columns: compute the key in a sub-query before", start)
+    _leave_away(input_name, column)
     refuse_functions(cursor, column, "PARTITION BY")
     return column
 
 
+def _leave_away(input_name: str, expression: exp.Expr) -> None:
+    """Takes the name of the input from its columns, which need none."""
+    for column in expression.find_all(exp.Column):
+        if column.table.lower() == input_name.lower() and column.args.get("db") is None:
+            column.set("table", None)
+
+
 def _order_by(cursor: Cursor, read: PatternClauses) -> None:
-    read.order_by = _listed(cursor, _ordered)
+    read.order_by = _listed(cursor, lambda cursor: _ordered(cursor, read.input_name))
 
 
-def _ordered(cursor: Cursor) -> exp.Ordered:
+def _ordered(cursor: Cursor, input_name: str) -> exp.Ordered:
     key = rowwise(cursor, _region(cursor, "a value to order by", ",", "ASC", "DESC", "NULLS"), "a value to order by")
+    _leave_away(input_name, key)
     refuse_functions(cursor, key, "ORDER BY")
     descending = not cursor.take("ASC") and cursor.take("DESC")
     # NULL is less than any value, as in every order of the bridge, unless the text says otherwise.

@@ -30,6 +30,8 @@ class Subset(NamedTuple):
 class PatternClauses:
     """What the clauses said; the places are those of words whose meaning other clauses may forbid."""
 
+    input_name: str = ""
+    """The correlation name or the name of the input; empty if it has none."""
     partition_by: tuple[exp.Column, ...] = ()
     order_by: tuple[exp.Ordered, ...] = ()
     measures: tuple[tuple[NameToken, exp.Expr], ...] = ()

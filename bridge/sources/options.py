@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeVar
 
-from bridge.errors import BridgeError
 from bridge.sources.times import unit_of
 
 T = TypeVar("T")
@@ -17,12 +16,11 @@ class ReadOptions:
     """How the events of one stream are read.
 
     `timestamp`: the column with the timestamps; None to guess it. `timestamp_unit`: one of `times.UNITS`, or None.
-    `nulls`: words for NULL. `sort`: order the events by time. `format`: the format of files, if their ending does not say.
+    `sort`: order the events by time. `format`: the format of files, if their ending does not say.
     """
 
     timestamp: str | None = None
     timestamp_unit: str | None = None
-    nulls: tuple[str, ...] = ()
     sort: bool = False
     format: str | None = None
 
@@ -36,21 +34,18 @@ class HistoryOptions:
     """How the events of several streams are read: an option applies to all of them, or is a mapping by stream.
 
     >>> HistoryOptions({"a": "time"}, "s").of("a")
-    ReadOptions(timestamp='time', timestamp_unit='s', nulls=(), sort=False, format=None)
+    ReadOptions(timestamp='time', timestamp_unit='s', sort=False, format=None)
     """
 
     timestamp: str | Mapping[str, str] | None = None
     timestamp_unit: str | Mapping[str, str] | None = None
-    nulls: Sequence[str] = ()
     sort: bool = False
     format: str | None = None
 
     def of(self, stream: str) -> ReadOptions:
-        """The options of one stream. Raises BridgeError for an unknown unit, and for words that are one text."""
-        if isinstance(self.nulls, str):
-            raise BridgeError(f"the words for NULL are a sequence of texts: nulls=({self.nulls!r},)")
+        """The options of one stream. Raises BridgeError for an unknown unit."""
         unit = unit_of(_of_stream(self.timestamp_unit, stream))
-        return ReadOptions(_of_stream(self.timestamp, stream), unit, tuple(self.nulls), self.sort, self.format)
+        return ReadOptions(_of_stream(self.timestamp, stream), unit, self.sort, self.format)
 
 
 HISTORY_DEFAULTS = HistoryOptions()

@@ -16,7 +16,7 @@ from bridge.check.objects import with_objects
 from bridge.check.paths import with_parts
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, condition_of, field_of
-from bridge.check.types import UNKNOWN, TypeOf, check_types, place, type_of, with_type_names
+from bridge.check.types import UNKNOWN, TypeOf, check_types, place, refuse_nested_key, type_of, with_type_names
 from bridge.errors import QueryError
 from bridge.query.row_pattern import NAVIGATION, SEMANTICS, PerMatch, RowPattern
 from nfa.pattern import Alternation, Concatenation, Exclusion, Pattern, Quantified, parts
@@ -40,6 +40,7 @@ def _(node: query.MatchRecognize, names: Namespace) -> ResolvedNode:
         raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
     _warn_of_growth(clause)
     check_scalars(clause, lambda c: types[c.name])
+    _check_keys(clause, types)
     refuse_missing(_expressions(clause), names.store(None))
     measures = [Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in clause.measures]
     keys = [Field(key.name, types[key.name]) for key in clause.partition_by]
@@ -67,6 +68,7 @@ def _(node: query.EagerMatch, names: Namespace) -> ResolvedNode:
     types = {field.name: field.type for field in fields} | {"ts": "BIGINT"}
     pattern = with_paths(spelled(node.pattern, list(types)), types)
     check_scalars(pattern, lambda c: types[c.name])
+    _check_keys(pattern, types)
     refuse_missing(_expressions(pattern), names.store(None))
     measures = tuple(Field(m.alias, type_of(plain(m.this), lambda c: types[c.name])) for m in pattern.measures)
     check_measures(measures, pattern)
@@ -133,6 +135,11 @@ def spelled(clause: RowPattern, fields: Sequence[str]) -> RowPattern:
         partition_by=tuple(key.transform(by_field) for key in clause.partition_by),
         order_by=tuple(item.transform(by_field) for item in clause.order_by),
     )
+
+
+def _check_keys(clause: RowPattern, types: Mapping[str, str]) -> None:
+    for key in clause.partition_by:
+        refuse_nested_key(key, types[key.name])
 
 
 def with_paths(clause: RowPattern, types: Mapping[str, str]) -> RowPattern:

@@ -12,6 +12,7 @@ from bridge import query
 from bridge.check.objects import object_type
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, condition_of, scalar
+from bridge.check.types import refuse_nested_key, type_of
 from bridge.errors import QueryError
 from bridge.query.epl_patterns import COUNT, LAST, WHOLE, EventColumns, Occurrence, element, elements
 from nfa.temporal.tree import Distinct, Once, Temporal, Then, While, numbers, parts
@@ -99,6 +100,8 @@ class _Tags:
 
 def _resolved(event: Occurrence, own: ResolvedNode, scope: _Tags, bound: dict[int, bool]) -> Occurrence:
     keys = tuple(scalar(key, Scope(own.visible)) for key in event.keys)
+    for key in keys:
+        refuse_nested_key(key, type_of(key, Scope(own.visible).type_of))
     event = dataclasses.replace(event, input=own.node, keys=keys)
     if event.condition is None:
         return event
@@ -109,7 +112,11 @@ def _resolved(event: Occurrence, own: ResolvedNode, scope: _Tags, bound: dict[in
 
 def _value(value: exp.Expr, fields: list[Field], is_condition: bool) -> exp.Expr:
     scope = Scope(tuple(fields))
-    return condition_of(value, scope, "while") if is_condition else scalar(value, scope)
+    if is_condition:
+        return condition_of(value, scope, "while")
+    key = scalar(value, scope)
+    refuse_nested_key(key, type_of(key, scope.type_of))
+    return key
 
 
 @dataclasses.dataclass

@@ -148,6 +148,15 @@ def refuse_nested(node: exp.Expr, column_type: TypeOf) -> None:
             raise QueryError(f"{shown(operand)} is {found}: name a part of it", position=place(node))
 
 
+def refuse_nested_key(key: exp.Expr, kind: str) -> None:
+    """Refuses a key that is no single value, where keys are compared by a machine and not by the database."""
+    if is_nested(kind):
+        raise QueryError(
+            f"{shown(key)} is {kind}, which is not a key: name a part of it, or compute a key in a statement before",
+            position=place(key),
+        )
+
+
 def place(expression: exp.Expr) -> int | None:
     """The offset of the first name in an expression, in the text it was read from."""
     offsets = [node.meta["start"] for node in expression.find_all(exp.Identifier) if "start" in node.meta]

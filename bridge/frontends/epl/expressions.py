@@ -177,8 +177,19 @@ def with_chains(
 
 def _translated(cursor: Cursor, expression: exp.Expr) -> exp.Expr:
     holder = exp.Paren(this=expression)
+    for test in list(holder.find_all(exp.In)):
+        test.replace(_in_arrays(test))
     for node in list(
-        holder.find_all(exp.Dot, exp.CurrentTimestamp, exp.Anonymous, exp.Is, exp.AggFunc, exp.RegexpLike, exp.Typeof)
+        holder.find_all(
+            exp.Dot,
+            exp.CurrentTimestamp,
+            exp.Anonymous,
+            exp.Is,
+            exp.AggFunc,
+            exp.RegexpLike,
+            exp.Typeof,
+            exp.Struct,
+        )
     ):
         found = _in_sql(cursor, node)
         if found is not node:
@@ -192,6 +203,11 @@ def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
         return exp.column("ts")
     if isinstance(node, exp.Typeof):
         return _type_of(cursor, node)
+    if isinstance(node, exp.Struct):
+        cursor.fail(
+            "an array is supported as v in ({1, 2}), and not as a value: select its values one by one, or with window(v)",
+            position_of(node),
+        )
     if isinstance(node, exp.RegexpLike):
         return whole_match(cursor, node)
     if isinstance(node, exp.Anonymous):
@@ -206,6 +222,17 @@ def _in_sql(cursor: Cursor, node: exp.Expr) -> exp.Expr:
             return _math(cursor, call)
         epl_paths.refuse_method(cursor, node, call)
     return node
+
+
+def _in_arrays(node: exp.In) -> exp.Expr:
+    """`v in ({1, 2}, {5})`, which looks into each array, as a list of all their values."""
+    values: list[exp.Expr] = []
+    for each in node.expressions:
+        values += each.expressions if isinstance(each, exp.Struct) else [each]
+    is_array = len(values) != len(node.expressions) or any(isinstance(each, exp.Struct) for each in node.expressions)
+    if not is_array:
+        return node
+    return exp.In(this=node.this.copy(), expressions=[value.copy() for value in values]) if values else exp.false()
 
 
 def _call(cursor: Cursor, node: exp.Anonymous) -> exp.Expr:

@@ -175,3 +175,21 @@ def test_schemas_come_before_the_statements_that_read_those_they_inherit() -> No
             cep.create_query("i", "insert into V select * from D(z = 1)", language="epl")
         with pytest.raises(BridgeError, match="there is a stream 'V' already"):
             cep.create_query("other", "create schema V (q int)", language="epl")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from L match_recognize (partition by xs measures X.i as a pattern (X))",
+        "select a.i as i from pattern [every-distinct(a.xs) a=L]",
+        "context C select a.i as i, b.i as j from pattern [a=L -> b=L]",
+        "context C select * from L match_recognize (measures X.i as a pattern (X))",
+    ],
+)
+def test_a_list_is_not_a_key_of_a_machine(text: str) -> None:
+    with bridge.connect() as cep:
+        cep.create_query("l", "create schema L (i string, xs int[], v int)", language="epl")
+        cep.create_query("c", "create context C partition by xs from L", language="epl")
+        with pytest.raises(QueryError, match="which is not a key: name a part of it"):
+            cep.create_query("q", text, language="epl")
+        cep.push_event("L", ["a", [1], 1], 1)

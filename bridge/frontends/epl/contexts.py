@@ -55,6 +55,7 @@ def create_context(cursor: Cursor) -> CreateContext:
     """
     cursor.expect("CONTEXT")
     name = cursor.name("a name for the context")
+    cursor.take("AS")
     if cursor.word() in _KINDS:
         cursor.fail(_KINDS[cursor.word()])
     if cursor.word() in ("GROUP", "GROUP BY"):

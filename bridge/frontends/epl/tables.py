@@ -29,7 +29,7 @@ class CreateWindow:
 
 
 def create_window(cursor: Cursor) -> CreateWindow:
-    """Step over `window W#keepall as S`, after `create`."""
+    """Step over `window W#keepall as S`, or `… as select * from S`, after `create`."""
     position = cursor.expect("WINDOW")
     name = cursor.name("a name for the window")
     view = view_of(cursor)
@@ -37,7 +37,9 @@ def create_window(cursor: Cursor) -> CreateWindow:
         cursor.fail("a named window has a window that is no batch: #keepall, #time(5 sec), #length(5)", position)
     window = window_over(cursor, Stream(name), view, name)
     cursor.expect("AS", " (the stream whose columns it has)")
-    if cursor.word() in ("(", "SELECT"):
+    if cursor.word() == "SELECT" and not cursor.take("SELECT", "*", "FROM"):
+        cursor.fail("a named window has all columns of a stream: select * from S; create schema, before, has fewer")
+    if cursor.word() == "(":
         cursor.fail("the name of a stream is expected: create schema, before")
     return CreateWindow(name, window, cursor.name("the stream whose columns it has"))
 

@@ -105,17 +105,39 @@ class SortedRows:
         if not self.database.insertion_ordered:
             return self._ranked(columns, order)
         if not self.keys:
-            plain = exp.select(*columns).from_(source_item())
-            return plain.order_by(*order) if order else plain
+            if not order:
+                return exp.select(*columns).from_(source_item())
+            return exp.select(*columns).from_(self._numbered_source()).order_by(*order, self._tie_breaker())
         same = (
             exp.NullSafeEQ(this=column_of(ROWS, key.name), expression=column_of("k", key.name))
             for key in self._clause.partition_by
         )
         # Sorting by small numbers is faster than by the keys themselves.
         number_of = exp.cast(column_of("k", self._partition), "INT")
-        select = exp.select(*columns, exp.alias_(number_of, self._partition, quoted=True)).from_(source_item())
+        select = exp.select(*columns, exp.alias_(number_of, self._partition, quoted=True)).from_(
+            self._numbered_source()
+        )
         joined = select.join(aliased_table(self.keys, "k"), on=exp.and_(*same))
-        return joined.order_by(exp.Ordered(this=number_of.copy()), *order)
+        return joined.order_by(exp.Ordered(this=number_of.copy()), *order, self._tie_breaker())
+
+    def _numbered_source(self) -> exp.Expr:
+        """The input with the number of each row, by which ties are sorted: the sort itself is not stable."""
+        names = self._names()
+        number = exp.alias_(exp.Window(this=exp.RowNumber()), self._row_number(), quoted=True)
+        return (
+            exp.select(*map(column, names), number).from_(table(SOURCE)).subquery(exp.to_identifier(ROWS, quoted=True))
+        )
+
+    def _tie_breaker(self) -> exp.Ordered:
+        return exp.Ordered(this=column_of(ROWS, self._row_number()))
+
+    def _row_number(self) -> str:
+        return unused("_r", self._names())
+
+    def _names(self) -> list[str]:
+        """The columns of the input that the sorted table needs, or is sorted by."""
+        order = [found.name for item in self._clause.order_by for found in item.find_all(exp.Column)]
+        return list(dict.fromkeys([*self._needed, *(key.name for key in self._clause.partition_by), *order]))
 
     def _ranked(self, columns: list[exp.Column], order: list[exp.Expr]) -> exp.Query:
         """The rows with a number each, for databases whose tables have no order."""

@@ -163,8 +163,6 @@ def _fields(node: query.TemporalMatch, scope: _Tags) -> tuple[Field, ...]:
     for field in fields:
         if lowered.count(field.name.lower()) > 1 or is_reserved(field.name):
             raise QueryError(f"the pattern would have two columns {field.name!r}: give an event another tag")
-    if not fields and node.events and not node.tags:
-        raise QueryError("the pattern names no event: a=A gives the events of A the tag a")
     return tuple(fields)
 
 

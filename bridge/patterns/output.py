@@ -258,6 +258,12 @@ def _own_types(rows: Sequence[exp.Expr], database: Database, source: Source) -> 
     return {rows[int(name.removeprefix("_e"))]: kind for name, kind in found.items()}
 
 
+def _of_type(value: exp.Expr, kind: str, database: Database) -> exp.Expr:
+    if kind.startswith("COLLATE "):
+        return exp.Collate(this=value, expression=exp.var(kind.removeprefix("COLLATE ")))
+    return exp.cast(value, kind, dialect=database.dialect)
+
+
 _OF_ONE_ROW = (exp.Min, exp.Max, exp.First, exp.Last)
 """Aggregates whose value is one of those aggregated, and of their type."""
 
@@ -265,14 +271,14 @@ _OF_ONE_ROW = (exp.Min, exp.Max, exp.First, exp.Last)
 def _cast(valued: MatchExpression, own: Mapping[exp.Expr, str], database: Database) -> MatchExpression:
     def of_row(node: exp.Expr) -> exp.Expr:
         kind = own.get(node) if isinstance(node, exp.Column) else None
-        return node if kind is None else exp.cast(node.copy(), kind, dialect=database.dialect)
+        return node if kind is None else _of_type(node.copy(), kind, database)
 
     def of_atom(node: exp.Expr) -> exp.Expr:
         atom = named.get(node.name) if isinstance(node, exp.Column) else None
         row = atom.call.this if isinstance(atom, MatchAggregate) else atom.row if isinstance(atom, Value) else None
         is_row = isinstance(atom, Value) or (isinstance(atom, MatchAggregate) and isinstance(atom.call, _OF_ONE_ROW))
         kind = own.get(row) if is_row and row is not None else None
-        return node if kind is None else exp.cast(node.copy(), kind, dialect=database.dialect)
+        return node if kind is None else _of_type(node.copy(), kind, database)
 
     named = {f"_v{place}": atom for place, atom in enumerate(valued.atoms)}
 

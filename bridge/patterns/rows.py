@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -231,9 +232,27 @@ class SortedRows:
         ends = np.cumsum(np.asarray(counts, np.int64))
         return ends[ends > 0]
 
-    def _table(self) -> exp.Table:
+    def _table(self) -> exp.Expr:
         """The table with the rows: the sorted one, or the input if it is stored in order."""
-        return table(SOURCE if self.in_place else self.name)
+        if not self._collations:
+            return table(SOURCE if self.in_place else self.name)
+        names = [*self._needed, self._order, *([self._partition] if self.partitioned else [])]
+        collated = [
+            exp.alias_(exp.Collate(this=column(name), expression=exp.var(self._collations[name])), name, quoted=True)
+            if name in self._collations
+            else column(name)
+            for name in names
+        ]
+        return exp.select(*collated).from_(table(self.name)).subquery("s")
+
+    @functools.cached_property
+    def _collations(self) -> dict[str, str]:
+        """The collations that columns lose in the sorted table."""
+        if self.database.insertion_ordered:
+            return {}
+        select = self.source.rendered(self.database, exp.select(*map(column, self._needed)).from_(table(SOURCE)))
+        own = self.database.own_types(select)
+        return {name: kind.removeprefix("COLLATE ") for name, kind in own.items() if kind.startswith("COLLATE ")}
 
     def key(self, name: str, rows: Ints) -> Array:
         """The partitioning column's value for each of these rows."""

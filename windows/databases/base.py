@@ -115,7 +115,10 @@ class Database(abc.ABC):
     """True if `is_aggregate` knows every aggregate function that the database has."""
 
     def own_types(self, select: str) -> dict[str, str]:
-        """The columns of a SELECT whose values compare otherwise outside the database, and the type to CAST each back to."""
+        """The columns of a SELECT whose values compare otherwise outside the database, and what each is cast back to.
+
+        That is a type, or `COLLATE` and the name of a collation.
+        """
         return {}
 
     # Statements ---------------------------------------------------------------------------------------------------------

@@ -188,6 +188,16 @@ class SQLite(Alchemy):
                 found.append({row[2] for row in self.fetch(f"PRAGMA {prefix}index_info({_quoted(index)})")})
         return [{str(column).lower() for column in columns} for columns in found if columns and None not in columns]
 
+    def own_types(self, select: str) -> dict[str, str]:
+        found = {}
+        for name in self.columns_of(select):
+            column, places = _quoted(name), f"SELECT * FROM ({select})"
+            probe = f"SELECT c = 'A', c = 'a ' FROM (SELECT {column} AS c FROM ({places}) WHERE 0 UNION ALL SELECT 'a')"
+            ((by_case, by_space),) = self.fetch(probe)
+            if by_case or by_space:
+                found[name] = f"COLLATE {'NOCASE' if by_case else 'RTRIM'}"
+        return found
+
     def table_names(self) -> list[str]:
         return [name for (name,) in self.fetch("SELECT name FROM sqlite_master")]
 

@@ -149,8 +149,12 @@ def replay(
         raise BridgeError("pieces=… needs engine='spark': the local engine cuts the history by itself")
     refuse_unnamed(source)
     from bridge.history.replay import replay as replay_here
+    from windows.databases import dialect_of
 
-    return replay_here(source, ReplayScript.of(queries, language=language), out=out, into=into, **options)
+    script = ReplayScript.of(
+        queries, language=language, dialect=dialect_of(database if into is None else into.database)
+    )
+    return replay_here(source, script, out=out, into=into, **options)
 
 
 def stream(source: Any, queries: Any, *, lateness: Any = 0, **options: Any) -> dict[str, Any]:

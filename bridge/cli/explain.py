@@ -49,7 +49,7 @@ def explain(
         script = (
             ReplayScript({}, {})
             if selects and not _says_something(text)
-            else options.script_of(queries, text, language)
+            else options.script_of(queries, text, language, db)
         )
         if schema is not None:
             script.streams.update(options.script_of(schema).streams)

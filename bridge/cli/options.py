@@ -61,11 +61,16 @@ def epilog(example: str, page: str) -> str:
     return f"\b\nExample:\n  {example}\n\n\b\nDocumentation:\n  {page} in the source repository of cep-bridge"
 
 
-def script_of(path: str, text: str | None = None, language: str | None = None) -> ReplayScript:
-    """The script in a file, or in `text` if the file was read already; a single SELECT is named after the file."""
-    from bridge.history.script import ReplayScript
+def script_of(path: str, text: str | None = None, language: str | None = None, db: str = "duckdb://") -> ReplayScript:
+    """The script in a file, or in `text` if the file was read already; a single SELECT is named after the file.
 
-    return ReplayScript.of(text_of(path) if text is None else text, Path(path).stem, language_of(path, language))
+    `db`: the URL of the database that computes its expressions.
+    """
+    from bridge.history.script import ReplayScript
+    from windows.databases import dialect_of
+
+    text = text_of(path) if text is None else text
+    return ReplayScript.of(text, Path(path).stem, language_of(path, language), dialect_of(db))
 
 
 def language_of(path: str, option: str | None) -> str:

@@ -53,7 +53,7 @@ def replay(
         from bridge.history.replay import with_relations
         from bridge.sources.options import HistoryOptions
 
-        script = options.script_of(queries)
+        script = options.script_of(queries, db="duckdb://" if engine == "spark" else db)
         relations, stores = options.relations_of(relation), options.pairs_of("datastore", datastore, "NAME=URL")
         with bridge.connect(db) as cep, with_relations(cep, relations):
             paths = options.events_by_stream(events, script, cep)

@@ -70,7 +70,7 @@ def run(
         from bridge.history.script import refuse_unknown
         from bridge.sources.options import HistoryOptions
 
-        script, relations = options.script_of(queries, language=language), options.relations_of(relation)
+        script, relations = options.script_of(queries, language=language, db=db), options.relations_of(relation)
         with bridge.connect(db) as cep, with_relations(cep, relations):
             for name, url in options.pairs_of("datastore", datastore, "NAME=URL").items():
                 cep.register_datastore(name, url)

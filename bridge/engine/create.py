@@ -42,19 +42,27 @@ def parse_as(
     text: str,
     variables: Mapping[str, Variable] = MappingProxyType({}),
     contexts: Mapping[str, Context] = MappingProxyType({}),
+    dialect: str = "",
 ) -> Definition:
-    """The query objects of a text in this language; EPL may name the `variables`, and stand in the `contexts`."""
+    """The query objects of a text in this language; EPL may name the `variables`, and stand in the `contexts`.
+
+    `dialect`: sqlglot's name of the SQL in which expressions of "sql" are written, that of the database.
+    """
     epl = functools.partial(_epl, variables=variables, contexts=contexts)
-    readers: dict[str, Callable[[str], Definition]] = {"sql": _sql, "epl": epl, "cpl": _cpl}
+    readers: dict[str, Callable[[str], Definition]] = {
+        "sql": functools.partial(_sql, dialect=dialect),
+        "epl": epl,
+        "cpl": _cpl,
+    }
     if language not in readers:
         raise QueryError(f"unknown language {language!r}; there is {', '.join(map(repr, readers))}")
     return readers[language](text)
 
 
-def _sql(text: str) -> Node:
+def _sql(text: str, dialect: str) -> Node:
     from bridge.frontends.sql.statements import parse
 
-    return parse(text)
+    return parse(text, dialect)
 
 
 def _epl(text: str, variables: Mapping[str, Variable], contexts: Mapping[str, Context]) -> Definition:

@@ -80,7 +80,7 @@ class Definitions(Access):
             create(name, [CreateTable(definition)], "", self._runner)
             return
         self._catalogue.free(name)
-        parsed = _parsed(definition, language, self._catalogue)
+        parsed = _parsed(definition, language, self._catalogue, self._runner.database.dialect)
         with _pointing(definition, language):
             create(name, parsed, _text_of(definition), self._runner)
 
@@ -279,12 +279,12 @@ def _check_processor(function: Any) -> None:
         )
 
 
-def _parsed(definition: objects.Node | Script | str, language: str, known: Catalogue) -> Definition:
+def _parsed(definition: objects.Node | Script | str, language: str, known: Catalogue, dialect: str) -> Definition:
     if isinstance(definition, (objects.Node, Script)):
         return definition
     if not isinstance(definition, str):
         raise QueryError(f"a query is a text or a query object, not {type(definition).__name__}")
-    return parse_as(language, definition, known.declarations.variables, known.declarations.contexts)
+    return parse_as(language, definition, known.declarations.variables, known.declarations.contexts, dialect)
 
 
 def _text_of(definition: objects.Node | Script | str) -> str:

@@ -42,7 +42,7 @@ def answered(sql: str, database: Database, rendered: Callable[[str], str]) -> It
     def whole(given: Input) -> pa.Table:
         return evaluate_clause(database, given.source, given.clause, given.fields)
 
-    text, tables = pattern_tables(sql)
+    text, tables = pattern_tables(sql, database.dialect)
     if len(tables) == 1 and re.fullmatch(_WHOLE.format(tables[0].name), text, re.IGNORECASE) is not None:
         given = _input(sql, tables[0], _visible(text, tables[0], tables, database), database, rendered)
         with pointing(sql):
@@ -65,7 +65,7 @@ def inputs(
 
     `first`: replace the first clauses only, as many as this says.
     """
-    text, tables = pattern_tables(sql)
+    text, tables = pattern_tables(sql, database.dialect)
     with contextlib.ExitStack() as stack:
         given: list[Input] = []
         for table in tables[:first]:
@@ -114,7 +114,7 @@ def why(
     rendered: Callable[[str], str],
 ) -> Why:
     """Why a row of one clause's input is in a match or in none; clauses are counted from 1, and those before it answered."""
-    tables = pattern_tables(sql)[1]
+    tables = pattern_tables(sql, database.dialect)[1]
     place = _place_of_clause(sql, tables, number)
 
     def before(given: Input) -> pa.Table:

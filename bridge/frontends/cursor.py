@@ -54,6 +54,9 @@ class Cursor:
     read: set[str]
     """Those that it has as constants."""
 
+    dialect: str = ""
+    """sqlglot's name of the SQL that expressions are written in; the neutral one by default."""
+
     def __init__(self, text: str, reserved: Collection[str] = ()) -> None:
         self.text = text
         self.bare = uncommented(text)

@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
+import sqlglot
 from sqlglot import Token, exp
 
 from bridge.check.paths import is_path, path
 from bridge.check.types import type_name
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, Region, word_of
+from bridge.frontends.dialect import parsed as in_dialect
 from bridge.query.epl_columns import TYPE
 from bridge.query.expressions import parsed
 from bridge.query.nodes import Correlate, Node, without_filters
@@ -129,7 +131,7 @@ def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
     # in a long script the blanks around it would be read again and again. Its places are moved to where it stands.
     lead = "SELECT "
     try:
-        tree = parsed(lead + cursor.slice(region))
+        tree = _tree(cursor, region, lead)
     except QueryError as error:
         place = max(0, (error.position or 0) - len(lead))
         raise QueryError(error.message, cursor.text, start + place) from None
@@ -140,6 +142,11 @@ def _read(cursor: Cursor, region: Region, start: int) -> exp.Expr:
         for relative in ("line", "col"):
             node.meta.pop(relative, None)
     return tree
+
+
+def _tree(cursor: Cursor, region: Region, lead: str) -> exp.Expr:
+    text = lead + cursor.slice(region)
+    return in_dialect(text, sqlglot.tokenize(text), cursor.dialect) if cursor.dialect else parsed(text)
 
 
 def _require_no_gaps(cursor: Cursor, region: Region) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -40,24 +41,27 @@ class ReplayScript:
     """The language of the texts."""
 
     @classmethod
-    def of(cls, source: Any, unnamed: str = "result", language: str = "sql") -> ReplayScript:
+    def of(cls, source: Any, unnamed: str = "result", language: str = "sql", dialect: str = "duckdb") -> ReplayScript:
         """Reads a script, or a mapping of names to texts or query objects. A ReplayScript is returned unchanged.
 
-        `unnamed`: the name of a query without one. `language`: that of the texts, "sql", "epl" or "cpl". Raises QueryError.
+        `unnamed`: the name of a query without one. `language`: that of the texts, "sql", "epl" or "cpl". `dialect`:
+        sqlglot's name of the SQL that the database computes. Raises QueryError.
         """
         if isinstance(source, cls):
             return source
         if language == "cpl":
             return _script_of_cpl(list(source.values()) if isinstance(source, Mapping) else [source])
-        read = _parser(language)
+        read = _parser(language, dialect)
         script = (
-            _script_of_text(source, unnamed, read) if isinstance(source, str) else _script_of_mapping(source, language)
+            _script_of_text(source, unnamed, read)
+            if isinstance(source, str)
+            else _script_of_mapping(source, language, dialect)
         )
         return dataclasses.replace(script, language=language)
 
-    def add(self, name: str, text: str, language: str) -> None:
+    def add(self, name: str, text: str, language: str, dialect: str) -> None:
         """Adds the statements of one text of a mapping, whose query gets the name `name`."""
-        script = _script_of_text(text, name, _parser(language))
+        script = _script_of_text(text, name, _parser(language, dialect))
         self.streams.update(script.streams)
         self.queries.update(script.queries)
         self.tables += script.tables
@@ -160,10 +164,10 @@ def stream_name(name: str, script: ReplayScript) -> str:
     return found
 
 
-def _parser(language: str) -> Callable[[str], Sequence[Statement | CreateTable]]:
+def _parser(language: str, dialect: str) -> Callable[[str], Sequence[Statement | CreateTable]]:
     """The parser of scripts in a language."""
     if language == "sql":
-        return statements
+        return functools.partial(statements, dialect=dialect)
     if language == "epl":
         from bridge.frontends.epl.script import script
 
@@ -213,15 +217,15 @@ def _refuse_duplicate(name: str, script: ReplayScript) -> None:
         raise QueryError(f"{name!r} is created twice")
 
 
-def _script_of_mapping(source: Any, language: str) -> ReplayScript:
+def _script_of_mapping(source: Any, language: str, dialect: str) -> ReplayScript:
     if not isinstance(source, Mapping):
         raise QueryError(f"queries are a script or a mapping of names to queries, not {type(source).__name__}")
     script = ReplayScript({}, {})
     for name, definition in source.items():
         if isinstance(definition, str) and language == "sql":
-            script.queries[name] = (parse(definition), definition)
+            script.queries[name] = (parse(definition, dialect), definition)
         elif isinstance(definition, str):
-            script.add(name, definition, language)
+            script.add(name, definition, language, dialect)
         elif isinstance(definition, (objects.Node, Graph)):
             script.queries |= {output: (node, None) for output, node in Graph.of(name, definition).queries.items()}
         else:

@@ -50,6 +50,23 @@ def open_database(target: Any = "duckdb://") -> Database:
     return _alchemy(target)
 
 
+def dialect_of(target: Any) -> str:
+    """sqlglot's name of the SQL of a database that is not opened; DuckDB's where `open_database` would refuse it.
+
+    >>> dialect_of("duckdb://"), dialect_of("postgresql+psycopg://me@host/app")
+    ('duckdb', 'postgres')
+    """
+    import sqlalchemy as sa
+
+    if isinstance(target, Database):
+        return target.dialect
+    try:
+        name = target.dialect.name if isinstance(target, sa.Engine) else sa.make_url(target).get_backend_name()
+    except (sa.exc.ArgumentError, ValueError):  # a DuckDB connection, or no URL
+        return "duckdb"
+    return str(getattr(_class_of(name), "dialect", name))
+
+
 def _alchemy(target: Any) -> Database:
     import sqlalchemy as sa
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bridge.errors import QueryError
 from bridge.frontends.cursor import Cursor, word_of
+from bridge.frontends.dialect import with_places_as_written
 from bridge.frontends.sql.match_recognize import match_recognize
 from bridge.query.row_pattern import PatternTable
 
@@ -14,7 +15,7 @@ _BEFORE_TABLE = ("FROM", "JOIN", ",", "(", "LATERAL", "ON", "USING")
 _STANDIN = "_cep_match_{}"
 
 
-def pattern_tables(sql: str) -> tuple[str, list[PatternTable]]:
+def pattern_tables(sql: str, dialect: str = "") -> tuple[str, list[PatternTable]]:
     """The text with a name in place of each input table and its clause, and the tables those names stand for, in order.
 
     >>> text, (table,) = pattern_tables("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a PATTERN (X)) AS m")
@@ -27,7 +28,7 @@ def pattern_tables(sql: str) -> tuple[str, list[PatternTable]]:
     text = sql
     while place := _next(text):
         try:
-            text = _cut(text, place, tables)
+            text = _cut(text, place, tables, dialect)
         except QueryError as error:
             raise QueryError(error.message, sql, error.position, error.words) from None
     return text, tables
@@ -39,8 +40,9 @@ def _next(text: str) -> int:
     return next((i for i, pair in enumerate(pairs) if [*map(word_of, pair)] == ["MATCH_RECOGNIZE", "("]), 0)
 
 
-def _cut(text: str, place: int, tables: list[PatternTable]) -> str:
+def _cut(text: str, place: int, tables: list[PatternTable], dialect: str) -> str:
     cursor = Cursor(text)
+    cursor.dialect = dialect
     cursor.at = place
     first, alias = _table_before(cursor, place)
     start = cursor.tokens[first].start
@@ -49,6 +51,9 @@ def _cut(text: str, place: int, tables: list[PatternTable]) -> str:
     columns_at, columns = _column_list(cursor, place)
     cursor.at = place
     clause = match_recognize(cursor)
+    if dialect:
+        for expression in (*clause.measures, *(condition for _, condition in clause.define)):
+            with_places_as_written(expression, dialect)
     end = cursor.tokens[cursor.at - 1].end + 1
     name = _STANDIN.format(len(tables) + 1)
     tables.append(PatternTable(name, source, clause, columns, columns_at))

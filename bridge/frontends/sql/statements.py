@@ -22,26 +22,27 @@ from windows.schema import Schema
 _T = TypeVar("_T")
 
 
-def parse(text: str) -> Node:
-    """The tree of one SELECT.
+def parse(text: str, dialect: str = "") -> Node:
+    """The tree of one SELECT; `dialect` is sqlglot's name of the SQL of its expressions.
 
     >>> parse("SELECT * FROM trades")
     Stream(name='trades', schema=None)
     """
-    return _guarded(text, _one)
+    return _guarded(text, dialect, _one)
 
 
-def statements(text: str) -> list[Statement]:
+def statements(text: str, dialect: str = "") -> list[Statement]:
     """The statements of a script, separated by `;`; at most one SELECT has no name.
 
     >>> statements("CREATE STREAM s (a INTEGER); CREATE QUERY q AS SELECT * FROM s;")[1]
     CreateQuery(name='q', node=Stream(name='s', schema=None), text='SELECT * FROM s')
     """
-    return _guarded(text, _script)
+    return _guarded(text, dialect, _script)
 
 
-def _guarded(text: str, read: Callable[[Cursor], _T]) -> _T:
+def _guarded(text: str, dialect: str, read: Callable[[Cursor], _T]) -> _T:
     cursor = Cursor(text, RESERVED)
+    cursor.dialect = dialect
     if not cursor.tokens:
         cursor.fail("the text is empty: a query reads SELECT … FROM …")
     try:

@@ -1,0 +1,227 @@
+"""Expressions in the SQL of the database that computes them, parsed so that they are rendered as they were written.
+
+sqlglot translates between databases: it reads many functions as nodes that it writes in another way. A call whose node is
+not rendered as it was written becomes a call of an unknown function here, which every step leaves unchanged. What the
+bridge defines on every database (texts, quoted names, `||`, `/`, places in lists) is read alike for all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+
+from sqlglot import Dialect, ErrorLevel, Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from bridge.errors import QueryError
+from bridge.query.expressions import syntax_error
+
+_NEUTRAL = {
+    "INDEX_OFFSET": 0,  # a place in a list stays as it is written
+    "TYPED_DIVISION": False,
+    "SAFE_DIVISION": False,
+    "STRICT_STRING_CONCAT": False,
+    "DPIPE_IS_STRING_CONCAT": True,
+}
+"""Settings of a dialect that the bridge defines itself, on every database."""
+
+_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+_OPERAND_ENDS = (
+    *_QUOTED, TokenType.VAR, TokenType.NUMBER, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.NULL, TokenType.TRUE,
+    TokenType.FALSE, TokenType.END,
+)  # fmt: skip
+_PREFIX = "cep_call_"
+"""Before the name of a function that sqlglot is not to recognize."""
+
+_OWN_NODES = (
+    exp.AggFunc, exp.Rand, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Localtime, exp.Localtimestamp,
+    exp.Uuid,
+)  # fmt: skip
+"""Functions that the bridge looks for: aggregates, and those whose value is not given by their arguments."""
+
+_OWN_NAMES = ("ARRAY_LENGTH",)
+"""Functions that the bridge defines on every database."""
+
+_MOST_ARGUMENTS = 4
+
+
+def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
+    """The tree of a SELECT list in the SQL of a database.
+
+    Args:
+        text: The statement, without comments.
+        neutral: The tokens of the bridge's SQL in this text: they say where texts and quoted names are.
+        dialect: sqlglot's name of the database's SQL.
+
+    Raises:
+        QueryError: It is not SQL of this database; the place is in `text`.
+
+    >>> import sqlglot
+    >>> def rendered(text, dialect):
+    ...     return parsed(text, sqlglot.tokenize(text), dialect).sql(dialect)
+    >>> rendered("SELECT x ^ 2, date_diff('minute', a, b)", "duckdb")
+    "SELECT POWER(x, 2), DATE_DIFF('minute', a, b)"
+    >>> rendered('SELECT "a" || \\'x\\'', "mysql")
+    "SELECT CONCAT(`a`, 'x')"
+    """
+    settings = _dialect(dialect)
+    try:
+        tokens = list(_verbatim(_tokens(text, neutral, settings), dialect))
+        if TokenType.DPIPE in settings.parser().DISJUNCTION:
+            tokens = list(_concatenating(tokens))
+        tree = settings.parser().parse(tokens, text)[0]
+    except SqlglotError as error:
+        raise syntax_error(error, text) from None
+    except RecursionError:
+        raise QueryError("the expression is nested too deeply", text) from None
+    if tree is None:
+        raise QueryError("an expression is expected", text)
+    for marker in list(tree.find_all(exp.Cbrt)):
+        if not marker.meta.get("start"):
+            _concatenate(marker)
+    for call in list(tree.find_all(exp.Anonymous)):
+        if call.name.startswith(_PREFIX):
+            _restore(call, dialect)
+    return tree
+
+
+def with_places_as_written(expression: exp.Expr, dialect: str) -> exp.Expr:
+    """The expression with places in lists that are rendered as they are written, in place."""
+    for bracket in expression.find_all(exp.Bracket):
+        bracket.set("offset", Dialect.get_or_raise(dialect).INDEX_OFFSET)
+    return expression
+
+
+@functools.cache
+def _dialect(name: str) -> Dialect:
+    found = Dialect.get_or_raise(name)
+    for setting, value in _NEUTRAL.items():
+        setattr(found, setting, value)
+    return found
+
+
+# Tokens ---------------------------------------------------------------------------------------------------------------
+
+
+def _tokens(text: str, neutral: Sequence[Token], dialect: Dialect) -> Iterator[Token]:
+    """The dialect's tokens; what is in quotes is what the bridge's SQL says, and brackets are brackets."""
+    quoted = {token.start: token for token in neutral if token.token_type in _QUOTED and _stands_alone(text, token)}
+    brackets = {
+        token.start: token for token in neutral if token.token_type in (TokenType.L_BRACKET, TokenType.R_BRACKET)
+    }
+    masked = list(text)
+    for token in quoted.values():
+        masked[token.start + 1 : token.end] = "x" * (token.end - token.start - 1)
+    for start, token in brackets.items():
+        masked[start] = "(" if token.token_type == TokenType.L_BRACKET else ")"
+    for token in dialect.tokenize("".join(masked)):
+        own = quoted.get(token.start) or brackets.get(token.start)
+        yield token if own is None else _changed(token, own.token_type, own.text)
+
+
+def _stands_alone(text: str, token: Token) -> bool:
+    """Whether no letter before the quotes gives them a meaning of their own, as in `x'ff'`."""
+    return token.start == 0 or not (text[token.start - 1].isalnum() or text[token.start - 1] in "_&")
+
+
+def _changed(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end)
+
+
+def _verbatim(tokens: Iterator[Token], dialect: str) -> Iterator[Token]:
+    """The tokens with other names for the functions that are not rendered as they are written."""
+    read = list(tokens)
+    for place, token in enumerate(read):
+        before, after = (read[at] if 0 <= at < len(read) else None for at in (place - 1, place + 1))
+        is_call = after is not None and after.token_type == TokenType.L_PAREN and token.token_type not in _QUOTED
+        first = before is None or before.token_type not in (*_OPERAND_ENDS, TokenType.DOT)
+        is_word = token.text.replace("_", "a").isalnum()
+        if is_call and first and is_word and not _is_faithful(dialect, token.text.upper()):
+            yield _changed(token, TokenType.VAR, _PREFIX + token.text)
+        else:
+            yield token
+
+
+def _concatenating(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens with `| ||/` for each `||`, which is OR for the parser: `||/`, a prefix of no use there, marks it."""
+    for token in tokens:
+        if token.token_type == TokenType.DPIPE:
+            yield _changed(token, TokenType.PIPE, "|")
+            yield _changed(token, TokenType.DPIPE_SLASH, "||/")
+        else:
+            yield token
+
+
+def _concatenate(marker: exp.Expr) -> None:
+    """Turns the `|` whose right side a marker begins into `||`."""
+    side: exp.Expr = marker
+    while side.parent is not None and not (isinstance(side.parent, exp.BitwiseOr) and side.arg_key == "expression"):
+        side = side.parent
+    whole = side.parent
+    marker.replace(marker.this)
+    if whole is not None:
+        whole.replace(exp.DPipe(this=whole.this, expression=whole.expression, safe=True))
+
+
+# Functions ------------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_faithful(dialect: str, name: str) -> bool:
+    """Whether sqlglot renders calls of a function as they are written, or the bridge needs its node."""
+    parser = _dialect(dialect).parser()
+    if name not in parser.FUNCTIONS or name in parser.FUNCTION_PARSERS or name in _OWN_NAMES:
+        return True
+    nodes = [_node(dialect, name, count) for count in range(_MOST_ARGUMENTS + 1)]
+    if any(isinstance(node, _OWN_NODES) for node in nodes):
+        return True
+    return all(node is None or _is_rendered(node, dialect, name, count) for count, node in enumerate(nodes))
+
+
+def _arguments(count: int) -> list[exp.Expr]:
+    return [exp.column(f"a{place}") for place in range(count)]
+
+
+def _call(name: str, count: int) -> str:
+    return f"{name}({', '.join(argument.name for argument in _arguments(count))})"
+
+
+def _node(dialect: str, name: str, count: int) -> exp.Expr | None:
+    """The node of a call with so many arguments; None where sqlglot takes no such call."""
+    settings = _dialect(dialect)
+    try:
+        (tree,) = settings.parser().parse(settings.tokenize(_call(name, count)), "")
+    except SqlglotError:
+        return None
+    return tree
+
+
+def _is_rendered(node: exp.Expr, dialect: str, name: str, count: int) -> bool:
+    try:
+        text = Dialect.get_or_raise(dialect).generate(node, unsupported_level=ErrorLevel.RAISE)
+    except SqlglotError:
+        return False
+    return text.upper() == _call(name, count).upper()
+
+
+def _restore(call: exp.Anonymous, dialect: str) -> None:
+    """The call under its own name; as sqlglot's neutral node, whose type is known, where that is rendered alike."""
+    name, arguments = call.name.removeprefix(_PREFIX), call.expressions
+    call.set("this", name)
+    build = exp.FUNCTION_BY_NAME.get(name.upper())
+    if build is None or len(arguments) > _MOST_ARGUMENTS or not _is_plain(dialect, name.upper(), len(arguments)):
+        return
+    typed = build.from_arg_list([argument.pop() for argument in list(arguments)])
+    typed.meta.update(call.meta)
+    call.replace(typed)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_plain(dialect: str, name: str, count: int) -> bool:
+    """Whether sqlglot's own node of a function of this name is rendered as it is written."""
+    build = exp.FUNCTION_BY_NAME[name]
+    try:
+        node = build.from_arg_list(_arguments(count))
+    except (SqlglotError, IndexError, ValueError):
+        return False
+    return len(list(node.find_all(exp.Column))) == count and _is_rendered(node, dialect, name, count)

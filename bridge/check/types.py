@@ -73,6 +73,8 @@ def _type_of(expression: exp.Expr, column_type: _TypeCache) -> str:
         return type_of(expression.this, column_type)
     if isinstance(expression, _CONDITIONS):
         return "BOOLEAN"
+    if isinstance(expression, (exp.Any, exp.All)):
+        return UNKNOWN
     if isinstance(expression, exp.Column):
         return column_type(expression)
     if isinstance(expression, exp.Cast) and (is_part(expression.this) or is_made(expression)):

@@ -39,9 +39,30 @@ _OWN_NODES = (
 )  # fmt: skip
 """Functions that the bridge looks for: aggregates, and those whose value is not given by their arguments."""
 
-_OWN_NAMES = ("ARRAY_LENGTH",)
-"""Functions that the bridge defines on every database."""
+_OWN_CALLS = {"ARRAY_LENGTH": 1}
+"""Functions that the bridge defines on every database, and how many arguments they have."""
 
+_IN_PAIRS = ("JSON_OBJECT",)
+"""Functions whose arguments sqlglot takes for pairs, of which each value is an expression of its own elsewhere."""
+
+_WORDS_OF_CALLS = (
+    "FROM",
+    "IN",
+    "AS",
+    "USING",
+    "FOR",
+    "PLACING",
+    "ORDER BY",
+    "SEPARATOR",
+    "KEY",
+    "VALUE",
+    ":",
+    "DISTINCT",
+)
+"""Words between the arguments of a call that has a syntax of its own."""
+
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 _MOST_ARGUMENTS = 4
 
 
@@ -67,8 +88,8 @@ def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
     settings = _dialect(dialect)
     try:
         tokens = list(_verbatim(_tokens(text, neutral, settings), dialect))
-        if TokenType.DPIPE in settings.parser().DISJUNCTION:
-            tokens = list(_concatenating(tokens))
+        marks = TokenType.DPIPE in settings.parser().DISJUNCTION
+        tokens = list(_concatenating(tokens)) if marks else tokens
         tree = settings.parser().parse(tokens, text)[0]
     except SqlglotError as error:
         raise syntax_error(error, text) from None
@@ -76,9 +97,13 @@ def parsed(text: str, neutral: Sequence[Token], dialect: str) -> exp.Expr:
         raise QueryError("the expression is nested too deeply", text) from None
     if tree is None:
         raise QueryError("an expression is expected", text)
-    for marker in list(tree.find_all(exp.Cbrt)):
-        if not marker.meta.get("start"):
+    for marker in list(tree.find_all(exp.Cbrt)) if marks else []:
+        if "start" not in marker.meta:  # as a call has
             _concatenate(marker)
+    for made in list(tree.find_all(exp.ToMap)):
+        _spell_map(made)
+    for comprehension in tree.find_all(exp.Comprehension):
+        _bind_variable(comprehension)
     for call in list(tree.find_all(exp.Anonymous)):
         if call.name.startswith(_PREFIX):
             _restore(call, dialect)
@@ -98,6 +123,24 @@ def _dialect(name: str) -> Dialect:
     for setting, value in _NEUTRAL.items():
         setattr(found, setting, value)
     return found
+
+
+def _spell_map(made: exp.Expr) -> None:
+    """Turns `MAP {'a': 1}` into `MAP(['a'], [1])`, as braces alone make an object."""
+    pairs = made.this.expressions if isinstance(made.this, exp.Struct) else []
+    if all(isinstance(pair, exp.PropertyEQ) for pair in pairs):
+        keys, values = ([getattr(pair, side).pop() for pair in pairs] for side in ("this", "expression"))
+        lists = [exp.Array(expressions=each) for each in (keys, values)]
+        made.replace(exp.Anonymous(this="MAP", expressions=lists))
+
+
+def _bind_variable(comprehension: exp.Expr) -> None:
+    """The variable of a list comprehension is not a column."""
+    variable = comprehension.expression.name
+    for part in (comprehension.this, comprehension.args.get("condition"), comprehension.expression):
+        for column in list(part.find_all(exp.Column)) if part is not None else []:
+            if column.name == variable and not column.table:
+                column.replace(column.this)
 
 
 # Tokens ---------------------------------------------------------------------------------------------------------------
@@ -132,14 +175,32 @@ def _verbatim(tokens: Iterator[Token], dialect: str) -> Iterator[Token]:
     """The tokens with other names for the functions that are not rendered as they are written."""
     read = list(tokens)
     for place, token in enumerate(read):
-        before, after = (read[at] if 0 <= at < len(read) else None for at in (place - 1, place + 1))
-        is_call = after is not None and after.token_type == TokenType.L_PAREN and token.token_type not in _QUOTED
-        first = before is None or before.token_type not in (*_OPERAND_ENDS, TokenType.DOT)
-        is_word = token.text.replace("_", "a").isalnum()
-        if is_call and first and is_word and not _is_faithful(dialect, token.text.upper()):
+        if _is_call(read, place) and not _is_faithful(dialect, token.text.upper(), _argument_count(read, place + 1)):
             yield _changed(token, TokenType.VAR, _PREFIX + token.text)
         else:
             yield token
+
+
+def _is_call(tokens: Sequence[Token], place: int) -> bool:
+    token, before = tokens[place], tokens[place - 1] if place else None
+    if place + 1 == len(tokens) or tokens[place + 1].token_type != TokenType.L_PAREN or token.token_type in _QUOTED:
+        return False
+    first = before is None or before.token_type not in (*_OPERAND_ENDS, TokenType.DOT)
+    return first and token.text.replace("_", "a").isalnum()
+
+
+def _argument_count(tokens: Sequence[Token], opening: int) -> int:
+    """The number of arguments in parentheses; -1 where they are not just separated by commas."""
+    depth = count = 0
+    for place in range(opening, len(tokens)):
+        kind = tokens[place].token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth == 0:
+            return count + (place > opening + 1)
+        count += kind == TokenType.COMMA and depth == 1
+        if depth == 1 and tokens[place].text.upper() in _WORDS_OF_CALLS:
+            return -1
+    return -1
 
 
 def _concatenating(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -167,15 +228,22 @@ def _concatenate(marker: exp.Expr) -> None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_faithful(dialect: str, name: str) -> bool:
-    """Whether sqlglot renders calls of a function as they are written, or the bridge needs its node."""
+def _is_faithful(dialect: str, name: str, count: int) -> bool:
+    """Whether sqlglot renders a call of a function as it is written, or the bridge needs its node."""
     parser = _dialect(dialect).parser()
-    if name not in parser.FUNCTIONS or name in parser.FUNCTION_PARSERS or name in _OWN_NAMES:
+    if name in parser.FUNCTION_PARSERS:
+        return count == -1 or name not in _IN_PAIRS
+    if name in _OWN_CALLS:
+        return count == _OWN_CALLS[name]
+    if name not in parser.FUNCTIONS or _is_own(dialect, name):
         return True
-    nodes = [_node(dialect, name, count) for count in range(_MOST_ARGUMENTS + 1)]
-    if any(isinstance(node, _OWN_NODES) for node in nodes):
-        return True
-    return all(node is None or _is_rendered(node, dialect, name, count) for count, node in enumerate(nodes))
+    node = _node(dialect, name, max(count, 1))
+    return node is not None and _is_rendered(node, dialect, name, max(count, 1))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_own(dialect: str, name: str) -> bool:
+    return any(isinstance(_node(dialect, name, count), _OWN_NODES) for count in range(_MOST_ARGUMENTS))
 
 
 def _arguments(count: int) -> list[exp.Expr]:
@@ -190,10 +258,10 @@ def _node(dialect: str, name: str, count: int) -> exp.Expr | None:
     """The node of a call with so many arguments; None where sqlglot takes no such call."""
     settings = _dialect(dialect)
     try:
-        (tree,) = settings.parser().parse(settings.tokenize(_call(name, count)), "")
-    except SqlglotError:
+        (tree,) = settings.parser().parse(settings.tokenize("SELECT " + _call(name, count)), "")
+    except (SqlglotError, AttributeError):  # some builders give nothing
         return None
-    return tree
+    return tree.expressions[0] if isinstance(tree, exp.Select) else None
 
 
 def _is_rendered(node: exp.Expr, dialect: str, name: str, count: int) -> bool:
@@ -209,7 +277,12 @@ def _restore(call: exp.Anonymous, dialect: str) -> None:
     name, arguments = call.name.removeprefix(_PREFIX), call.expressions
     call.set("this", name)
     build = exp.FUNCTION_BY_NAME.get(name.upper())
-    if build is None or len(arguments) > _MOST_ARGUMENTS or not _is_plain(dialect, name.upper(), len(arguments)):
+    if (
+        build is None
+        or name.upper() in _OWN_CALLS
+        or len(arguments) > _MOST_ARGUMENTS
+        or not _is_plain(dialect, name.upper(), len(arguments))
+    ):
         return
     typed = build.from_arg_list([argument.pop() for argument in list(arguments)])
     typed.meta.update(call.meta)

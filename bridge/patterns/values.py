@@ -184,7 +184,10 @@ STRICT = (
 )  # fmt: skip
 """Nodes that are NULL if an operand is: such an expression over one row may be computed before the row is known."""
 
-_NO_VALUE = (exp.If, exp.Tuple, exp.Interval, exp.Distinct, exp.Where, exp.Order, exp.Ordered)
+_NO_VALUE = (
+    exp.If, exp.Tuple, exp.Interval, exp.Distinct, exp.Where, exp.Order, exp.Ordered, exp.PropertyEQ, exp.Kwarg, exp.Slice,
+    exp.Comprehension,
+)  # fmt: skip
 """Nodes inside expressions that are not values."""
 
 
@@ -214,7 +217,7 @@ class _Reader:
                 copy.set(key, [self.tree(v, final) if isinstance(v, exp.Expr) else v for v in value])
             elif isinstance(value, exp.Expr):
                 copy.set(key, self.tree(value, final))
-        return self.hoisted(copy)
+        return copy if isinstance(node.parent, exp.Escape) else self.hoisted(copy)
 
     def is_final(self, node: exp.Anonymous) -> bool:
         """Whether RUNNING or FINAL means FINAL; with ONE ROW PER MATCH both do."""

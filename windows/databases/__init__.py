@@ -56,13 +56,15 @@ def dialect_of(target: Any) -> str:
     >>> dialect_of("duckdb://"), dialect_of("postgresql+psycopg://me@host/app")
     ('duckdb', 'postgres')
     """
-    import sqlalchemy as sa
-
     if isinstance(target, Database):
         return target.dialect
+    if (isinstance(target, str) and target.startswith("duckdb:")) or type(target).__name__ == "DuckDBPyConnection":
+        return "duckdb"
+    import sqlalchemy as sa
+
     try:
         name = target.dialect.name if isinstance(target, sa.Engine) else sa.make_url(target).get_backend_name()
-    except (sa.exc.ArgumentError, ValueError):  # a DuckDB connection, or no URL
+    except (sa.exc.ArgumentError, ValueError):
         return "duckdb"
     return str(getattr(_class_of(name), "dialect", name))
 

@@ -58,6 +58,7 @@ class DuckDB(Database):
         if self._owned:
             self._join_by_ranges()
         self._statements: dict[str, Any] = {}
+        self._is_aggregate: dict[str, bool] = {}
         self._uses_statistics = True
         self._sorts_for_asof = False
 
@@ -233,8 +234,14 @@ class DuckDB(Database):
         return {name: kind for name, kind, *_ in described if kind.startswith(_OWN_TYPES)}
 
     def is_aggregate(self, function: str) -> bool:
-        sql = "SELECT 1 FROM duckdb_functions() WHERE function_type = 'aggregate' AND function_name = lower(?) LIMIT 1"
-        return bool(self.connection.execute(sql, [function]).fetchall())
+        """Reading the list of functions takes milliseconds, so what is known of those that exist is kept."""
+        known = self._is_aggregate.get(function.lower())
+        if known is None:
+            sql = "SELECT bool_or(function_type = 'aggregate') FROM duckdb_functions() WHERE function_name = lower(?)"
+            ((known,),) = self.connection.execute(sql, [function]).fetchall()
+            if known is not None:
+                self._is_aggregate[function.lower()] = known
+        return bool(known)
 
     def can_aggregate(self, function: str) -> bool:
         """Some are macros over other aggregates."""

@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from bridge.errors import QueryError
 
 Scalar = exp.Expr | str
-"""A value or condition: a sqlglot expression or its SQL text."""
+"""A value or condition: a sqlglot expression or its text, in sqlglot's neutral SQL whatever the database."""
 
 
 def col(name: str, of: str | None = None) -> exp.Column:
@@ -124,6 +124,8 @@ def call(function: str, *arguments: Scalar) -> exp.Expr:
 
 def scalar(source: Scalar, dialect: str = "") -> exp.Expr:
     """The expression of an SQL text; an expression is returned unchanged.
+
+    Query objects know no database, so their texts are read in sqlglot's neutral SQL, not in a database's own.
 
     Args:
         dialect: sqlglot's name of the text's dialect; the bridge's SQL by default.

@@ -39,8 +39,11 @@ _OWN_NODES = (
 )  # fmt: skip
 """Functions that the bridge looks for: aggregates, and those whose value is not given by their arguments."""
 
-_OWN_CALLS = {"ARRAY_LENGTH": 1}
-"""Functions that the bridge defines on every database, and how many arguments they have."""
+_OWN_CALLS = {"ARRAY_LENGTH": 1, "LENGTH": 1, "STDDEV": 1}
+"""Functions that the bridge defines on every database, and how many arguments they have.
+
+MariaDB's own LENGTH counts bytes, its STDDEV is that of the population.
+"""
 
 _IN_PAIRS = ("JSON_OBJECT",)
 """Functions whose arguments sqlglot takes for pairs, of which each value is an expression of its own elsewhere."""
@@ -234,7 +237,7 @@ def _is_faithful(dialect: str, name: str, count: int) -> bool:
     if name in parser.FUNCTION_PARSERS:
         return count == -1 or name not in _IN_PAIRS
     if name in _OWN_CALLS:
-        return count == _OWN_CALLS[name]
+        return False  # `_restore` makes its node
     if name not in parser.FUNCTIONS or _is_own(dialect, name):
         return True
     node = _node(dialect, name, max(count, 1))
@@ -276,17 +279,19 @@ def _restore(call: exp.Anonymous, dialect: str) -> None:
     """The call under its own name; as sqlglot's neutral node, whose type is known, where that is rendered alike."""
     name, arguments = call.name.removeprefix(_PREFIX), call.expressions
     call.set("this", name)
-    build = exp.FUNCTION_BY_NAME.get(name.upper())
-    if (
-        build is None
-        or name.upper() in _OWN_CALLS
-        or len(arguments) > _MOST_ARGUMENTS
-        or not _is_plain(dialect, name.upper(), len(arguments))
-    ):
+    if not _is_neutral(dialect, name.upper(), len(arguments)):
         return
+    build = exp.FUNCTION_BY_NAME[name.upper()]
     typed = build.from_arg_list([argument.pop() for argument in list(arguments)])
     typed.meta.update(call.meta)
     call.replace(typed)
+
+
+def _is_neutral(dialect: str, name: str, count: int) -> bool:
+    """Whether a call becomes sqlglot's neutral node: the bridge defines it, or that node is rendered as it is written."""
+    if name in _OWN_CALLS:
+        return count == _OWN_CALLS[name]
+    return name in exp.FUNCTION_BY_NAME and count <= _MOST_ARGUMENTS and _is_plain(dialect, name, count)
 
 
 @functools.lru_cache(maxsize=4096)

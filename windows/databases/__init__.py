@@ -61,12 +61,16 @@ def dialect_of(target: Any) -> str:
     if (isinstance(target, str) and target.startswith("duckdb:")) or type(target).__name__ == "DuckDBPyConnection":
         return "duckdb"
     import sqlalchemy as sa
+    from sqlglot import Dialect
+
+    from windows.databases.alchemy import DIALECTS
 
     try:
         name = target.dialect.name if isinstance(target, sa.Engine) else sa.make_url(target).get_backend_name()
-    except (sa.exc.ArgumentError, ValueError):
+        found = str(getattr(_class_of(name), "dialect", DIALECTS.get(name, name)))
+    except (sa.exc.ArgumentError, ValueError, ImportError):
         return "duckdb"
-    return str(getattr(_class_of(name), "dialect", name))
+    return found if Dialect.get(found) else "duckdb"
 
 
 def _alchemy(target: Any) -> Database:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PYTHON: dict[str, Convert] = {"BOOLEAN": bool, "SMALLINT": int, "INTEGER": int, "BIGINT": int, "DOUBLE": float}
 
-_DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
+DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mssql": "tsql"}
 """sqlglot's names of dialects, where they differ from SQLAlchemy's."""
 
 
@@ -32,7 +32,7 @@ class Alchemy(Database):
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         if not hasattr(type(self), "dialect"):
-            self.dialect = _DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
+            self.dialect = DIALECTS.get(engine.dialect.name, engine.dialect.name)  # type: ignore[misc]
         self._errors: tuple[type[Exception], ...] = (engine.dialect.dbapi.Error, UnicodeError)  # type: ignore[union-attr]
         try:
             self.connection = engine.raw_connection()

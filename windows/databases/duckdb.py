@@ -231,7 +231,21 @@ class DuckDB(Database):
 
     def own_types(self, select: str) -> dict[str, str]:
         described = self.fetch(f"DESCRIBE {select}")
-        return {name: kind for name, kind, *_ in described if kind.startswith(_OWN_TYPES)}
+        texts = [name for name, kind, *_ in described if kind == "VARCHAR"]
+        own = {name: kind for name, kind, *_ in described if kind.startswith(_OWN_TYPES)}
+        return own | (self._collations(select, texts) if texts else {})
+
+    def _collations(self, select: str, names: Sequence[str]) -> dict[str, str]:
+        """The declared collations of text columns, by what is equal to a literal in their place."""
+        like = "(CASE WHEN false THEN {} ELSE '{}' END) = '{}'"
+        pairs = (("a", "A"), ("\u00e9", "e"))
+        equal = ", ".join(like.format(self.quoted(name), *pair) for name in names for pair in pairs)
+        (found,) = self.fetch(f"SELECT {equal} FROM (SELECT 1) LEFT JOIN (SELECT * FROM ({select}) LIMIT 0) ON true")
+        kinds = [
+            [k for k, is_equal in zip(("NOCASE", "NOACCENT"), found[at : at + 2], strict=True) if is_equal]
+            for at in range(0, len(found), 2)
+        ]
+        return {name: f"COLLATE {'.'.join(kind)}" for name, kind in zip(names, kinds, strict=True) if kind}
 
     def is_aggregate(self, function: str) -> bool:
         """Reading the list of functions takes milliseconds, so what is known of those that exist is kept."""

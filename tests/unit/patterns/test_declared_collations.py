@@ -1,4 +1,4 @@
-"""Texts with a declared collation are equal in MATCH_RECOGNIZE where SQLite says so, whatever the strategy."""
+"""Texts with a declared collation are equal in MATCH_RECOGNIZE where the database says so, whatever the strategy."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ CLAUSES = {
 }
 
 
+@pytest.mark.parametrize("url", ["duckdb://", "sqlite://"])
 @pytest.mark.parametrize("clause", CLAUSES)
-def test_nocase(clause: str):
+def test_nocase(clause: str, url: str):
     pattern, define = CLAUSES[clause]
-    with bridge.connect("sqlite://") as cep:
+    with bridge.connect(url) as cep:
         cep.database.execute("CREATE TABLE t (o INTEGER, x TEXT COLLATE NOCASE)")
         cep.database.execute("INSERT INTO t VALUES (1, 'Anna'), (2, 'ANNA')")
         measures = "COUNT(*) AS n, COUNT(DISTINCT x) AS d, FIRST(x) = LAST(x) AS same"

@@ -314,7 +314,7 @@ def _commented(text: str) -> list[str]:
 # The patterns of a query as a picture
 
 
-def graph_of(source: QueryEntry | str) -> Graph:
+def graph_of(source: QueryEntry | str, dialect: str = "") -> Graph:
     """The picture of a continuous query's patterns, or of those in a SELECT; QueryError where there is none.
 
     MATCHING is drawn as its deterministic automaton, MATCH_RECOGNIZE with its ways in the order of preference.
@@ -326,7 +326,7 @@ def graph_of(source: QueryEntry | str) -> Graph:
     2: accepting
     """
     try:
-        found = tuple(_of_select(source) if isinstance(source, str) else _of_query(source))
+        found = tuple(_of_select(source, dialect) if isinstance(source, str) else _of_query(source))
     except BudgetError as error:
         raise QueryError(str(error)) from None
     if not found:
@@ -343,8 +343,8 @@ def _of_query(entry: QueryEntry) -> Iterator[Diagram]:
             yield diagram(compile_program(whole), f"{entry.name}: {whole}")
 
 
-def _of_select(sql: str) -> Iterator[Diagram]:
+def _of_select(sql: str, dialect: str) -> Iterator[Diagram]:
     from bridge.frontends.sql.pattern_tables import pattern_tables
 
-    for matched in pattern_tables(sql)[1]:
+    for matched in pattern_tables(sql, dialect)[1]:
         yield diagram(compile_program(matched.clause.pattern), str(matched.clause.pattern))

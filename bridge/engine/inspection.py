@@ -117,7 +117,8 @@ class Inspection(Access):
             from bridge.query.drawing import drawing_of
 
             return drawing_of(self._catalogue.scripts[query.lower()].script)
-        return graph_of(query if is_select(query) else self._catalogue.query_entry(query))
+        dialect = self._runner.database.dialect
+        return graph_of(query if is_select(query) else self._catalogue.query_entry(query), dialect)
 
     @locked
     def why(

@@ -48,6 +48,12 @@ def test_pipes_join_texts_beside_bitwise_or() -> None:
     assert str(found) == "SELECT a || b || c AS x, a | b || c AS y, a || CASE WHEN b THEN c || d END AS z FROM s"
 
 
+def test_a_graph_is_of_an_expression_of_the_database() -> None:
+    with bridge.connect() as cep:
+        graph = cep.graph("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY a MEASURES FIRST(a // 4) AS b PATTERN (X))")
+    assert "X" in str(graph)
+
+
 def test_an_unknown_function_points_at_its_place() -> None:
     with bridge.connect() as cep, pytest.raises(bridge.QueryError, match="nothing_so") as raised:
         cep.create_query("q", "SELECT nothing_so(a) AS b FROM s[a: INTEGER]")

@@ -235,6 +235,10 @@ def neutralize(node: exp.Expr) -> exp.Expr:
         node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
     elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and _is_zero(node.expression):
         return exp.null()
+    elif isinstance(node, exp.Anonymous) and node.name.upper() == "MOD" and len(node.expressions) == 2:
+        value, by = node.expressions  # the database's own function, which may compute otherwise than `%`
+        if not isinstance(by, exp.Nullif):
+            node.set("expressions", [value, exp.Nullif(this=by, expression=exp.Literal.number(0))])
     return node
 
 

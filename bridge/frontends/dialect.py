@@ -262,7 +262,7 @@ def _node(dialect: str, name: str, count: int) -> exp.Expr | None:
     settings = _dialect(dialect)
     try:
         (tree,) = settings.parser().parse(settings.tokenize("SELECT " + _call(name, count)), "")
-    except (SqlglotError, AttributeError):  # some builders give nothing
+    except (SqlglotError, AttributeError, TypeError):  # some builders give nothing
         return None
     return tree.expressions[0] if isinstance(tree, exp.Select) else None
 
@@ -300,6 +300,6 @@ def _is_plain(dialect: str, name: str, count: int) -> bool:
     build = exp.FUNCTION_BY_NAME[name]
     try:
         node = build.from_arg_list(_arguments(count))
-    except (SqlglotError, IndexError, ValueError):
+    except (SqlglotError, IndexError, ValueError, TypeError):
         return False
     return len(list(node.find_all(exp.Column))) == count and _is_rendered(node, dialect, name, count)

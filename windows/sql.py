@@ -231,16 +231,25 @@ def ascending(expression: exp.Expr) -> exp.Ordered:
 
 def neutralize(node: exp.Expr) -> exp.Expr:
     """Rewrites divisions, on which databases differ: a division by zero is NULL here."""
-    if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
-        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
-    elif isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)) and _is_zero(node.expression):
+    by = _divisor(node)
+    if by is None or isinstance(by, exp.Nullif):
+        return node
+    if _is_zero(by):
         return exp.null()
-    elif isinstance(node, exp.Anonymous) and node.name.upper() == "MOD" and len(node.expressions) == 2:
-        value, by = node.expressions  # the database's own function, which may compute otherwise than `%`
-        if not isinstance(by, exp.Nullif):
-            node.set("expressions", [value, exp.Nullif(this=by, expression=exp.Literal.number(0))])
+    if not isinstance(by, exp.Literal):
+        by.replace(exp.Nullif(this=by.copy(), expression=exp.Literal.number(0)))
     return node
 
 
-def _is_zero(value: exp.Expression) -> bool:
+def _divisor(node: exp.Expr) -> exp.Expr | None:
+    """What a node divides by: that of `/`, `%` or `//`, or of MOD as a function of the database; None for other nodes."""
+    found: exp.Expr | None = None
+    if isinstance(node, (exp.Div, exp.Mod, exp.IntDiv)):
+        found = node.expression
+    elif isinstance(node, exp.Anonymous) and node.name.upper() == "MOD" and len(node.expressions) == 2:
+        found = node.expressions[1]
+    return found
+
+
+def _is_zero(value: exp.Expr) -> bool:
     return isinstance(value, exp.Literal) and not value.is_string and float(value.name) == 0

@@ -99,6 +99,8 @@ class QueryEntry:
     """Whether the values in the database's Arrow tables need no decoding."""
     writes: frozenset[str]
     """The tables of the bridge's database that it writes, in lower case."""
+    computes: bool
+    """Whether its results may come from arithmetic, its own or that of a query that it reads."""
     processors: list[Processor] = dataclasses.field(default_factory=list)
 
     @functools.cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from bridge.engine.catalogue import Processor, QueryEntry
 from bridge.errors import ProcessorError
@@ -12,7 +12,7 @@ from windows.arrow import arrow_type, values_of
 
 
 class Delivery(NamedTuple):
-    """The results of a push that one processor still has to get: tuples, or one Arrow table."""
+    """Results that one processor has not received yet: tuples, or one Arrow table."""
 
     entry: QueryEntry
     processor: Processor
@@ -20,7 +20,7 @@ class Delivery(NamedTuple):
 
 
 def deliveries(results: Sequence[tuple[QueryEntry, Any]]) -> list[Delivery]:
-    """What the processors there are now have to get of these results, in order."""
+    """One delivery for each query and each of its present processors, in order."""
     return [
         Delivery(entry, processor, _results_for(processor, entry, rows))
         for entry, rows in results
@@ -82,30 +82,27 @@ def as_arrow(entry: QueryEntry) -> bool:
 
 def _results_for(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator[Any]:
     """The results, tuples or an Arrow table, as this processor takes them: tuples, or one Arrow table."""
-    if type(rows) is list and not processor.batch and not entry.is_decoded:
-        return iter(rows)
-    return _converted(processor, entry, rows)
+    is_unchanged = type(rows) is list and not processor.batch and not entry.is_decoded
+    return iter(rows) if is_unchanged else _converted(processor, entry, rows)
 
 
 def _converted(processor: Processor, entry: QueryEntry, rows: Any) -> Iterator[Any]:
-    """A generator: a processor that other results wait for may take its own long after."""
-    yield from _rows_for(processor, entry, rows)
-
-
-def _rows_for(processor: Processor, entry: QueryEntry, rows: Any) -> list[Any]:
+    """The results in another form, converted when the processor's turn comes."""
     if processor.batch and not isinstance(rows, list):
         from bridge.engine.rows import arrow_cast
 
-        return [arrow_cast(entry.fields, entry.decoders, rows)]
-    if not isinstance(rows, list):  # Arrow: this processor came while the results were under way
+        yield arrow_cast(entry.fields, entry.decoders, rows)
+        return
+    if not isinstance(rows, list):  # Arrow: this processor was added before the results were delivered
         rows = list(zip(*map(values_of, rows.columns), strict=True))
     if entry.is_decoded:
         rows = [_decoded(row, entry.decoders) for row in rows]
     if processor.batch:
         from bridge.engine.rows import arrow_table
 
-        rows = [arrow_table(entry.fields, rows)]
-    return cast("list[Any]", rows)
+        yield arrow_table(entry.fields, rows)
+        return
+    yield from rows
 
 
 def _decoded(row: tuple[Any, ...], decoders: Sequence[Callable[[Any], Any] | None]) -> tuple[Any, ...]:

@@ -133,7 +133,7 @@ class Plans(abc.ABC):
         self._created += 1
         return QueryEntry(
             name, text, resolved, self.seq, flow, operators, derived, sources, timed, results, self._created, decoders,
-            in_arrow, written([resolved.node], self.database),
+            in_arrow, written([resolved.node], self.database), computes,
         )  # fmt: skip
 
     def remove_query(self, entry: QueryEntry) -> None:
@@ -193,14 +193,9 @@ class Plans(abc.ABC):
 
     def _computes(self, tree: Node) -> bool:
         """Whether a tree has arithmetic that may overflow, or reads a query that has."""
-        return any(_has_arithmetic(node) for node in self._read_nodes(tree))
-
-    def _read_nodes(self, tree: Node) -> Iterator[Node]:
-        """The nodes of a tree, and those of the queries that it reads."""
-        for node in walk(tree):
-            yield node
-            if isinstance(node, Stream) and (entry := self.catalogue.queries.get(node.name.lower())) is not None:
-                yield from self._read_nodes(entry.resolved.node)
+        nodes = list(walk(tree))
+        entries = (self.catalogue.queries.get(node.name.lower()) for node in nodes if isinstance(node, Stream))
+        return any(map(_has_arithmetic, nodes)) or any(entry.computes for entry in entries if entry is not None)
 
     def _create_tables(self, operator: Operator, indexed: Sequence[int]) -> None:
         """Makes what a plan has added to an operator: tables, and indexes of those that had so many.

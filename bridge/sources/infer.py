@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bridge.sources.arrays import Array, is_number, is_text
-from bridge.sources.times import are_moments
+from bridge.sources.times import WHOLE, are_moments
 
-_WHOLE = r"^\s*[-+]?\d+\s*$"
 _LONG = r"^\s*[-+]?\d{19,}\s*$"
 _DATE = r"^\d{4}-\d\d-\d\d$"
 
@@ -35,7 +34,7 @@ def type_of_texts(texts: Array, kind: pa.DataType, place: str) -> pa.DataType:
         return pa.timestamp("us")
     if not pa.types.is_floating(kind):
         return kind
-    if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():
+    if pc.all(pc.match_substring_regex(texts, WHOLE)).as_py():
         return WIDEST
     if pc.any(pc.match_substring_regex(texts, _LONG)).as_py():
         _warn_of_digits(place)

@@ -29,17 +29,18 @@ def sort_by_time(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     >>> pa.concat_tables(sort_by_time(parts)).to_pydict()
     {'ts': [1, 1, 3], 'a': [2, 3, 1]}
     """
-    parts: list[pa.Table] = []
+    parts, size = list[pa.Table](), 0
     with contextlib.ExitStack() as stack:
         directory: Path | None = None
         runs: dict[str, Iterator[pa.Table]] = {}
         for table in tables:
             parts.append(table)
-            if sum(part.nbytes for part in parts) < RUN:
+            size += table.nbytes
+            if size < RUN:
                 continue
             directory = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cep-bridge-sort-")))
             runs[str(len(runs))] = _on_disk(_sorted(parts), directory / f"{len(runs)}.arrow", stack)
-            parts = []
+            parts, size = [], 0
         if parts:
             runs[str(len(runs))] = iter([_sorted(parts)])
         del parts

@@ -24,7 +24,7 @@ UNITS = (*TO_MS, AUTO)
 """The units of timestamps that are numbers; AUTO is the one that puts the first timestamp nearest to the present."""
 
 _NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
-_WHOLE = r"^\s*[-+]?\d+\s*$"
+WHOLE = r"^\s*[-+]?\d+\s*$"
 _ZONE = r":\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
 _SPELLINGS = (
     (r"^(\d{4})/(\d\d)/(\d\d)", r"\1-\2-\3"),
@@ -101,7 +101,7 @@ class TimeUnit:
             pass
         numeric = pc.match_substring_regex(values, _NUMBER)
         texts = pc.utf8_trim_whitespace(pc.if_else(numeric, values, None))
-        is_whole = pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py() is not False
+        is_whole = pc.all(pc.match_substring_regex(texts, WHOLE)).as_py() is not False
         numbers = self._of_numbers(cast(texts, pa.int64() if is_whole else pa.float64()))
         times = times_of_texts(pc.if_else(numeric, None, values)).cast(pa.int64())
         return pc.coalesce(numbers, self._scaled(times, "us"))

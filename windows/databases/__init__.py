@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from windows.databases.base import Database, Refused, without_password
+from windows.databases.base import Database, Refused
+from windows.databases.urls import EXAMPLES, install_hint, scheme_hint, without_password
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -18,8 +19,6 @@ __all__ = ["Database", "Refused", "open_database"]
 
 _SHARED = {"mysql": "mariadb"}
 """Databases that are in another one's file."""
-
-_READS = "a database URL reads duckdb:///file.db, sqlite:///file.db, postgresql+psycopg://…, mariadb+pymysql://…"
 
 
 def open_database(target: Any = "duckdb://") -> Database:
@@ -38,16 +37,14 @@ def open_database(target: Any = "duckdb://") -> Database:
     """
     if isinstance(target, Database):
         return target
-    if isinstance(target, str) and target.startswith("duckdb:"):
-        from windows.databases.duckdb import DuckDB
+    if not _is_duckdb(target):
+        return _alchemy(target)
+    from windows.databases.duckdb import DuckDB
 
-        path = target.removeprefix("duckdb:").removeprefix("//").removeprefix("/")
-        return DuckDB(path if path not in ("", ":memory:") else ":memory:")
-    if type(target).__name__ == "DuckDBPyConnection":
-        from windows.databases.duckdb import DuckDB
-
+    if not isinstance(target, str):
         return DuckDB(target)
-    return _alchemy(target)
+    path = target.removeprefix("duckdb:").removeprefix("//").removeprefix("/")
+    return DuckDB(path if path not in ("", ":memory:") else ":memory:")
 
 
 def dialect_of(target: Any) -> str:
@@ -58,7 +55,7 @@ def dialect_of(target: Any) -> str:
     """
     if isinstance(target, Database):
         return target.dialect
-    if (isinstance(target, str) and target.startswith("duckdb:")) or type(target).__name__ == "DuckDBPyConnection":
+    if _is_duckdb(target):
         return "duckdb"
     import sqlalchemy as sa
     from sqlglot import Dialect
@@ -73,25 +70,32 @@ def dialect_of(target: Any) -> str:
     return found if Dialect.get(found) else "duckdb"
 
 
+def _is_duckdb(target: Any) -> bool:
+    """Whether a target is a URL or a connection of DuckDB, which is opened without SQLAlchemy."""
+    if isinstance(target, str):
+        return target.startswith("duckdb:")
+    return type(target).__name__ == "DuckDBPyConnection"
+
+
 def _alchemy(target: Any) -> Database:
     import sqlalchemy as sa
 
     try:
         engine = target if isinstance(target, sa.Engine) else _engine(sa.make_url(target))
     except ImportError as error:
-        raise Refused(f"{error}{_install(error.name)}", without_password(target)) from None
+        raise Refused(f"{error}{install_hint(error.name)}", without_password(target)) from None
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ValueError) as error:  # a port that is not a number
-        raise Refused(_hint(str(target)) or f"{error} ({_READS})", without_password(target)) from None
+        raise Refused(scheme_hint(str(target)) or f"{error} ({EXAMPLES})", without_password(target)) from None
     return _class_of(engine.dialect.name)(engine)
 
 
 def _class_of(name: str) -> type[Alchemy]:
     """The class of a database by SQLAlchemy's name for it: the one that the file `windows/databases/<name>.py` defines.
 
-    Without such a file, the class that assumes nothing but standard SQL.
+    Without such a class, the one that assumes nothing but standard SQL.
 
-    >>> _class_of("sqlite").__name__, _class_of("oracle").__name__
-    ('SQLite', 'Alchemy')
+    >>> [_class_of(name).__name__ for name in ("sqlite", "oracle", "duckdb")]
+    ['SQLite', 'Alchemy', 'Alchemy']
     """
     from windows.databases.alchemy import Alchemy
 
@@ -99,32 +103,7 @@ def _class_of(name: str) -> type[Alchemy]:
     if importlib.util.find_spec(module) is None:
         return Alchemy
     defined = [each for each in vars(importlib.import_module(module)).values() if isinstance(each, type)]
-    (found,) = (each for each in defined if issubclass(each, Alchemy) and each.__module__ == module)
-    return found
-
-
-def _hint(url: str) -> str:
-    """A hint for a URL whose scheme SQLAlchemy does not know; empty if there is none.
-
-    >>> _hint("postgres://me@host/app")
-    'for postgres:// write postgresql+psycopg://'
-    """
-    begin = url.partition("://")[0]
-    return f"for {begin}:// write postgresql+psycopg://" if begin in ("postgres", "psql", "pg") else ""
-
-
-def _install(driver: str | None) -> str:
-    """The command that installs a driver, if an extra has it.
-
-    >>> _install("psycopg")
-    ": pip install 'cep-bridge[postgresql]'"
-    """
-    extra = {"psycopg": "postgresql", "pymysql": "mysql"}.get((driver or "").lower())
-    if extra is None and driver == "psycopg2":
-        return ": write postgresql+psycopg://, and pip install 'cep-bridge[postgresql]'"
-    if extra is None and driver == "MySQLdb":
-        return ": write mariadb+pymysql://, and pip install 'cep-bridge[mysql]'"
-    return f": pip install 'cep-bridge[{extra}]'" if extra else f" ({_READS})"
+    return next((each for each in defined if issubclass(each, Alchemy) and each.__module__ == module), Alchemy)
 
 
 def _engine(url: sa.URL) -> sa.Engine:

@@ -12,7 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from windows.databases.base import Convert, Database, Refused, Row, without_password
+from windows.databases.base import Convert, Database, Refused, Row
+from windows.databases.urls import without_password
 from windows.schema import Attribute, Schema, relation_schema
 from windows.types import is_nested, scale_of
 from windows.values import json_reader, json_writer

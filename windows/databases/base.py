@@ -39,16 +39,6 @@ class Refused(Exception):
         super().__init__(self.reason + (f"\n  in: {sql[:2000]}" if sql else ""))
 
 
-def without_password(target: object) -> str:
-    """A database URL to be shown.
-
-    >>> without_password("mysql://me:secret@host/x?password=secret&charset=utf8")
-    'mysql://me:***@host/x?password=***&charset=utf8'
-    """
-    shown = re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", str(target))
-    return re.sub(r"(?i)([?&]\w*(?:password|passwd|pwd)=)[^&]*", r"\1***", shown)
-
-
 class Elements(NamedTuple):
     """A list's elements as an item of FROM (`rows`), with the expressions for an element's value and its place."""
 

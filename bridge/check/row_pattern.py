@@ -38,7 +38,7 @@ def _(node: query.MatchRecognize, names: Namespace) -> ResolvedNode:
     _check_order(clause)
     if clause.timed_out and clause.within is None:
         raise QueryError("WITH TIMED OUT MATCHES needs WITHIN: without it no time is ever over")
-    _warn_of_growth(clause)
+    _warn_of_unbounded_state(clause)
     check_scalars(clause, lambda c: types[c.name])
     _check_keys(clause, types)
     refuse_missing(_expressions(clause), names.store(None))
@@ -232,7 +232,7 @@ def check_measures(fields: Sequence[Field], clause: RowPattern) -> None:
         raise QueryError("MATCH_RECOGNIZE gives no column: MEASURES or PARTITION BY names some")
 
 
-def _warn_of_growth(clause: RowPattern) -> None:
+def _warn_of_unbounded_state(clause: RowPattern) -> None:
     """Accepted, with the way out."""
     if clause.within is None and _ends_unbounded(clause.pattern):
         warnings.warn(

@@ -151,7 +151,7 @@ def refuse_nested(node: exp.Expr, column_type: TypeOf) -> None:
 
 
 def refuse_nested_key(key: exp.Expr, kind: str) -> None:
-    """Refuses a key that is no single value, where keys are compared by a machine and not by the database."""
+    """Refuses lists and objects as keys where Python compares keys, not the database."""
     if is_nested(kind):
         raise QueryError(
             f"{shown(key)} is {kind}, which is not a key: name a part of it, or compute a key in a statement before",

@@ -74,7 +74,7 @@ def output_rows(members: Members, per_match: PerMatch, count: int) -> OutputRows
     if per_match is PerMatch.OMIT_EMPTY:
         return rows
     empty = np.flatnonzero(found.lengths == 0)
-    rows = _together(rows, OutputRows(empty, np.full(len(empty), ABSENT), found.starts[empty]))
+    rows = _concatenated(rows, OutputRows(empty, np.full(len(empty), ABSENT), found.starts[empty]))
     if per_match is PerMatch.WITH_UNMATCHED:
         free = np.ones(count, bool)
         every = np.arange(len(members))
@@ -82,11 +82,12 @@ def output_rows(members: Members, per_match: PerMatch, count: int) -> OutputRows
         free[found.starts[empty]] = False
         alone = np.flatnonzero(free)
         nothing = np.full(len(alone), ABSENT)
-        rows = _together(rows, OutputRows(nothing, nothing, alone))
+        rows = _concatenated(rows, OutputRows(nothing, nothing, alone))
     return _in_order(rows, members)
 
 
-def _together(one: OutputRows, other: OutputRows) -> OutputRows:
+def _concatenated(one: OutputRows, other: OutputRows) -> OutputRows:
+    """The rows of one output, then those of the other."""
     pairs = ((one.match, other.match), (one.member, other.member), (one.row, other.row))
     match, member, row = (np.concatenate(pair) for pair in pairs)
     return OutputRows(match, member, row)
@@ -168,10 +169,10 @@ class ResultColumns:
         """The measures' values; the database computes in one statement all measures that are more than one atom."""
         names = {atom: f"_v{place}" for place, atom in enumerate(values)}
         computed = [_renamed(measure, names) for measure in measures if measure.only is None]
-        found = iter(self._asked(computed, values, names) if computed else [])
+        found = iter(self._computed(computed, values, names) if computed else [])
         return [values[measure.only] if measure.only is not None else next(found) for measure in measures]
 
-    def _asked(self, computed: list[exp.Expr], values: dict[Atom, Array], names: dict[Atom, str]) -> list[Array]:
+    def _computed(self, computed: list[exp.Expr], values: dict[Atom, Array], names: dict[Atom, str]) -> list[Array]:
         order = pa.array(np.arange(len(self.output_rows.match)))
         given = pa.Table.from_arrays([*values.values(), order], names=[*names.values(), "_n"])
         with self.database.registered(given) as name:

@@ -1,4 +1,4 @@
-"""Aggregates of EPL: what they range over, and when they are told."""
+"""Aggregates of EPL: what they range over, and when they are reported."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _reads_event(value: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
     return isinstance(value, exp.Column) or any(_reads_event(child, keys) for child in value.iter_expressions())
 
 
-# Aggregates as they were before each change (EPL's rstream and irstream): what a group told last, or of no event
+# Aggregates as they were before each change (EPL's rstream and irstream): what a group reported last, or of no event
 
 _KEY = "key."
 
@@ -158,21 +158,46 @@ def reported_changes(
     SELECT COALESCE("told.1", 0) AS "n" FROM \
 (SELECT COUNT(*) AS n FROM s WINDOW(ROWS 5)) WITH "told.1" ("n" OF 1 ROWS BEFORE)
     """
-    marks = [is_mark(_unaliased(column)) for column in columns]
+    marks = [is_mark(column.unalias()) for column in columns]
     listed = tuple(column for column, mark in zip(columns, marks, strict=True) if not mark)
-    made = aggregate(listed)
+    made = _with_keys(aggregate(listed), listed)
+    node, before = _with_values_before(cursor, which, made, listed)
+
+    def reported(is_new: bool) -> Map:
+        found: list[exp.Expr] = []
+        place = 0
+        for item, mark in zip(columns, marks, strict=True):
+            place += not mark
+            own: exp.Expr = exp.true() if is_new else exp.false()
+            if not mark:
+                own = by_name(_alias_of(item)) if is_new else before.get(place, by_name(_alias_of(item))).copy()
+            found.append(exp.alias_(own, _alias_of(item), quoted=True))
+        return Map(node, tuple(found))
+
+    return reported(False) if which == "RSTREAM" else Union((reported(True), reported(False)))
+
+
+def _with_keys(made: Aggregate, listed: tuple[exp.Expr, ...]) -> Aggregate:
+    """The aggregate with the keys that are not among the listed columns as further columns."""
+    values = [column.unalias() for column in listed]
     hidden = tuple(
         exp.alias_(key.copy(), f"{_KEY}{place}", quoted=True)
         for place, key in enumerate(made.group_by, 1)
-        if key not in map(_unaliased, listed)
+        if key not in values
     )
-    made = dataclasses.replace(made, columns=(*made.columns, *hidden))
-    names = {_unaliased(column): _alias_of(column) for column in made.columns}
+    return dataclasses.replace(made, columns=(*made.columns, *hidden))
+
+
+def _with_values_before(
+    cursor: Cursor, which: str, made: Aggregate, listed: tuple[exp.Expr, ...]
+) -> tuple[Node, dict[int, exp.Expr]]:
+    """The aggregate with the values of each group's result before; and what reads these, by the number of the column."""
+    names = {column.unalias(): _alias_of(column) for column in made.columns}
     keys = tuple(by_name(names[key]) for key in made.group_by)
     node: Node = made
     before: dict[int, exp.Expr] = {}
     for place, item in enumerate(listed, 1):
-        value = _unaliased(item)
+        value = item.unalias()
         if value in made.group_by:
             continue
         if not isinstance(value, exp.AggFunc):
@@ -185,23 +210,7 @@ def reported_changes(
         counts = isinstance(value, exp.Count)
         none = [exp.Literal.number(0)]
         before[place] = exp.Coalesce(this=by_name(called), expressions=none) if counts else by_name(called)
-
-    def told(is_new: bool) -> Map:
-        found: list[exp.Expr] = []
-        place = 0
-        for item, mark in zip(columns, marks, strict=True):
-            place += not mark
-            own: exp.Expr = exp.true() if is_new else exp.false()
-            if not mark:
-                own = by_name(_alias_of(item)) if is_new else before.get(place, by_name(_alias_of(item))).copy()
-            found.append(exp.alias_(own, _alias_of(item), quoted=True))
-        return Map(node, tuple(found))
-
-    return told(False) if which == "RSTREAM" else Union((told(True), told(False)))
-
-
-def _unaliased(column: exp.Expr) -> exp.Expr:
-    return column.this if isinstance(column, exp.Alias) else column
+    return node, before
 
 
 def _alias_of(column: exp.Expr) -> str:
@@ -222,7 +231,7 @@ def needs_running_aggregates(node: Node, columns: Sequence[exp.Expr]) -> bool:
 
 
 def with_running_aggregates(
-    cursor: Cursor, node: Node, asked: AggregateRequest, told: OutputClauses, position: int
+    cursor: Cursor, node: Node, asked: AggregateRequest, output: OutputClauses, position: int
 ) -> Node:
     """The aggregates over a window, with those of all events beside them."""
     position = asked.position or position
@@ -233,7 +242,7 @@ def with_running_aggregates(
             "no batch: insert into names the results",
             position,
         )
-    if told.rate is not None or told.is_arranged or told.distinct:
+    if output.rate is not None or output.is_arranged or output.distinct:
         cursor.fail(
             "firstever, lastever and countever beside a window, and rate, are not supported with output, order by, limit "
             "or distinct: insert into names the results",
@@ -244,7 +253,7 @@ def with_running_aggregates(
     listed = [*inner, *(exp.alias_(key.copy(), name, quoted=True) for key, name in keys.items())]
     listed = listed or [exp.alias_(exp.Count(this=exp.Star()), "part.0", quoted=True)]
     found: Node = aggregate_over(cursor, node, AggregateRequest(tuple(listed), asked.keys, asked.having), position)
-    return Map(_RunningAggregates(node, keys).beside(cursor, found, calls, position), columns)
+    return Map(_RunningAggregates(node, keys).with_calls(cursor, found, calls, position), columns)
 
 
 def _split_columns(
@@ -287,28 +296,28 @@ class _RunningAggregates:
     node: Node
     keys: Mapping[exp.Expr, str]
 
-    def beside(self, cursor: Cursor, told: Node, calls: Mapping[str, exp.Expr], position: int) -> Node:
-        """The results that are told, with what the calls come to by then, by their names."""
+    def with_calls(self, cursor: Cursor, results: Node, calls: Mapping[str, exp.Expr], position: int) -> Node:
+        """The results with the values of the calls so far, under their names."""
         every = {name: _value(call) for name, call in calls.items() if RATE not in call.meta}
         rates = {name: call.meta[RATE] for name, call in calls.items() if RATE in call.meta}
         base = without_filters(self.node)
         if rates and isinstance(base, Window) and not isinstance(base.extent, Unbounded):
             cursor.fail("rate is supported without a window, and over #keepall: it has a time of its own", position)
         every |= {f"since.{name}": exp.Min(this=column("ts")) for name in rates}
-        told = self._found(told, every, Unbounded())
+        results = self._with_values(results, every, Unbounded())
         for name, milliseconds in rates.items():
-            told = self._found(told, {name: exp.Count(this=exp.Star())}, Range(milliseconds))
-        return told
+            results = self._with_values(results, {name: exp.Count(this=exp.Star())}, Range(milliseconds))
+        return results
 
-    def _found(self, told: Node, values: Mapping[str, exp.Expr], extent: Unbounded | Range) -> Node:
+    def _with_values(self, results: Node, values: Mapping[str, exp.Expr], extent: Unbounded | Range) -> Node:
         """The results with values that the last event of their group left."""
         named = {**{name: key for key, name in self.keys.items()}, **values}
         listed = tuple(exp.alias_(value.copy(), name, quoted=True) for name, value in named.items())
         own = tuple(map(column, self.keys.values()))
         last = Window(Aggregate(_all(self.node, extent), listed, tuple(self.keys)), Rows(1), own)
         for name in values:
-            told = SubqueryColumn(told, name, last, of_same(name, own), within(name, column(name)), place=0)
-        return told
+            results = SubqueryColumn(results, name, last, of_same(name, own), within(name, column(name)), place=0)
+        return results
 
 
 def _value(call: exp.Expr) -> exp.Expr:

@@ -161,8 +161,8 @@ class ContextSource:
         """What `context.key1` and `context.name` stand for."""
         if self.reader is not None and self.reader.context.label is not None:
             context = self.reader.context
-            told = {"name": exp.Literal.string(context.name), "label": exp.Literal.string(context.label)}
-            values = {**told, "id": exp.Literal.number(context.id)}
+            names = {"name": exp.Literal.string(context.name), "label": exp.Literal.string(context.label)}
+            values = {**names, "id": exp.Literal.number(context.id)}
             return {f"{QUALIFIER}.{name}": value for name, value in values.items()}
         if self.reader is None or not self.keys:
             return {}
@@ -183,7 +183,7 @@ class ContextSource:
         return reader.source(source), exp.and_(*parts) if parts else None
 
     def check_output(self, node: Node, asked: OutputClauses, aggregating: bool) -> None:
-        """Results are told for every key on its own; what would be told of all keys together is refused."""
+        """Results are reported for every key on its own; what would be reported of all keys together is refused."""
         if self.reader is None or self.reader.context.label is not None:
             return
         cursor = self.reader.cursor
@@ -303,8 +303,8 @@ class _Partitioner:
         inputs = tuple((alias, reader.source(below)) for reader, (alias, below) in pairs)
         keys = [qualified(reader.keyed(below).keys, alias) for reader, (alias, below) in pairs]
         conditions = tuple(part for others in keys[1:] for part in equal(keys[0], others))
-        told = keys[0] if not node.outer else [exp.func("COALESCE", *same) for same in zip(*keys, strict=True)]
-        return ContextSource(dataclasses.replace(node, inputs=inputs), self, tuple(told), conditions)
+        shared = keys[0] if not node.outer else [exp.func("COALESCE", *same) for same in zip(*keys, strict=True)]
+        return ContextSource(dataclasses.replace(node, inputs=inputs), self, tuple(shared), conditions)
 
     def match(self, node: EagerMatch) -> Node:
         """Rows match within their keys."""

@@ -28,7 +28,7 @@ RESERVED = frozenset(
 
 
 class Item(NamedTuple):
-    """An input: its alias, the node, where it stands, and whether its events alone are told."""
+    """An input: its alias, the node, where it stands, and whether only its events are reported."""
 
     alias: str
     node: Node
@@ -72,7 +72,7 @@ def _alias(cursor: Cursor) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Joins:
-    """The inputs, what ON says, and which of two inputs are told without a partner, too."""
+    """The inputs, what ON says, and which of two inputs are reported without a partner, too."""
 
     items: list[Item]
     conditions: list[exp.Expr]
@@ -145,11 +145,11 @@ def scope_of(joins: Joins) -> Qualifiers:
     """The qualifiers of a join's columns: its aliases, and the tags of its patterns where they are one input's alone."""
     aliases = tuple(found.alias for found in joins.items)
     inside: dict[tuple[str | None, str], TagColumns] = {}
-    told = [(one.alias, tag) for one in joins.items for tag in _event_columns(one.node)]
-    for alias, tag in told:
+    columns = [(one.alias, tag) for one in joins.items for tag in _event_columns(one.node)]
+    for alias, tag in columns:
         found = TagColumns(alias, tag.prefix, tag.is_one)
         inside[alias, tag.alias] = found
-        if tag.alias not in aliases and sum(other.alias == tag.alias for _, other in told) == 1:
+        if tag.alias not in aliases and sum(other.alias == tag.alias for _, other in columns) == 1:
             inside[None, tag.alias] = found
     return Qualifiers(None, aliases, inside)
 
@@ -162,4 +162,4 @@ def _event_columns(node: Node) -> tuple[EventColumns, ...]:
 
 def tags_of(node: Node) -> tuple[str, ...]:
     """The tags of the pattern that a node is, or a window of."""
-    return tuple(told.alias for told in _event_columns(node))
+    return tuple(column.alias for column in _event_columns(node))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 PREVIOUS = "told."
-"""What the columns begin with that hold what aggregates told before (`epl_before`)."""
+"""What the columns begin with that hold what aggregates were before (`epl_before`)."""
 
 NEW = "istream"
 """The column that tells what comes from what leaves; a statement names it `istream()`."""
@@ -122,7 +122,7 @@ def newest_first(node: OrderLimitDistinct) -> OrderLimitDistinct:
     return dataclasses.replace(node, order_by=(in_order(f"{NEW} DESC"), *node.order_by))
 
 
-# What comes and what leaves (EPL's irstream and rstream), told every so long
+# What comes and what leaves (EPL's irstream and rstream), reported every so long
 
 
 def reports_expiry(node: Node) -> bool:
@@ -146,7 +146,7 @@ def per_period(node: Node, rate: OutputRate, mark: str) -> OrderLimitDistinct:
 
 
 def check_rate(cursor: Cursor, rate: OutputRate) -> None:
-    """Refuses what is not told of both streams."""
+    """Refuses what is not reported of both streams."""
     if rate.time is None or rate.kind not in ("all", "last"):
         cursor.fail(
             "what leaves is told by output [all | last] every so long alone: insert rstream into names it",

@@ -26,7 +26,7 @@ def has_all_time(node: Aggregate) -> bool:
 
 
 def reports_expired_groups(window: Window, filtered: bool, keys: Sequence[exp.Expr]) -> bool:
-    """Whether EPL tells more of an aggregate than the group of each event that enters: what leaves is told, too."""
+    """Whether EPL reports more of an aggregate than the group of each event that enters: what leaves is reported, too."""
     if not window.extent.leaves:
         return False
     if filtered or not window.extent.evicts:
@@ -178,7 +178,7 @@ class NamedWindows:
         return self.known[node.name.lower()].rows if isinstance(node, Stream) and tells else None
 
     def _reported_rows(self, name: str) -> Node:
-        """What of a window is told row by row: what is inserted, and rows that are changed as they are then."""
+        """What of a window is reported row by row: what is inserted, and rows that are changed as they are then."""
         window = self.known[name.lower()]
         if not window.only_deletes:
             return self._read(name).content

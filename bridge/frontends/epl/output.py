@@ -1,4 +1,4 @@
-"""What of a statement's results is told, and when: EPL's output, order by, limit and distinct."""
+"""Which results of a statement are reported, and when: EPL's output, order by, limit and distinct."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def at_rate(
 
 
 def _has_several(node: Node) -> bool:
-    """Whether an event may have several results, which are counted as they are told: of a join, or of batches."""
+    """Whether an event may have several results, which are counted as they are reported: of a join, or of batches."""
     base = node
     while isinstance(base, (Filter, SubqueryColumn)):
         base = base.input
@@ -181,7 +181,7 @@ def aggregates(cursor: Cursor, node: Aggregate, asked: OutputClauses) -> Node:
 
 
 def _of_all_groups(cursor: Cursor, node: Aggregate, rate: OutputRate) -> Aggregate:
-    """Each group there has been is told every time, as it is then."""
+    """Every group that has occurred is reported each time, with its present values."""
     if is_per_event(node):
         cursor.fail(
             "output all with values of single events beside groups is not supported: leave all out", rate.position

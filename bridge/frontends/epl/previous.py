@@ -43,7 +43,7 @@ def with_whole_events(column: exp.Expr, names: Qualifiers) -> exp.Expr:
 
 
 class PreviousValues:
-    """The calls of prev and prior in a statement; with `both` of its streams told, those of istream, too."""
+    """The calls of prev and prior in a statement; where `both` streams are reported, those of istream, too."""
 
     def __init__(self, cursor: Cursor, both: bool = False) -> None:
         self.cursor, self.both = cursor, both

@@ -178,22 +178,9 @@ def _projected(
     keyed.check_output(node, asked, aggregating)
     if asked.rate is not None and asked.rate.kind == "snapshot":
         node, asked = snapshot(cursor, node, asked.rate, aggregating), dataclasses.replace(asked, rate=None)
-    if aggregating and changing:
-        parts = SplitColumns.of(cursor, columns, having, asked, position)
-        _refuse_lookups(cursor, node, parts.inner, position)
-        return parts.over(aggregate_over(cursor, node, AggregateRequest(parts.inner, keys, None), position))
     if aggregating:
-        _refuse_lookups(cursor, node, columns, position)
-        if telling:
-            return _told_before(
-                cursor, node, AggregateRequest(columns, keys, having[0] if having else None), telling, asked
-            )
-        if isinstance(without_filters(node), (RStream, Union)):
-            cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
         of = AggregateRequest(columns, keys, having[0] if having else None)
-        if needs_running_aggregates(node, columns):
-            return with_running_aggregates(cursor, node, of, asked, position)
-        return aggregates(cursor, aggregate_over(cursor, node, of, position), asked)
+        return _aggregated(cursor, node, of, having if changing else None, asked, telling, position)
     if telling:
         at = position_of(columns[0]) if columns else None
         _refuse_arranged(cursor, f"{telling.lower()} of a join", bool(having), asked, at)
@@ -204,8 +191,32 @@ def _projected(
     return single_events(cursor, node, columns, asked, keyed.keys)
 
 
-def _told_before(cursor: Cursor, node: Node, listed: AggregateRequest, telling: str, asked: OutputClauses) -> Node:
-    """What `rstream` or `irstream` tell of aggregates."""
+def _aggregated(
+    cursor: Cursor,
+    node: Node,
+    of: AggregateRequest,
+    changing: tuple[exp.Expr, ...] | None,
+    asked: OutputClauses,
+    telling: str,
+    position: int,
+) -> Node:
+    """The aggregates that are requested; `changing`: HAVING's condition, if any, where variables that change are read."""
+    if changing is not None:
+        parts = SplitColumns.of(cursor, of.columns, changing, asked, position)
+        _refuse_lookups(cursor, node, parts.inner, position)
+        return parts.over(aggregate_over(cursor, node, AggregateRequest(parts.inner, of.keys, None), position))
+    _refuse_lookups(cursor, node, of.columns, position)
+    if telling:
+        return _reported_before(cursor, node, of, telling, asked)
+    if isinstance(without_filters(node), (RStream, Union)):
+        cursor.fail("rstream with aggregates is not supported: insert rstream into names what leaves", position)
+    if needs_running_aggregates(node, of.columns):
+        return with_running_aggregates(cursor, node, of, asked, position)
+    return aggregates(cursor, aggregate_over(cursor, node, of, position), asked)
+
+
+def _reported_before(cursor: Cursor, node: Node, listed: AggregateRequest, telling: str, asked: OutputClauses) -> Node:
+    """What `rstream` or `irstream` report of aggregates."""
     bare = [column for column in listed.columns if not any(map(is_mark, column.walk()))]
     if dataclasses.replace(listed, columns=tuple(bare)).is_per_event:
         cursor.fail(
@@ -280,7 +291,7 @@ def _refuse_lookups(cursor: Cursor, node: Node, columns: tuple[exp.Expr, ...], p
 
 
 def _refuse_arranged(cursor: Cursor, what: str, has_having: bool, asked: OutputClauses, position: int | None) -> None:
-    """Of what leaves, too, all is told at once: `what` is `rstream of a join`, say."""
+    """Of what leaves, too, all is reported at once: `what` is `rstream of a join`, say."""
     if has_having or asked.rate is not None or asked.is_arranged or asked.distinct:
         cursor.fail(
             f"{what} with having, output, order by, limit or distinct is not supported: insert {what.split()[0]} into "

@@ -206,7 +206,7 @@ def _occurrence(event: Occurrence, names: tuple[str, ...]) -> Occurrence:
 class SplitColumns:
     """A list of columns, and HAVING, of values that aggregates have, and of variables: the `inner` columns are the former.
 
-    The values of variables are those at the moment at which the aggregates are told.
+    The values of variables are those at the moment at which the aggregates are reported.
     """
 
     inner: tuple[exp.Expr, ...]
@@ -241,12 +241,12 @@ class SplitColumns:
             is_alias = isinstance(node, exp.Column) and not node.table and node.name.lower() in aliases
             return exp.paren(aliases[node.name.lower()].copy()) if is_alias else node
 
-        told = tuple(
+        outer = tuple(
             exp.alias_(one.unalias().transform(part), one.alias_or_name or one.sql(), quoted=True) for one in columns
         )
         wanted = having[0].transform(meant).transform(part) if having else None
         inner = tuple(exp.alias_(value, name, quoted=True) for value, name in found.items())
-        return cls(inner, told, wanted)
+        return cls(inner, outer, wanted)
 
     def over(self, node: Node) -> Node:
         """The results of an aggregate of the inner columns."""

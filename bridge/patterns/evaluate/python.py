@@ -96,13 +96,13 @@ class PythonPrinter(Printer[Code]):
         source = f"_{operator}({left.source}, {right.source})"
         if left.plain is None or right.plain is None:
             return self.leaf(source)
-        return self.leaf(source, f"{left.operand} {_SIGNS[operator]} {right.operand}", _together(left, right))
+        return self.leaf(source, f"{left.operand} {_SIGNS[operator]} {right.operand}", _null_names(left, right))
 
     def compared(self, operator: str, left: Code, right: Code) -> Code:
         source = f"_{operator}({left.source}, {right.source})"
         if any(side.plain is None and not side.first for side in (left, right)):
             return self.leaf(source)
-        known, names = [f"{name} is not None" for name in _together(left, right)], []
+        known, names = [f"{name} is not None" for name in _null_names(left, right)], []
         for side, name in ((left, "_l"), (right, "_r")):
             if side.first:  # named, as it is asked twice
                 known.append(f"({name} := {_first(side.first)}) is not None")
@@ -142,7 +142,7 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def _together(left: Code, right: Code) -> tuple[str, ...]:
+def _null_names(left: Code, right: Code) -> tuple[str, ...]:
     """What makes an operator over both NULL, by name; of a COALESCE only its own value does."""
     return tuple(dict.fromkeys((*left.nulls, *right.nulls)))
 

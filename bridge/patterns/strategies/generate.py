@@ -200,7 +200,7 @@ class Generator:
         number = place.takers[at]
         asked, after = self.asks(number), self.after(number)
         taken = [
-            *self.kept(place, at),
+            *self.remaining_choices(place, at),
             *self.register_code.updates(self.symbol(number), self.wanted(after), self.known(asked)),
             f"code[row] = {number}",
             "row += 1",
@@ -220,7 +220,7 @@ class Generator:
     def known(self, asked: ConditionCode) -> frozenset[Register]:
         return frozenset(r for r in asked.reads if isinstance(r, RunningTotal))
 
-    def kept(self, place: SearchState, at: int) -> list[str]:
+    def remaining_choices(self, place: SearchState, at: int) -> list[str]:
         """The choices that are left, on the stack."""
         rest = place.takers[at + 1 :]
         if not rest:

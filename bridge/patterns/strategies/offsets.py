@@ -339,7 +339,7 @@ def _condition(task: Task, columns: DistanceColumns) -> exp.Expr:
 def _table(
     task: Task, measures: Sequence[MatchExpression], rows: Ints, shown: Sequence[Array], step: int
 ) -> tuple[pa.Table, int]:
-    kept = _kept(rows, step)
+    kept = _non_overlapping(rows, step)
     if len(kept) < len(rows):
         rows, shown = rows[kept], [taken(array, kept) for array in shown]
     given = iter(shown)
@@ -352,10 +352,10 @@ def _table(
     return output, len(rows)
 
 
-def _kept(rows: Ints, step: int) -> Ints:
+def _non_overlapping(rows: Ints, step: int) -> Ints:
     """The places of the matches that are found when each is looked for so many rows after the one before.
 
-    >>> _kept(np.array([0, 1, 2, 5, 7, 8]), 3).tolist()
+    >>> _non_overlapping(np.array([0, 1, 2, 5, 7, 8]), 3).tolist()
     [0, 3, 5]
     """
     if not (rows[1:] - rows[:-1] < step).any():

@@ -17,6 +17,10 @@ class BridgeError(Exception):
 
     accepted: int = 0
 
+    def __str__(self) -> str:
+        """The message, which can always be printed: half of a surrogate pair is shown as its number."""
+        return super().__str__().encode("utf-8", "backslashreplace").decode()
+
 
 class QueryError(BridgeError):
     """A query that cannot be: its syntax, a name, a type, or something that is not supported.

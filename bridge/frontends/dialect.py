@@ -270,7 +270,7 @@ def _node(dialect: str, name: str, count: int) -> exp.Expr | None:
 def _is_rendered(node: exp.Expr, dialect: str, name: str, count: int) -> bool:
     try:
         text = Dialect.get_or_raise(dialect).generate(node, unsupported_level=ErrorLevel.RAISE)
-    except SqlglotError:
+    except (SqlglotError, KeyError, AttributeError, TypeError):  # a node without what its text needs
         return False
     return text.upper() == _call(name, count).upper()
 

@@ -48,6 +48,10 @@ TEXTS = {
     "two conditions after STOP": ("SELECT v FROM s WINDOW(START v > 1 STOP v = 2, v = 3)", "a condition is expected.*column 41"),
     "half of a surrogate pair": ("SELECT '\udfff' AS x FROM s", "surrogate"),
     "a name with half of a surrogate pair": ('SELECT v AS "\udfff" FROM s', "surrogate"),
+    "half of a surrogate pair between names": ("SELECT v FROM s\udfff x y", "udfff"),
+    "a word of SQL as a function": (
+        "SELECT * FROM s MATCH_RECOGNIZE (MEASURES CASE(v) AS a PATTERN (A))", "(?i)case",
+    ),
     "a pattern too long": ("SELECT * FROM s MATCH_RECOGNIZE (MEASURES 1 AS a PATTERN (A{1000000}))", "1000001 instructions"),
 }  # fmt: skip
 

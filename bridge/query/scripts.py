@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bridge.errors import QueryError
 from bridge.query.expressions import scalar, scalars
-from bridge.query.nodes import Filter, Node
+from bridge.query.nodes import Filter, Node, Union
 from windows.schema import Schema
 from windows.times import duration
 
@@ -116,6 +116,11 @@ class UpdateSQL(Node):
 
     def __post_init__(self) -> None:
         _set(self, parameters=scalars(self.parameters))
+
+
+@dataclasses.dataclass(frozen=True)
+class EqualUnion(Union):
+    """The union of Table 1: its inputs have the same fields, by their names and types (rule C2)."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,12 +10,26 @@ from sqlglot import exp
 from bridge.check.resolve import Namespace, ResolvedNode, resolve, resolve_stream
 from bridge.check.scope import Field, Scope, scalar
 from bridge.errors import QueryError
-from bridge.query.scripts import IntoTable, ReadSQL, UpdateSQL
+from bridge.query.nodes import Union
+from bridge.query.scripts import EqualUnion, IntoTable, ReadSQL, UpdateSQL
 from bridge.stores import statement
 from windows.schema import is_reserved
 
 RESULT_ID = "result_id"
 """The parameter of an UpdateSQL that is the result's own name."""
+
+
+@resolve.register(EqualUnion)
+def _(node: EqualUnion, names: Namespace) -> ResolvedNode:
+    fields = [[(f.name.lower(), f.type) for f in resolve_stream(below, names).visible] for below in node.inputs]
+    for other in fields[1:]:
+        if other != fields[0]:
+            one, two = (", ".join(f"{name} {kind}" for name, kind in part) for part in (fields[0], other))
+            raise QueryError(
+                f"a union wants equal columns: ({one}) and ({two}); a statement before, INSERT INTO x SELECT a AS b FROM s, "
+                "renames fields, and ON WINDOW joins the streams instead"
+            )
+    return resolve(Union(node.inputs), names)
 
 
 @resolve.register(ReadSQL)

@@ -24,7 +24,7 @@ WORDS = {
 """What SQL has and CPL has not, by the word it begins with: why, and the way out."""
 
 
-_STOPS = frozenset(("FROM", "WHERE", "GROUP BY", "HAVING", "ON", "CREATE", "INSERT", *WORDS)) - {"DISTINCT"}
+_STOPS = frozenset(("FROM", "WHERE", "GROUP BY", "GROUP", "HAVING", "ON", "CREATE", "INSERT", *WORDS)) - {"DISTINCT"}
 
 
 _SYNONYMS = {"MAXIMUM": exp.Max, "MINIMUM": exp.Min, "AVERAGE": exp.Avg}
@@ -101,6 +101,9 @@ def _later_clauses(
     while True:
         _refuse(cursor)
         position, word = cursor.position, cursor.word()
+        if cursor.take("GROUP", "-"):  # the paper's list of clauses has GROUP-BY
+            cursor.expect("BY")
+            word = "GROUP BY"
         if word in found.places:
             cursor.fail(f"a second {word}", position)
         if cursor.take("ON", "WINDOW"):
@@ -111,7 +114,8 @@ def _later_clauses(
             found.sql.append(_on_sql(cursor, statements, position))
         elif cursor.take("WHERE"):
             found.where = single_expression(cursor, cursor.until((",", *_STOPS)), "a condition")
-        elif cursor.take("GROUP BY"):
+        elif word == "GROUP BY":
+            cursor.take("GROUP BY")
             found.group_by = without_aliases(
                 cursor, expression_list(cursor, cursor.until(_STOPS), "a field to group by")
             )

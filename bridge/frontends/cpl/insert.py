@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 
 from bridge.frontends.cpl.clauses import Clauses, CplInput, NamedStatement, OnSql, clauses_of
 from bridge.frontends.cursor import Cursor
 from bridge.frontends.expressions import Qualifiers, all_of, resolve, single_expression
-from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Union, Window
-from bridge.query.scripts import IntoTable, MultiFilter, ReadSQL, UpdateSQL
+from bridge.query.nodes import Aggregate, Correlate, Filter, Map, Node, Stream, Window
+from bridge.query.scripts import EqualUnion, IntoTable, MultiFilter, ReadSQL, UpdateSQL
 from windows.extent import Extent
 from windows.extents import Batch, Range
 from windows.sql import conjuncts
@@ -54,7 +54,7 @@ def insert(cursor: Cursor, windows: Mapping[str, Extent], statements: Mapping[st
 
 def _routes(cursor: Cursor) -> list[tuple[str, exp.Expr | None]]:
     """`a`, or `a WHEN condition, b WHEN condition`: the second is a MultiFilter."""
-    name = cursor.name("the name of the output stream")
+    name = _output(cursor, "the name of the output stream")
     if cursor.word() == ",":
         cursor.fail("several outputs want their conditions: INSERT INTO a WHEN …, b WHEN … SELECT …")
     if cursor.word() != "WHEN":
@@ -66,9 +66,18 @@ def _routes(cursor: Cursor) -> list[tuple[str, exp.Expr | None]]:
         if not cursor.take(","):
             return routes
         position = cursor.position
-        name = cursor.name("the name of the next output stream")
+        name = _output(cursor, "the name of the next output stream")
         if name.lower() in (other.lower() for other, _ in routes):
             cursor.fail(f"{name!r} is an output twice: join its conditions with OR", position)
+
+
+def _output(cursor: Cursor, what: str) -> str:
+    """Step over the name of an output, which the paper lets be any literal string: `'daily bill'`."""
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.STRING or not token.text:
+        return cursor.name(what)
+    cursor.at += 1
+    return token.text
 
 
 def _reads(clauses: Clauses) -> tuple[tuple[str, int], ...]:
@@ -111,8 +120,9 @@ def _node(cursor: Cursor, clauses: Clauses) -> Node:
 
 
 def _union(cursor: Cursor, clauses: Clauses) -> Node:
+    """Merged streams, then WHERE and the fields; a field of one of them alone would be that of a join."""
     for name in ("WHERE", "GROUP BY", "HAVING"):
-        if name in clauses.places:
+        if name in clauses.places and (name != "WHERE" or _is_qualified(clauses.where)):
             cursor.fail(
                 f"{name} over several streams joins them, which wants ON WINDOW; "
                 "after a union it is a statement of its own",
@@ -120,11 +130,19 @@ def _union(cursor: Cursor, clauses: Clauses) -> Node:
             )
     if clauses.sql:
         cursor.fail(f"ON SQL reads one stream: {_OWN}", clauses.sql[0].position)
-    if not clauses.is_star:
+    if clauses.aggregates or any(map(_is_qualified, clauses.columns)):
         cursor.fail(
             "several streams are merged by SELECT * FROM a, b, or joined by ON WINDOW", clauses.items[0].position
         )
-    return Union(tuple(Stream(item.name) for item in clauses.items))
+    names = Qualifiers(None, ())
+    node: Node = EqualUnion(tuple(Stream(item.name) for item in clauses.items))
+    if clauses.where is not None:
+        node = Filter(node, all_of(resolve(cursor, [clauses.where], names)))
+    return node if clauses.is_star else Map(node, resolve(cursor, clauses.columns, names))
+
+
+def _is_qualified(expression: exp.Expr | None) -> bool:
+    return expression is not None and any(column.table for column in expression.find_all(exp.Column))
 
 
 def _join(cursor: Cursor, clauses: Clauses) -> Node:
@@ -222,7 +240,44 @@ def _aggregate(cursor: Cursor, clauses: Clauses, node: Node, columns: tuple[exp.
     extent = _only_window(cursor, clauses)
     keys = resolve(cursor, clauses.group_by, names)
     having = None if clauses.having is None else resolve(cursor, [clauses.having], names)[0]
+    columns, having = _with_newest_row(columns, keys, having)
     return Aggregate(Window(node, extent, tuple(key.copy() for key in keys)), columns, keys, having)
+
+
+def _with_newest_row(
+    columns: tuple[exp.Expr, ...], keys: tuple[exp.Expr, ...], having: exp.Expr | None
+) -> tuple[tuple[exp.Expr, ...], exp.Expr | None]:
+    """The columns and HAVING; their fields outside aggregates and keys are of the window's newest row.
+
+    That is f(t, W) of the paper's Table 2: t is the event that arrives, W the window that it is in.
+    """
+    aliases = [exp.column(column.args["alias"].copy()) for column in columns if isinstance(column, exp.Alias)]
+    found = []
+    for column in columns:
+        value = _of_newest_row(column.unalias(), keys)
+        is_key = isinstance(column, exp.Alias) and exp.column(column.args["alias"].copy()) in keys
+        name = column.alias_or_name or column.sql()
+        found.append(column if is_key or value == column.unalias() else exp.alias_(value, name, quoted=True))
+    return tuple(found), None if having is None else _of_newest_row(having, (*keys, *aliases))
+
+
+def _of_newest_row(expression: exp.Expr, keys: tuple[exp.Expr, ...]) -> exp.Expr:
+    holder = exp.Paren(this=expression.copy())
+    for column in list(holder.find_all(exp.Column)):
+        if not _is_aggregated(column, keys):
+            column.replace(exp.Last(this=column.copy()))
+    result: exp.Expr = holder.this.pop()
+    return result
+
+
+def _is_aggregated(column: exp.Column, keys: tuple[exp.Expr, ...]) -> bool:
+    """Whether a column is part of a key or an argument; a function that is not known may be one of the database's aggregates."""
+    node: exp.Expr | None = column
+    while node is not None:
+        if isinstance(node, (exp.AggFunc, exp.Anonymous)) or node in keys:
+            return True
+        node = node.parent
+    return False
 
 
 def _only_window(cursor: Cursor, clauses: Clauses) -> Extent:

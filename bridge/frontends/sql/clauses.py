@@ -250,9 +250,10 @@ def _assignment(cursor: Cursor) -> tuple[_SymbolName, exp.Expr]:
 
 
 def _up_to(cursor: Cursor, *stops: str) -> Region:
-    """The region up to a comma, one of `stops`, or the next definition's `symbol AS`."""
-    region = cursor.until((",", "AS", *stops))
-    if cursor.word() == "AS" and region.end - region.start > 1:
+    """The region up to a comma, one of `stops`, or the next definition's `symbol AS` or `symbol DO`."""
+    region = cursor.until((",", "AS", "DO", *stops))
+    ends_before_symbol = cursor.word() == "AS" or (cursor.word() == "DO" and "DO" not in stops)
+    if ends_before_symbol and region.end - region.start > 1:
         cursor.at -= 1
     return Region(region.start, cursor.at)
 
